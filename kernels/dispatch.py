@@ -1,0 +1,117 @@
+"""Triton or reference: one switch for every operation of this package.
+
+`auto` takes Triton for CUDA tensors and the PyTorch reference for all others. `reference` is the
+off switch. `triton` insists, and on CPU tensors works only in Triton's interpreter
+(TRITON_INTERPRET=1, set before the first kernel import), which is how the CPU tests run the
+kernels. The choice and its reason are logged once.
+
+Triton is optional: without it every operation still runs by its reference, so op files take `jit`,
+`tl` and `next_power_of_2` from here instead of importing it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+    tl = None
+
+Mode = Literal["auto", "triton", "reference"]
+
+HAS_TRITON: bool = triton is not None
+# Triton reads the variable when a kernel is decorated, so the answer is fixed from here on.
+IS_INTERPRETED: bool = HAS_TRITON and os.environ.get("TRITON_INTERPRET", "0") == "1"
+
+_log = logging.getLogger(__name__)
+_MODES = ("auto", "triton", "reference")
+_mode: Mode = "auto"
+_logged: set[str] = set()
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """`triton.jit`, or the plain function (never called) where Triton is not installed."""
+    return triton.jit(function) if HAS_TRITON else function
+
+
+def next_power_of_2(number: int) -> int:
+    """Smallest power of two that is at least `number` (>= 1)."""
+    return 1 << (number - 1).bit_length()
+
+
+def set_mode(mode: Mode) -> None:
+    """Choose for the whole process; `override` does the same for a block."""
+    global _mode
+    if mode not in _MODES:
+        raise ValueError(f"kernel mode {mode!r} is none of {', '.join(_MODES)}")
+    _mode = mode
+
+
+@contextmanager
+def override(mode: Mode) -> Iterator[None]:
+    """Set the mode inside a `with` block and restore it after."""
+    before = _mode
+    set_mode(mode)
+    try:
+        yield
+    finally:
+        set_mode(before)
+
+
+def use_triton(tensor: Tensor) -> bool:
+    """Whether an operation on `tensor` runs its Triton kernel.
+
+    Raises:
+        RuntimeError: mode `triton` asks for what is not there.
+    """
+    if _mode == "auto":
+        answer = HAS_TRITON and tensor.is_cuda
+    elif _mode == "reference":
+        answer = False
+    else:
+        if not HAS_TRITON:
+            raise RuntimeError("kernel mode 'triton', but the triton package cannot be imported")
+        if not (tensor.is_cuda or IS_INTERPRETED):
+            raise RuntimeError(
+                f"kernel mode 'triton' on a {tensor.device.type} tensor needs Triton's "
+                "interpreter: set TRITON_INTERPRET=1 before the first kernel import"
+            )
+        answer = True
+    if tensor.device.type not in _logged:
+        _log_once(tensor.device.type)
+    return answer
+
+
+def describe(device: torch.device | str | None = None) -> str:
+    """Path and reason for tensors of `device` (default: CUDA if there is one)."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    is_cuda = torch.device(device).type == "cuda"
+    if _mode == "reference":
+        return "PyTorch reference (Triton switched off)"
+    if not HAS_TRITON:
+        return "PyTorch reference (triton is not installed)"
+    if _mode == "auto" and not is_cuda:
+        return "PyTorch reference (not a CUDA device)"
+    if IS_INTERPRETED:
+        return f"Triton {triton.__version__}, interpreted (TRITON_INTERPRET=1)"
+    return f"Triton {triton.__version__} (CUDA device)"
+
+
+def _log_once(device_type: str) -> None:
+    """Name the path of a device type at its first operation, then stay quiet."""
+    _logged.add(device_type)
+    # The reference on a GPU is correct but slow; unless asked for, someone should hear of it.
+    is_surprise = device_type == "cuda" and not HAS_TRITON and _mode == "auto"
+    level = logging.WARNING if is_surprise else logging.INFO
+    _log.log(level, "kernels on %s: %s", device_type, describe(device_type))

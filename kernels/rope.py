@@ -1,0 +1,262 @@
+"""Rotary positions, and the fused step between a decode step's QKV product and its attention.
+
+    rope(x) = x * cos[p] + rotate_half(x) * sin[p],    rotate_half(x) = (-second half, first half)
+
+Tables are (S, D_h) in the NeoX layout: two equal halves, so cos[:, i] and cos[:, i + D_h/2] share a
+frequency. They are computed in float32 and cast to the model's dtype; each product and the sum is
+rounded to that dtype. Tables more precise than in training end the speech early, so the rounding is
+part of the definition.
+
+`qk_norm_rope_store` takes the fused product qkv (R, (H + 2*H_kv) * D_h), normalises each query and
+key head (RMSNorm over D_h, its own rounding kept), rotates them by the row's position, writes key
+and value into the row's cache slot, and returns the queries (R, H * D_h). PyTorch needs about
+twenty kernels for this; here it is one, a program a head.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.dispatch import jit, next_power_of_2, tl, use_triton
+
+
+def rope_tables(
+    num_positions: int, head_dim: int, theta: float, device: torch.device | str, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """cos and sin, each (S, D_h), computed on the CPU so that every device gets the same ones."""
+    exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
+    angle = torch.outer(torch.arange(num_positions).float(), 1.0 / (theta**exponent))
+    angle = torch.cat((angle, angle), dim=-1)
+    return angle.cos().to(device, dtype), angle.sin().to(device, dtype)
+
+
+def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate x (..., D_h) by tables of its dtype that broadcast to it; every step is rounded."""
+    first, second = x.chunk(2, dim=-1)
+    return (x * cos).add_(torch.cat((-second, first), dim=-1).mul_(sin))
+
+
+def qk_norm_rope_store_ref(
+    qkv: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    num_heads: int,
+    eps: float,
+    rows_per_slot: int = 1,
+) -> Tensor:
+    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    num_rows = qkv.shape[0]
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    heads = qkv.view(num_rows, num_heads + 2 * num_kv_heads, head_dim)
+    qk, v = heads[:, :-num_kv_heads], heads[:, -num_kv_heads:]
+    if q_weight is not None and k_weight is not None:
+        # rms_norm on both at once, each part then times its own weight.
+        wide = qk.float()
+        scale = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+        qk = (wide * scale).to(qkv.dtype)
+        qk[:, :num_heads].mul_(q_weight)
+        qk[:, num_heads:].mul_(k_weight)
+    same = _shared_position(positions)
+    if same is not None and rows_per_slot == 1:
+        # On the CPU a batch in step needs no gather and no scatter.
+        qk = apply_rope(qk, cos[same], sin[same])
+        k_cache[:num_rows, :, same] = qk[:, num_heads:]
+        v_cache[:num_rows, :, same] = v
+    else:
+        slots = torch.arange(num_rows, device=qkv.device) // rows_per_slot
+        qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
+        k_cache[slots, :, positions] = qk[:, num_heads:]
+        v_cache[slots, :, positions] = v
+    return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
+
+
+def _shared_position(positions: Tensor) -> int | None:
+    """The position all rows share, where the host may look (CPU), else None."""
+    if positions.device.type != "cpu":
+        return None
+    values = positions.tolist()
+    return values[0] if values.count(values[0]) == len(values) else None
+
+
+@jit
+def _rotate_part(x, other, sign, cos, sin, dtype: tl.constexpr):
+    """One half of the rotation, every product and the sum rounded to dtype."""
+    straight = (x * cos).to(dtype).to(tl.float32)
+    crossed = (sign * other * sin).to(dtype).to(tl.float32)
+    return (straight + crossed).to(dtype)
+
+
+@jit
+def _qk_norm_rope_store_kernel(
+    qkv_ptr,
+    q_weight_ptr,
+    k_weight_ptr,
+    cos_ptr,
+    sin_ptr,
+    positions_ptr,
+    q_out_ptr,
+    k_cache_ptr,
+    v_cache_ptr,
+    qkv_stride,
+    table_stride,
+    k_slot_stride,
+    k_head_stride,
+    k_position_stride,
+    v_slot_stride,
+    v_head_stride,
+    v_position_stride,
+    eps,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    ROWS_PER_SLOT: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    HALF: tl.constexpr = HEAD_DIM // 2
+    dtype: tl.constexpr = q_out_ptr.dtype.element_ty
+    low = tl.arange(0, BLOCK)
+    high = low + HALF
+    inside = low < HALF
+    source = qkv_ptr + row * qkv_stride + head * HEAD_DIM
+    position = tl.load(positions_ptr + row)
+    slot = row // ROWS_PER_SLOT
+    if head >= NUM_HEADS + NUM_KV_HEADS:
+        kv_head = head - NUM_HEADS - NUM_KV_HEADS
+        v = (
+            v_cache_ptr
+            + slot * v_slot_stride
+            + kv_head * v_head_stride
+            + position * v_position_stride
+        )
+        tl.store(v + low, tl.load(source + low, mask=inside, other=0.0), mask=inside)
+        tl.store(v + high, tl.load(source + high, mask=inside, other=0.0), mask=inside)
+    else:
+        x_low = tl.load(source + low, mask=inside, other=0.0).to(tl.float32)
+        x_high = tl.load(source + high, mask=inside, other=0.0).to(tl.float32)
+        if HAS_NORM:
+            weight = q_weight_ptr
+            if head >= NUM_HEADS:
+                weight = k_weight_ptr
+            total = tl.sum(x_low * x_low + x_high * x_high, axis=0)
+            scale = tl.rsqrt(total / HEAD_DIM + eps)
+            w_low = tl.load(weight + low, mask=inside, other=0.0).to(tl.float32)
+            w_high = tl.load(weight + high, mask=inside, other=0.0).to(tl.float32)
+            x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
+            x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
+        table = position * table_stride
+        cos_low = tl.load(cos_ptr + table + low, mask=inside, other=0.0).to(tl.float32)
+        sin_low = tl.load(sin_ptr + table + low, mask=inside, other=0.0).to(tl.float32)
+        cos_high = tl.load(cos_ptr + table + high, mask=inside, other=0.0).to(tl.float32)
+        sin_high = tl.load(sin_ptr + table + high, mask=inside, other=0.0).to(tl.float32)
+        y_low = _rotate_part(x_low, x_high, -1.0, cos_low, sin_low, dtype)
+        y_high = _rotate_part(x_high, x_low, 1.0, cos_high, sin_high, dtype)
+        if head < NUM_HEADS:
+            target = q_out_ptr + (row * NUM_HEADS + head) * HEAD_DIM
+        else:
+            k = k_cache_ptr + slot * k_slot_stride + (head - NUM_HEADS) * k_head_stride
+            target = k + position * k_position_stride
+        tl.store(target + low, y_low, mask=inside)
+        tl.store(target + high, y_high, mask=inside)
+
+
+def qk_norm_rope_store(
+    qkv: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    num_heads: int,
+    eps: float,
+    rows_per_slot: int = 1,
+) -> Tensor:
+    """Normalise and rotate queries and keys, write keys and values to the cache, return queries.
+
+    Args:
+        qkv: (R, (H + 2*H_kv) * D_h): query heads, key heads, value heads.
+        q_weight, k_weight: (D_h,) RMSNorm weights, or both None for no norm.
+        cos, sin: (S, D_h) tables of qkv's dtype, from `rope_tables`.
+        positions: (R,) int64, each row's position in its slot.
+        k_cache, v_cache: (N, H_kv, S, D_h), written in place at each row's position; may be views.
+        num_heads: H.
+        eps: of the norms.
+        rows_per_slot: row r belongs to slot r // rows_per_slot.
+    Returns:
+        q (R, H * D_h), contiguous.
+    """
+    if (q_weight is None) != (k_weight is None):
+        raise ValueError("q_weight and k_weight must both be given or both be None")
+    if not use_triton(qkv):
+        return qk_norm_rope_store_ref(
+            qkv,
+            q_weight,
+            k_weight,
+            cos,
+            sin,
+            positions,
+            k_cache,
+            v_cache,
+            num_heads,
+            eps,
+            rows_per_slot,
+        )
+    num_rows = qkv.shape[0]
+    num_slots, num_kv_heads, _, head_dim = k_cache.shape
+    num_all_heads = num_heads + 2 * num_kv_heads
+    if qkv.shape[1] != num_all_heads * head_dim or qkv.stride(1) != 1 or head_dim % 2:
+        raise ValueError(
+            f"qkv {tuple(qkv.shape)} does not hold {num_heads} + 2 * {num_kv_heads} heads "
+            f"of {head_dim}"
+        )
+    if num_rows > num_slots * rows_per_slot:
+        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
+        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
+    if cos.stride() != sin.stride() or cos.stride(1) != 1 or not positions.is_contiguous():
+        raise ValueError(
+            "cos and sin must share a layout with contiguous rows; positions contiguous"
+        )
+    q = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
+    if num_rows == 0:
+        return q
+    # Without fused multiply-add the float32 kernel rounds where the reference does.
+    _qk_norm_rope_store_kernel[(num_rows, num_all_heads)](
+        qkv,
+        q_weight if q_weight is not None else qkv,
+        k_weight if k_weight is not None else qkv,
+        cos,
+        sin,
+        positions,
+        q,
+        k_cache,
+        v_cache,
+        qkv.stride(0),
+        cos.stride(0),
+        k_cache.stride(0),
+        k_cache.stride(1),
+        k_cache.stride(2),
+        v_cache.stride(0),
+        v_cache.stride(1),
+        v_cache.stride(2),
+        eps,
+        NUM_HEADS=num_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_DIM=head_dim,
+        ROWS_PER_SLOT=rows_per_slot,
+        HAS_NORM=q_weight is not None,
+        BLOCK=next_power_of_2(head_dim // 2),
+        num_warps=1,
+        enable_fp_fusion=False,
+    )
+    return q

@@ -1,0 +1,188 @@
+"""SnakeBeta, the activation of the vocoder's convolutions: `y + inv_beta * sin(y * alpha_exp)^2`, y = x + bias, per channel.
+
+Shapes: x (B, C, T) in any layout; alpha_exp, inv_beta and bias (C,) float32. The vocoder keeps channels innermost, so
+what it passes is a transposed view, and the result has the same order.
+
+PyTorch needs four passes over activations that reach 24,000 columns a second; the kernel needs one read and one write.
+Three things that would each cost another pass ride along or are avoided:
+- the bias of the convolution before it (`bias`), which cuDNN would add in a kernel of its own;
+- the zeros a causal convolution wants on its left (`left_pad`), for which padding later would copy the activation;
+- the general sine: sin^2 has period pi, so taking off the nearest multiple of pi and an odd polynomial (error 5e-9) do,
+  without the slow path for large arguments. That keeps the arithmetic below the time of the memory traffic.
+
+Source: SnakeBeta of the `Qwen3TTSTokenizerV2` decoder (Qwen team, Apache-2.0); Ziyin et al., arXiv:2006.08195. The three
+parts of pi are those of the Cephes library.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.dispatch import jit, tl, use_triton
+
+REF_BLOCK = 131_072  # elements the CPU path handles at once
+TILE = 2048  # elements a program handles
+NUM_WARPS = 4
+
+
+def snake_beta_ref(
+    x: Tensor,
+    alpha_exp: Tensor,
+    inv_beta: Tensor,
+    bias: Tensor | None = None,
+    left_pad: int = 0,
+) -> Tensor:
+    """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
+    out = _empty_result(x, left_pad)
+    out[:, :, :left_pad].zero_()
+    batch, channels, length = x.shape
+    # On a CPU, temporaries that stay in the cache: fresh memory for whole activations costs more than the arithmetic.
+    is_cpu = x.device.type == "cpu"
+    step = max(REF_BLOCK // (batch * channels), 1) if is_cpu else length
+    for start in range(0, length, step):
+        y = x[:, :, start : start + step].float()
+        if bias is not None:
+            y = y + bias[:, None]
+        wave = (y * alpha_exp[:, None]).sin_()
+        wave.mul_(wave)
+        first = left_pad + start
+        out[:, :, first : first + step] = torch.addcmul(y, wave, inv_beta[:, None])
+    return out
+
+
+@jit
+def _snake_beta_kernel(
+    x_ptr,
+    alpha_exp_ptr,
+    inv_beta_ptr,
+    bias_ptr,
+    out_ptr,
+    num_channels,
+    out_length,
+    left_pad,
+    num_c_blocks,
+    num_t_blocks,
+    x_stride_b,
+    x_stride_c,
+    x_stride_t,
+    out_stride_b,
+    out_stride_c,
+    out_stride_t,
+    HAS_BIAS: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    BLOCK_T: tl.constexpr,
+):
+    # A flat grid: rows times channels may exceed the limit of the second grid axis. Channel blocks come first, so that
+    # programs running together touch neighbouring memory in the channels-innermost layout.
+    program = tl.program_id(0)
+    c_block = program % num_c_blocks
+    t_block = (program // num_c_blocks) % num_t_blocks
+    row = (program // num_c_blocks // num_t_blocks).to(tl.int64)
+    channels = c_block * BLOCK_C + tl.arange(0, BLOCK_C)
+    times = t_block * BLOCK_T + tl.arange(0, BLOCK_T)
+    is_channel = channels < num_channels
+    alpha_exp = tl.load(alpha_exp_ptr + channels, mask=is_channel, other=0.0)[:, None]
+    inv_beta = tl.load(inv_beta_ptr + channels, mask=is_channel, other=0.0)[:, None]
+
+    wide_c = channels.to(tl.int64)[:, None]
+    wide_t = times.to(tl.int64)[None, :]
+    is_out = is_channel[:, None] & (times < out_length)[None, :]
+    is_in = is_out & (times >= left_pad)[None, :]
+    x_offsets = row * x_stride_b + wide_c * x_stride_c + (wide_t - left_pad) * x_stride_t
+    y = tl.load(x_ptr + x_offsets, mask=is_in, other=0.0).to(tl.float32)
+    if HAS_BIAS:
+        y += tl.load(bias_ptr + channels, mask=is_channel, other=0.0)[:, None]
+
+    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then a polynomial on
+    # [-pi/2, pi/2]. The upper bound only matters for phases beyond 1e7, of which float32 holds no fraction any more.
+    phase = y * alpha_exp
+    turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
+    r = phase - turns * 3.140625
+    r = r - turns * 9.67502593994140625e-4
+    r = r - turns * 1.509957990978376432e-7
+    z = r * r
+    tail = -1.980661515e-4 + z * 2.600054647e-6
+    tail = 8.333017291e-3 + z * tail
+    tail = -1.66666571e-1 + z * tail
+    sine = r + r * z * tail
+    wave = tl.minimum(sine * sine, 1.0, propagate_nan=tl.PropagateNan.ALL)
+    result = tl.where(is_in, y + inv_beta * wave, 0.0)
+
+    out_offsets = row * out_stride_b + wide_c * out_stride_c + wide_t * out_stride_t
+    tl.store(out_ptr + out_offsets, result.to(out_ptr.dtype.element_ty), mask=is_out)
+
+
+def snake_beta(
+    x: Tensor,
+    alpha_exp: Tensor,
+    inv_beta: Tensor,
+    bias: Tensor | None = None,
+    left_pad: int = 0,
+) -> Tensor:
+    """SnakeBeta of x + bias, optionally with zeros in front.
+
+    Args:
+        x: (B, C, T), any strides.
+        alpha_exp: (C,) float32, exp of the stored alpha.
+        inv_beta: (C,) float32, 1 / (exp of the stored beta + 1e-9).
+        bias: (C,) float32, or None for none.
+        left_pad: zero columns put before the result.
+    Returns:
+        (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
+    """
+    num_channels = x.shape[1]
+    for name, values in (("alpha_exp", alpha_exp), ("inv_beta", inv_beta), ("bias", bias)):
+        if values is None:
+            continue
+        if values.shape != (num_channels,) or values.dtype != torch.float32:
+            raise ValueError(
+                f"{name} must be ({num_channels},) float32, not {tuple(values.shape)} {values.dtype}"
+            )
+    if left_pad < 0:
+        raise ValueError(f"left_pad must not be negative, it is {left_pad}")
+    if not use_triton(x):
+        return snake_beta_ref(x, alpha_exp, inv_beta, bias, left_pad)
+    out = _empty_result(x, left_pad)
+    if out.numel() == 0:
+        return out
+    out_length = out.shape[2]
+    block_c = _channel_block(num_channels) if _is_channels_innermost(x) else 1
+    block_t = max(TILE // block_c, 1)
+    num_c_blocks = -(-num_channels // block_c)
+    num_t_blocks = -(-out_length // block_t)
+    _snake_beta_kernel[(x.shape[0] * num_c_blocks * num_t_blocks,)](
+        x,
+        alpha_exp,
+        inv_beta,
+        alpha_exp if bias is None else bias,
+        out,
+        num_channels,
+        out_length,
+        left_pad,
+        num_c_blocks,
+        num_t_blocks,
+        *x.stride(),
+        *out.stride(),
+        HAS_BIAS=bias is not None,
+        BLOCK_C=block_c,
+        BLOCK_T=block_t,
+        num_warps=NUM_WARPS,
+    )
+    return out
+
+
+def _channel_block(num_channels: int) -> int:
+    """The widest power of two up to 128 that divides the channels, at least 16 (the last block is then partial)."""
+    return max(min(num_channels & -num_channels, 128), 16)
+
+
+def _is_channels_innermost(x: Tensor) -> bool:
+    return x.shape[1] > 1 and x.stride(1) == 1 and x.stride(2) != 1
+
+
+def _empty_result(x: Tensor, left_pad: int) -> Tensor:
+    batch, channels, length = x.shape
+    if _is_channels_innermost(x):
+        return x.new_empty(batch, left_pad + length, channels).transpose(1, 2)
+    return x.new_empty(batch, channels, left_pad + length)

@@ -1,0 +1,1 @@
+"""Speech models: the shared parts and one folder per family."""

@@ -1,0 +1,162 @@
+"""The types every speech model and the engine agree on.
+
+A family implements `SpeechModel`. The engine plans each request into a `Prompt`, prefills prompts into slots, steps all
+slots together one frame at a time, and hands finished codes to the vocoder. Nothing here knows a family by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class RequestError(ValueError):
+    """One request cannot be spoken by this model; the message says why and what would work."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one row draws its codes. The subtalker fields steer codebooks 1..K-1."""
+
+    temperature: float = 0.9
+    top_k: int = 50  # 0 means off
+    top_p: float = 1.0  # 1 means off
+    repetition_penalty: float = 1.05  # 1 means off
+    greedy: bool = False
+    subtalker_temperature: float = 0.9
+    subtalker_top_k: int = 50
+    subtalker_top_p: float = 1.0
+    subtalker_greedy: bool = False
+
+
+@dataclass(frozen=True)
+class SpeechRequest:
+    """One text to speak, with every setting resolved."""
+
+    text: str
+    voice: str | None = None  # a speaker of the checkpoint; None where the model type has none
+    language: str = "auto"
+    instruct: str | None = None
+    layout: str = "auto"  # auto, streaming or non_streaming: where the text stands relative to the codes
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int = 0  # 0 .. 2**63 - 1
+    max_frames: int = 750  # at most this many frames are kept
+    ref_audio: str | None = None
+    ref_text: str | None = None
+    clone_mode: str | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A planned request: what prefill needs, in plain Python values."""
+
+    text_ids: list[int]  # one per prompt position; -1 where no text embedding is added
+    codec_ids: list[int]  # one per prompt position; -1 where no codec embedding is added
+    trailing_ids: list[int]  # text added to frame 0, 1, ...; after them the pad text is added
+    request: SpeechRequest
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt positions the talker's cache must hold before the first frame."""
+        return len(self.text_ids)
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a checkpoint offers, for messages, `voices` and the report."""
+
+    family: str  # qwen3_tts, fish_speech
+    type: str  # custom_voice, voice_design, base
+    size: str  # as the checkpoint names it
+    voices: tuple[str, ...]
+    languages: tuple[str, ...]  # `auto` first
+    takes_instruct: bool
+    can_clone: bool
+    num_codebooks: int
+    sample_rate_hz: int
+    samples_per_frame: int
+    max_frames: int  # the checkpoint's own cap
+    max_positions: int  # positions the talker was made for
+    sampling: Sampling  # the checkpoint's defaults
+    identity: str  # changes whenever the weights or configs do
+
+    @property
+    def frame_s(self) -> float:
+        """Seconds of audio one frame holds."""
+        return self.samples_per_frame / self.sample_rate_hz
+
+
+@dataclass(frozen=True)
+class SlotStatus:
+    """What the host learns of one slot at a poll."""
+
+    frames: int  # frames kept so far
+    is_finished: bool
+    finish_reason: str  # eos, max_frames, nan; empty while running
+
+
+@runtime_checkable
+class SpeechModel(Protocol):
+    """A talker, a code predictor and a vocoder behind slots.
+
+    Order is a contract: load, allocate, capture, then accept prompts.
+    """
+
+    info: ModelInfo
+
+    def plan(self, request: SpeechRequest) -> Prompt:
+        """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
+        ...
+
+    def slot_bytes(self, max_positions: int) -> int:
+        """Device memory that one slot's cache takes for rows of up to max_positions."""
+        ...
+
+    def allocate(
+        self, max_batch: int, max_positions: int, max_frames: int, max_trailing: int = 0
+    ) -> None:
+        """Allocate every static buffer: slots, caches, codes."""
+        ...
+
+    def capture(self, max_batch: int, max_audio_frames: int) -> None:
+        """Record the graphs of every bucket in use; does nothing where graphs are off."""
+        ...
+
+    def graph_runners(self) -> list[Any]:
+        """The runners whose hits, misses and captures belong into the report."""
+        ...
+
+    def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """Run prompts through the talker into distinct free slots and sample each first code."""
+        ...
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        """Run `count` frames for slots 0..bucket-1 without waiting for them."""
+        ...
+
+    def poll(self) -> Any:
+        """Start copying the slots' status to the host; `status` waits for it."""
+        ...
+
+    def status(self, poll: Any, slots: list[int]) -> list[SlotStatus]:
+        """Status of `slots` as of that poll."""
+        ...
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        """Move live slots into free ones, cache and state."""
+        ...
+
+    def release(self, slots: list[int], is_failed: bool = False) -> None:
+        """Clear slots so that nothing of the old row can reach a new one; caches too when a row failed."""
+        ...
+
+    def codes(self, slot: int, frames: int) -> Tensor:
+        """(F, K) int64 codes of a slot, a copy on the model's device."""
+        ...
+
+    def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
+        """Vocoder: each (F, K) codes to (F * samples_per_frame,) float32 samples in [-1, 1], on the device."""
+        ...

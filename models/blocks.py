@@ -1,0 +1,194 @@
+"""The transformer both the talker and the code predictor are made of, over a static cache.
+
+Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU, residual. Two ways
+through it: `prefill` for whole prompts, `step` for one new position a row. Rounding points in bf16 are the reference
+implementation's: norms and softmax compute in float32 and round where it rounds.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from kernels.decode_attention import decode_attention
+from kernels.rms_norm import add_rms_norm_, rms_norm
+from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
+from kernels.swiglu import swiglu
+from models.checkpoint import fuse
+from models.kv_cache import StaticKVCache
+
+
+class Weight(nn.Module):
+    """A bare weight, named so that its key reads `<name>.weight`."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(*shape), requires_grad=False)
+
+
+class DecoderLayer(nn.Module):
+    """Weights of one layer; the computation is in `Decoder`, which chains residuals across layers."""
+
+    def __init__(
+        self, width: int, mlp_width: int, num_heads: int, num_kv_heads: int, head_dim: int
+    ) -> None:
+        super().__init__()
+        self.input_norm = Weight(width)
+        self.qkv = Weight((num_heads + 2 * num_kv_heads) * head_dim, width)
+        self.q_norm = Weight(head_dim)
+        self.k_norm = Weight(head_dim)
+        self.o = Weight(width, num_heads * head_dim)
+        self.post_norm = Weight(width)
+        self.gate_up = Weight(2 * mlp_width, width)
+        self.down = Weight(width, mlp_width)
+
+
+class Decoder(nn.Module):
+    """A stack of layers with its final norm."""
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        mlp_width: int,
+        num_layers: int,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        rope_theta: float,
+        norm_eps: float,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
+        self.head_dim = head_dim
+        self.rope_theta = rope_theta
+        self.eps = norm_eps
+        self.scale = head_dim**-0.5
+        self.layers = nn.ModuleList(
+            DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim)
+            for _ in range(num_layers)
+        )
+        self.norm = Weight(width)
+        self.cos: Tensor
+        self.sin: Tensor
+        self.cache: StaticKVCache
+
+    def allocate(self, num_slots: int, num_positions: int) -> None:
+        """Allocate the cache and the RoPE tables on the weights' device and in their dtype."""
+        weight = self.norm.weight
+        self.__dict__.pop("cache", None)  # frees the old one before the new one is made
+        self.cos, self.sin = rope_tables(
+            num_positions, self.head_dim, self.rope_theta, weight.device, weight.dtype
+        )
+        self.cache = StaticKVCache(
+            len(self.layers),
+            num_slots,
+            self.num_kv_heads,
+            num_positions,
+            self.head_dim,
+            weight.device,
+            weight.dtype,
+        )
+
+    def step(self, x: Tensor, positions: Tensor, rows_per_slot: int = 1) -> Tensor:
+        """One new position a row.
+
+        Args:
+            x: (R, D) inputs, used up: the residual stream is kept in its storage.
+            positions: (R,) int64 cache positions to write; a row sees 0..its position.
+            rows_per_slot: consecutive rows that share a slot (their positions must differ).
+        Returns:
+            (R, D) after the final norm.
+        """
+        eps = self.eps
+        hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
+        for index, layer in enumerate(self.layers):
+            keys, values = self.cache.layer(index)
+            q = qk_norm_rope_store(
+                F.linear(hidden, layer.qkv.weight),
+                layer.q_norm.weight,
+                layer.k_norm.weight,
+                self.cos,
+                self.sin,
+                positions,
+                keys,
+                values,
+                self.num_heads,
+                eps,
+                rows_per_slot,
+            )
+            attended = decode_attention(
+                q, keys, values, positions, self.num_heads, self.scale, rows_per_slot
+            )
+            hidden = add_rms_norm_(
+                F.linear(attended, layer.o.weight), x, layer.post_norm.weight, eps
+            )
+            mlp = F.linear(swiglu(F.linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            is_last = index + 1 == len(self.layers)
+            norm = self.norm if is_last else self.layers[index + 1].input_norm
+            hidden = add_rms_norm_(mlp, x, norm.weight, eps)
+        return hidden
+
+    def prefill(self, x: Tensor, slots: Tensor, last: Tensor) -> Tensor:
+        """Whole prompts from position 0, right-padded; fills the cache of their slots.
+
+        Args:
+            x: (B, T, D) inputs, used up. Padding may hold anything finite: attention is causal, and the cache
+                beyond a row's length is overwritten before it is read.
+            slots: (B,) int64, distinct.
+            last: (B,) int64 index of each row's last real position.
+        Returns:
+            (B, D) after the final norm, at `last`.
+        """
+        batch, length, width = x.shape
+        num_q, num_kv, head_dim = self.num_heads, self.num_kv_heads, self.head_dim
+        cos, sin = self.cos[:length], self.sin[:length]
+        x = x.reshape(batch * length, width)
+        hidden = rms_norm(x, self.layers[0].input_norm.weight, self.eps)
+        for index, layer in enumerate(self.layers):
+            qkv = F.linear(hidden, layer.qkv.weight)
+            qkv = qkv.view(batch, length, num_q + 2 * num_kv, head_dim).transpose(1, 2)
+            q, k, v = qkv.split([num_q, num_kv, num_kv], dim=1)  # each (B, heads, T, D_h)
+            q = apply_rope(rms_norm(q, layer.q_norm.weight, self.eps), cos, sin)
+            k = apply_rope(rms_norm(k, layer.k_norm.weight, self.eps), cos, sin)
+            self.cache.store(index, slots, k, v)
+            attended = F.scaled_dot_product_attention(
+                q, k, v.contiguous(), is_causal=True, scale=self.scale, enable_gqa=num_q != num_kv
+            )
+            attended = attended.transpose(1, 2).reshape(batch * length, num_q * head_dim)
+            if index + 1 == len(self.layers):
+                # Only the last position leaves the stack.
+                rows = torch.arange(batch, device=x.device) * length + last
+                attended, x = attended[rows], x[rows]
+            hidden = add_rms_norm_(
+                F.linear(attended, layer.o.weight), x, layer.post_norm.weight, self.eps
+            )
+            mlp = F.linear(swiglu(F.linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            is_last = index + 1 == len(self.layers)
+            norm = self.norm if is_last else self.layers[index + 1].input_norm
+            hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
+        return hidden
+
+
+RENAMES = {
+    "input_layernorm.weight": "input_norm.weight",
+    "post_attention_layernorm.weight": "post_norm.weight",
+    "self_attn.q_norm.weight": "q_norm.weight",
+    "self_attn.k_norm.weight": "k_norm.weight",
+    "self_attn.o_proj.weight": "o.weight",
+    "mlp.down_proj.weight": "down.weight",
+}
+
+
+def rename_layers(tensors: dict[str, Tensor], source: str, target: str, num_layers: int) -> None:
+    """Turn the Hugging Face names of a decoder into ours, in place, fusing q/k/v and gate/up."""
+    for index in range(num_layers):
+        old, new = f"{source}{index}.", f"{target}{index}."
+        qkv = [f"{old}self_attn.{part}_proj.weight" for part in "qkv"]
+        fuse(tensors, qkv, f"{new}qkv.weight")
+        fuse(tensors, [f"{old}mlp.{p}_proj.weight" for p in ("gate", "up")], f"{new}gate_up.weight")
+        for theirs, ours in RENAMES.items():
+            if old + theirs in tensors:
+                tensors[new + ours] = tensors.pop(old + theirs)

@@ -1,0 +1,45 @@
+"""Bucket choice as pure functions: which padded size a batch or a length runs in.
+
+Batch buckets are powers of two. Frame buckets of the vocoder are powers of two plus the exact chunk sizes in use, so that
+a full chunk is never padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def next_power_of_two(count: int) -> int:
+    """The smallest power of two >= count; 1 for counts below 1."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def is_power_of_two(count: int) -> bool:
+    """Whether count is 1, 2, 4, ..."""
+    return count > 0 and count & (count - 1) == 0
+
+
+def batch_buckets(max_batch: int) -> list[int]:
+    """All batch buckets, largest first (the order of capture): max_batch, ..., 2, 1."""
+    if not is_power_of_two(max_batch):
+        raise ValueError(f"max_batch must be a power of two, not {max_batch}")
+    return [1 << power for power in reversed(range(max_batch.bit_length()))]
+
+
+def frame_buckets(chunk_frames: int, left_context: int, smallest: int = 16) -> list[int]:
+    """Vocoder lengths, ascending: powers of two up to a chunk, the chunk, the chunk with its left context."""
+    exact = {chunk_frames, chunk_frames + left_context}
+    powers = set()
+    size = smallest
+    while size < chunk_frames:
+        powers.add(size)
+        size *= 2
+    return sorted(powers | exact)
+
+
+def choose_bucket(size: int, buckets: Sequence[int]) -> int:
+    """The smallest bucket that holds `size`. Raises ValueError when none does."""
+    fitting = [bucket for bucket in buckets if bucket >= size]
+    if not fitting:
+        raise ValueError(f"{size} is larger than the largest bucket {max(buckets)}")
+    return min(fitting)

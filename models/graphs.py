@@ -1,0 +1,149 @@
+"""CUDA graph capture and replay: the only file that touches torch.cuda.CUDAGraph.
+
+A `GraphRunner` owns one function of a key (a bucket) that works on static buffers. `capture` records it for every key,
+largest first, in a shared memory pool; `run` replays the recording, or calls the function eagerly where there is none. The
+graphs of a pool must never overlap, which one stream guarantees. The object that captures is handed in, so that the choice
+between replay and eager is tested on a CPU with a fake.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+
+log = logging.getLogger(__name__)
+
+Key = TypeVar("Key", bound=Hashable)
+WARMUP_RUNS = 2
+
+
+class Capturer(Protocol):
+    """Records one call and gives back its output and a replay function."""
+
+    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        """Run `function` to warm up, record it, and return (static output, replay)."""
+        ...
+
+    def is_capturing(self) -> bool:
+        """Whether the current stream is being captured by somebody."""
+        ...
+
+    def memory_bytes(self) -> int:
+        """Device memory reserved so far, to tell what a capture added."""
+        ...
+
+
+class CudaCapturer:
+    """Captures with torch.cuda.CUDAGraph on a side stream, all graphs in one pool."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream(device)
+
+    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        """Warm up on the capture stream (kernels compile there), then record."""
+        self.stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self.stream):
+            for _ in range(WARMUP_RUNS):
+                function()
+        torch.cuda.current_stream(self.device).wait_stream(self.stream)
+        torch.cuda.synchronize(self.device)
+        graph = torch.cuda.CUDAGraph()
+        # Only this thread is forbidden unsafe calls, so that threads beside the engine may go on.
+        with torch.cuda.graph(
+            graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+        ):
+            output = function()
+        return output, graph.replay
+
+    def is_capturing(self) -> bool:
+        """Whether the current stream is being captured."""
+        return torch.cuda.is_current_stream_capturing()
+
+    def memory_bytes(self) -> int:
+        """Bytes the caching allocator has reserved."""
+        return torch.cuda.memory_reserved(self.device)
+
+
+@dataclass
+class GraphStats:
+    """What happened to one runner's keys."""
+
+    hits: int = 0  # replays
+    misses: int = 0  # eager runs of a runner that has graphs, for want of a usable one
+    failures: dict[str, str] = field(default_factory=dict)  # key -> why its capture failed
+    captures: list[dict[str, Any]] = field(default_factory=list)  # key, capture_ms, mib
+
+
+class GraphRunner(Generic[Key]):
+    """Replay by key where recorded, eager otherwise.
+
+    Args:
+        name: for messages, such as `frame`.
+        function: does the work of one key on static buffers; its output is static as well and valid until the
+            next run of any graph of the same pool.
+        capturer: None for a runner that stays eager (CPU, `--no-graphs`).
+    """
+
+    def __init__(self, name: str, function: Callable[[Key], Any], capturer: Capturer | None) -> None:
+        self.name = name
+        self.function = function
+        self.capturer = capturer
+        self.stats = GraphStats()
+        self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
+
+    @property
+    def keys(self) -> list[Key]:
+        """Captured keys, in capture order."""
+        return list(self._graphs)
+
+    def reset(self) -> None:
+        """Drop every recording: the static buffers it works on are gone."""
+        self._graphs.clear()
+
+    def capture(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
+        """Record keys, largest first. A failure leaves that key eager, is logged once and counted."""
+        if self.capturer is None:
+            return
+        for key in sorted(keys, key=size, reverse=True):
+            if key in self._graphs:
+                continue
+            before, started = self.capturer.memory_bytes(), time.perf_counter()
+            try:
+                self._graphs[key] = self.capturer.capture(lambda key=key: self.function(key))  # type: ignore[misc]
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
+                reason = str(error).strip().splitlines()[0]
+                log.warning("%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
+                self.stats.failures[str(key)] = reason
+                continue
+            self.stats.captures.append(
+                {
+                    "graph": self.name,
+                    "key": str(key),
+                    "capture_ms": round(1000 * (time.perf_counter() - started), 1),
+                    "mib": round((self.capturer.memory_bytes() - before) / 2**20, 1),
+                }
+            )
+
+    def run(self, key: Key) -> Any:
+        """Do the work of a key and return its static output.
+
+        Inside somebody else's capture the function runs eagerly: replaying a graph there is illegal.
+        """
+        if self.capturer is None:
+            return self.function(key)
+        if key not in self._graphs or self.capturer.is_capturing():
+            self.stats.misses += 1
+            return self.function(key)
+        output, replay = self._graphs[key]
+        replay()
+        self.stats.hits += 1
+        return output

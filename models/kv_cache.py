@@ -1,0 +1,59 @@
+"""Static key-value cache: one allocation, one row (slot) a request, addressed by per-row positions.
+
+Nothing in it ever moves except a whole slot. What lies beyond a row's position is never read, so a slot needs no clearing
+between requests; it is cleared only after a row went wrong, because the reference attention multiplies masked values by 0.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class StaticKVCache:
+    """Keys and values of L layers for N slots of S positions."""
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_slots: int,
+        num_kv_heads: int,
+        num_positions: int,
+        head_dim: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.data = torch.zeros(
+            num_layers, 2, num_slots, num_kv_heads, num_positions, head_dim, device=device, dtype=dtype
+        )
+        self.num_positions = num_positions
+
+    def layer(self, index: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of one layer, each (N, H_kv, S, D_h), the live storage."""
+        return self.data[index, 0], self.data[index, 1]
+
+    def store(self, index: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Write (B, H_kv, T, D_h) keys and values at positions 0..T-1 of the given slots (B,)."""
+        length = keys.shape[2]
+        self.data[index, 0, :, :, :length][slots] = keys
+        self.data[index, 1, :, :, :length][slots] = values
+
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy whole slots (n,) to (n,); sources and targets must not overlap."""
+        self.data[:, :, targets] = self.data[:, :, sources]
+
+    def clear(self, slots: Tensor) -> None:
+        """Zero the given slots (n,)."""
+        self.data[:, :, slots] = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Device memory the cache holds."""
+        return self.data.numel() * self.data.element_size()
+
+
+def cache_bytes(
+    num_layers: int, num_kv_heads: int, head_dim: int, num_positions: int, dtype: torch.dtype
+) -> int:
+    """Bytes one slot of a cache takes."""
+    return 2 * num_layers * num_kv_heads * head_dim * num_positions * dtype.itemsize

@@ -1,0 +1,52 @@
+"""Code predictor: the small transformer over the codebooks of one frame (upstream: the talker's code predictor, subtalker).
+
+Per frame: the talker's hidden state and the first code's embedding enter together, then one code at a time. Its cache holds
+K positions and starts afresh every frame, so it needs no clearing. Embedding tables are as wide as the talker, because the
+talker's next input sums them too; `projection` narrows them where the predictor is narrower.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.blocks import Decoder, Weight
+from models.qwen3_tts.config import Qwen3TTSConfig
+from models.qwen3_tts.talker import BiasedLinear
+
+
+class CodePredictor(nn.Module):
+    """Embeddings, projection, decoder and one head a codebook."""
+
+    def __init__(self, config: Qwen3TTSConfig) -> None:
+        super().__init__()
+        shape, num_rest = config.predictor, config.num_codebooks - 1
+        self.embeddings = Weight(num_rest, config.predictor_vocab_size, config.talker.width)
+        self.heads = Weight(num_rest, config.predictor_vocab_size, shape.width)
+        self.projection = (
+            BiasedLinear(config.talker.width, shape.width)
+            if config.talker.width != shape.width
+            else None
+        )
+        self.decoder = Decoder(
+            width=shape.width,
+            mlp_width=shape.mlp_width,
+            num_layers=shape.num_layers,
+            num_heads=shape.num_heads,
+            num_kv_heads=shape.num_kv_heads,
+            head_dim=shape.head_dim,
+            rope_theta=shape.rope_theta,
+            norm_eps=shape.norm_eps,
+        )
+
+    def project(self, x: Tensor) -> Tensor:
+        """(R, talker width) to (R, predictor width)."""
+        return x if self.projection is None else self.projection(x)
+
+    def embed(self, codes: Tensor, codebook: int) -> Tensor:
+        """(B,) codes of codebook 1..K-1 to (B, talker width). Codes below 0 (a failed row) count as 0."""
+        return F.embedding(codes.clamp(min=0), self.embeddings.weight[codebook - 1])
+
+    def logits(self, hidden: Tensor, codebook: int) -> Tensor:
+        """(B, D) to (B, V) logits of codebook 1..K-1, in the model's dtype."""
+        return F.linear(hidden, self.heads.weight[codebook - 1])

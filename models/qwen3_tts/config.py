@@ -1,0 +1,266 @@
+"""Configuration of a Qwen3-TTS checkpoint, read from its own JSON files; nothing is guessed.
+
+Facts: the released `config.json` and `generation_config.json` (Qwen team, Apache-2.0). The configuration classes of the
+official package carry defaults that differ from every released checkpoint, so a missing key is an error here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.base import Sampling
+from models.checkpoint import CheckpointError
+
+MODEL_TYPES = ("custom_voice", "voice_design", "base")
+SIZE_WITHOUT_INSTRUCT = "0b6"  # the official wrapper drops instructions for this size
+
+
+class Section:
+    """A JSON object whose reads name file and key when they fail."""
+
+    def __init__(self, values: dict[str, Any], where: str) -> None:
+        self.values = values
+        self.where = where
+
+    @classmethod
+    def from_file(cls, path: Path) -> Section:
+        """Read a JSON object; raises CheckpointError naming the file."""
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise CheckpointError(f"{path}: not found; is this a complete checkpoint?") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise CheckpointError(f"{path}: a JSON object was expected")
+        return cls(values, str(path))
+
+    def section(self, key: str) -> Section:
+        """A nested object."""
+        return Section(self.read(key, dict), f"{self.where}: {key}")
+
+    def read(self, key: str, kind: type | tuple[type, ...]) -> Any:
+        """The value of a key of the given type; bool never passes as a number."""
+        if key not in self.values:
+            raise CheckpointError(f"{self.where}: key {key!r} is missing")
+        value = self.values[key]
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        is_wrong_bool = isinstance(value, bool) and bool not in kinds
+        if not isinstance(value, kinds) or is_wrong_bool:
+            names = " or ".join(k.__name__ for k in kinds)
+            raise CheckpointError(f"{self.where}: {key!r} must be {names}, not {value!r:.60}")
+        return value
+
+    def integer(self, key: str) -> int:
+        """A positive whole number (ids may be zero)."""
+        value = int(self.read(key, int))
+        if value < 0:
+            raise CheckpointError(f"{self.where}: {key!r} must not be negative, it is {value}")
+        return value
+
+    def number(self, key: str) -> float:
+        """Any number, as float."""
+        return float(self.read(key, (int, float)))
+
+    def expect(self, key: str, *accepted: Any) -> None:
+        """Refuse a setting this code does not implement; an absent key passes."""
+        if key in self.values and self.values[key] not in accepted:
+            raise CheckpointError(
+                f"{self.where}: {key} = {self.values[key]!r} is not supported (only {accepted})"
+            )
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """One Qwen3-style decoder: grouped-query attention with QK norm, SwiGLU, RMSNorm, RoPE."""
+
+    width: int
+    mlp_width: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    rope_theta: float
+    norm_eps: float
+    max_positions: int
+
+    @classmethod
+    def read(cls, section: Section) -> TransformerConfig:
+        """Read the keys both the talker and the code predictor use."""
+        section.expect("hidden_act", "silu")
+        section.expect("attention_bias", False)
+        section.expect("use_sliding_window", False)
+        section.expect("tie_word_embeddings", False)
+        scaling = section.values.get("rope_scaling")
+        if scaling is not None:
+            # Three equal position rows make the interleaved multimodal RoPE plain one-dimensional RoPE.
+            kind = scaling.get("rope_type", scaling.get("type", "default"))
+            if kind != "default":
+                raise CheckpointError(f"{section.where}: rope_scaling {kind!r} is not supported")
+        config = cls(
+            width=section.integer("hidden_size"),
+            mlp_width=section.integer("intermediate_size"),
+            num_layers=section.integer("num_hidden_layers"),
+            num_heads=section.integer("num_attention_heads"),
+            num_kv_heads=section.integer("num_key_value_heads"),
+            head_dim=section.integer("head_dim"),
+            rope_theta=section.number("rope_theta"),
+            norm_eps=section.number("rms_norm_eps"),
+            max_positions=section.integer("max_position_embeddings"),
+        )
+        if not config.num_kv_heads or config.num_heads % config.num_kv_heads:
+            raise CheckpointError(
+                f"{section.where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
+            )
+        return config
+
+
+@dataclass(frozen=True)
+class CodecIds:
+    """Ids of the talker's codec vocabulary that steer generation."""
+
+    pad: int
+    bos: int
+    eos: int
+    think: int
+    no_think: int
+    think_bos: int
+    think_eos: int
+
+
+@dataclass(frozen=True)
+class TextIds:
+    """Text embeddings that stand in for control tokens."""
+
+    pad: int
+    bos: int
+    eos: int
+
+
+@dataclass(frozen=True)
+class Qwen3TTSConfig:
+    """Everything `config.json` and `generation_config.json` say that inference needs."""
+
+    model_type: str  # custom_voice, voice_design, base
+    model_size: str  # 0b6, 1b7, or another name
+    talker: TransformerConfig
+    vocab_size: int  # codec vocabulary of the talker: codes, then control ids and speakers
+    text_vocab_size: int
+    text_width: int
+    num_codebooks: int
+    predictor: TransformerConfig
+    predictor_vocab_size: int
+    codec: CodecIds
+    text: TextIds
+    languages: dict[str, int]  # lower-case name -> codec id, dialects included
+    speakers: dict[str, int]  # lower-case name -> codec id
+    dialects: dict[str, str]  # speaker -> language entry that replaces chinese and auto
+    sampling: Sampling
+    max_new_tokens: int
+
+    @property
+    def max_frames(self) -> int:
+        """Frames the checkpoint's cap allows: the last sampled first code is never expanded."""
+        return self.max_new_tokens - 1
+
+    @property
+    def takes_instruct(self) -> bool:
+        """Whether an instruction has any effect."""
+        if self.model_type == "voice_design":
+            return True
+        return self.model_type == "custom_voice" and self.model_size != SIZE_WITHOUT_INSTRUCT
+
+    @property
+    def language_names(self) -> tuple[str, ...]:
+        """Languages a request may name: `auto` first, dialects left out as the official package does."""
+        return ("auto", *(name for name in self.languages if "dialect" not in name))
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Qwen3TTSConfig:
+        """Read both files of a checkpoint folder. Raises CheckpointError naming file and key."""
+        root = Section.from_file(folder / "config.json")
+        model_type = root.read("tts_model_type", str)
+        if model_type not in MODEL_TYPES:
+            raise CheckpointError(
+                f"{root.where}: tts_model_type {model_type!r} is not one of {', '.join(MODEL_TYPES)}"
+            )
+        talker = root.section("talker_config")
+        predictor = talker.section("code_predictor_config")
+        num_codebooks = talker.integer("num_code_groups")
+        if predictor.integer("num_code_groups") != num_codebooks:
+            raise CheckpointError(f"{predictor.where}: num_code_groups differs from the talker's")
+        dialects = talker.values.get("spk_is_dialect") or {}
+        sampling, max_new_tokens = read_generation(folder / "generation_config.json")
+        return cls(
+            model_type=model_type,
+            model_size=root.read("tts_model_size", str),
+            talker=TransformerConfig.read(talker),
+            vocab_size=talker.integer("vocab_size"),
+            text_vocab_size=talker.integer("text_vocab_size"),
+            text_width=talker.integer("text_hidden_size"),
+            num_codebooks=num_codebooks,
+            predictor=TransformerConfig.read(predictor),
+            predictor_vocab_size=predictor.integer("vocab_size"),
+            codec=CodecIds(
+                pad=talker.integer("codec_pad_id"),
+                bos=talker.integer("codec_bos_id"),
+                eos=talker.integer("codec_eos_token_id"),
+                think=talker.integer("codec_think_id"),
+                no_think=talker.integer("codec_nothink_id"),
+                think_bos=talker.integer("codec_think_bos_id"),
+                think_eos=talker.integer("codec_think_eos_id"),
+            ),
+            text=TextIds(
+                pad=root.integer("tts_pad_token_id"),
+                bos=root.integer("tts_bos_token_id"),
+                eos=root.integer("tts_eos_token_id"),
+            ),
+            languages=_id_map(talker, "codec_language_id"),
+            speakers=_id_map(talker, "spk_id"),
+            dialects={str(k).lower(): str(v) for k, v in dialects.items() if v},
+            sampling=sampling,
+            max_new_tokens=max_new_tokens,
+        )
+
+
+def read_generation(path: Path) -> tuple[Sampling, int]:
+    """The checkpoint's sampling defaults and `max_new_tokens`.
+
+    Keys that are left out take the official package's own last defaults (those of `Sampling`; 2,048 tokens).
+    """
+    if not path.exists():
+        return Sampling(), 2048
+    section = Section.from_file(path)
+
+    def number(key: str, default: float) -> float:
+        return section.number(key) if key in section.values else default
+
+    def integer(key: str, default: int) -> int:
+        return section.integer(key) if key in section.values else default
+
+    def is_greedy(key: str) -> bool:
+        return not section.read(key, bool) if key in section.values else False
+
+    base = Sampling()
+    sampling = Sampling(
+        temperature=number("temperature", base.temperature),
+        top_k=integer("top_k", base.top_k),
+        top_p=number("top_p", base.top_p),
+        repetition_penalty=number("repetition_penalty", base.repetition_penalty),
+        greedy=is_greedy("do_sample"),
+        subtalker_temperature=number("subtalker_temperature", base.subtalker_temperature),
+        subtalker_top_k=integer("subtalker_top_k", base.subtalker_top_k),
+        subtalker_top_p=number("subtalker_top_p", base.subtalker_top_p),
+        subtalker_greedy=is_greedy("subtalker_dosample"),
+    )
+    return sampling, integer("max_new_tokens", 2048)
+
+
+def _id_map(section: Section, key: str) -> dict[str, int]:
+    values = section.values.get(key) or {}
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{section.where}: {key!r} must be an object")
+    return {str(name).lower(): int(value) for name, value in values.items()}

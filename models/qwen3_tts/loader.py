@@ -1,0 +1,130 @@
+"""From a checkpoint folder to a `Qwen3TTS`, and to what it offers without reading weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from models.base import ModelInfo
+from models.blocks import rename_layers
+from models.checkpoint import CheckpointError, identity, load_strictly, read_tensors, weight_files
+from models.graphs import Capturer, CudaCapturer
+from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.config import Qwen3TTSConfig
+from models.qwen3_tts.model import Qwen3TTS
+from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.vocoder import Vocoder
+from models.qwen3_tts.vocoder_config import VocoderConfig
+
+TOKENIZER_FOLDER = "speech_tokenizer"
+RENAMES = {
+    "talker.model.text_embedding.weight": "talker.text_embedding.weight",
+    "talker.text_projection.linear_fc1.weight": "talker.text_fc1.weight",
+    "talker.text_projection.linear_fc1.bias": "talker.text_fc1.bias",
+    "talker.text_projection.linear_fc2.weight": "talker.text_fc2.weight",
+    "talker.text_projection.linear_fc2.bias": "talker.text_fc2.bias",
+    "talker.model.codec_embedding.weight": "talker.codec_embedding.weight",
+    "talker.model.norm.weight": "talker.decoder.norm.weight",
+    "talker.code_predictor.model.norm.weight": "predictor.decoder.norm.weight",
+    "talker.code_predictor.small_to_mtp_projection.weight": "predictor.projection.weight",
+    "talker.code_predictor.small_to_mtp_projection.bias": "predictor.projection.bias",
+}
+STACKED = {
+    "talker.code_predictor.model.codec_embedding": "predictor.embeddings.weight",
+    "talker.code_predictor.lm_head": "predictor.heads.weight",
+}
+
+
+def describe(folder: Path) -> ModelInfo:
+    """What the checkpoint in a folder offers. Raises CheckpointError."""
+    config = Qwen3TTSConfig.from_folder(folder)
+    vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
+    parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
+    return model_info(config, vocoder, identity(folder, parts))
+
+
+def model_info(config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str) -> ModelInfo:
+    """The family-independent description of a configuration."""
+    if vocoder.num_codebooks != config.num_codebooks:
+        raise CheckpointError(
+            f"the talker makes {config.num_codebooks} codebooks, the vocoder takes {vocoder.num_codebooks}"
+        )
+    return ModelInfo(
+        family="qwen3_tts",
+        type=config.model_type,
+        size=config.model_size,
+        voices=tuple(config.speakers) if config.model_type == "custom_voice" else (),
+        languages=config.language_names,
+        takes_instruct=config.takes_instruct,
+        can_clone=False,
+        num_codebooks=config.num_codebooks,
+        sample_rate_hz=vocoder.sample_rate_hz,
+        samples_per_frame=vocoder.samples_per_frame,
+        max_frames=config.max_frames,
+        max_positions=config.talker.max_positions,
+        sampling=config.sampling,
+        identity=identity,
+    )
+
+
+def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> Qwen3TTS:
+    """Load the weights of a folder onto a device. Raises CheckpointError."""
+    info = describe(folder)
+    config = Qwen3TTSConfig.from_folder(folder)
+    vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
+    tokenize = load_tokenizer(folder)
+    tensors = read_tensors(folder, device)
+    if config.model_type == "base":
+        # Cloning is refused before these would be used.
+        tensors = {k: v for k, v in tensors.items() if not k.startswith("speaker_encoder.")}
+    talker, predictor = load_networks(config, tensors, dtype, f"{folder}: model")
+    speech = read_tensors(folder / TOKENIZER_FOLDER, device)
+    decoder = {name: tensor for name, tensor in speech.items() if not name.startswith("encoder.")}
+    vocoder = Vocoder.from_state(vocoder_config, decoder, device, dtype)
+    capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
+    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer)
+
+
+def load_tokenizer(folder: Path) -> Callable[[str], list[int]]:
+    """The checkpoint's byte-level BPE with the plain Qwen2 pre-tokenizer; special tokens are recognised."""
+    from transformers import Qwen2TokenizerFast
+
+    try:
+        tokenizer = Qwen2TokenizerFast.from_pretrained(str(folder), local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
+
+    def tokenize(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return tokenize
+
+
+def load_networks(
+    config: Qwen3TTSConfig, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
+) -> tuple[Talker, CodePredictor]:
+    """Talker and code predictor from the released tensors, which are used up.
+
+    Raises:
+        CheckpointError: keys missing, unexpected or of the wrong shape.
+    """
+    layers = "talker.decoder.layers."
+    rename_layers(tensors, "talker.model.layers.", layers, config.talker.num_layers)
+    source, layers = "talker.code_predictor.model.layers.", "predictor.decoder.layers."
+    rename_layers(tensors, source, layers, config.predictor.num_layers)
+    for theirs, ours in RENAMES.items():
+        if theirs in tensors:
+            tensors[ours] = tensors.pop(theirs)
+    for theirs, ours in STACKED.items():
+        names = [f"{theirs}.{index}.weight" for index in range(config.num_codebooks - 1)]
+        found = [tensors[name] for name in names if name in tensors]
+        if len(found) == len(names) and len({tensor.shape for tensor in found}) == 1:
+            tensors[ours] = torch.stack([tensors.pop(name) for name in names])
+    with torch.device("meta"):
+        talker, predictor = Talker(config), CodePredictor(config)
+    networks = torch.nn.ModuleDict({"talker": talker, "predictor": predictor})
+    load_strictly(networks, tensors, dtype, what)
+    return talker, predictor

@@ -1,0 +1,260 @@
+"""Qwen3-TTS 12 Hz as a `SpeechModel`: prefill, whole frames over slots, and audio from codes.
+
+One frame, in the reference's order: the code predictor expands the first code drawn last time into K codes, their embeddings
+and the text vector are summed, the talker steps, and the next first code is drawn. So the last drawn first code is never
+expanded. The whole frame is one function of the bucket over static buffers, which is what a graph captures.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernels.frame_embedding import frame_embedding
+from models.base import ModelInfo, Prompt, SlotStatus, SpeechRequest
+from models.buckets import batch_buckets
+from models.chunked_vocoder import ChunkedVocoder
+from models.graphs import Capturer, GraphRunner
+from models.kv_cache import cache_bytes
+from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.config import Qwen3TTSConfig
+from models.qwen3_tts.prompt import Tokenizer, build_prompt
+from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.vocoder import Vocoder
+from models.sampling import UNKNOWN, Hints, SamplingSlots
+from models.slots import Poll, SlotBuffers
+
+SUPPRESSED_TAIL = 1024  # the last ids of the codec vocabulary are control ids, speakers and languages
+PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
+CHUNK_FRAMES, LEFT_CONTEXT = 300, 25  # chunks of the official decoder
+
+
+class Qwen3TTS:
+    """A loaded checkpoint. Call `allocate`, then `capture`, before the first prompt."""
+
+    def __init__(
+        self,
+        config: Qwen3TTSConfig,
+        info: ModelInfo,
+        tokenize: Tokenizer,
+        talker: Talker,
+        predictor: CodePredictor,
+        vocoder: Vocoder,
+        capturer: Capturer | None = None,
+    ) -> None:
+        self.config = config
+        self.info = info
+        self.tokenize = tokenize
+        self.talker = talker
+        self.predictor = predictor
+        self.device = talker.codec_head.weight.device
+        self.dtype = talker.codec_head.weight.dtype
+        self.frames = GraphRunner("frame", self._frame, capturer)
+        self.vocoder = ChunkedVocoder(
+            vocoder, config.num_codebooks, CHUNK_FRAMES, LEFT_CONTEXT, self.device, capturer
+        )
+        self.slots: SlotBuffers
+        self.sampling: SamplingSlots
+
+    def plan(self, request: SpeechRequest) -> Prompt:
+        """Tokenise and lay out one request. Raises RequestError."""
+        return build_prompt(self.config, self.tokenize, request)
+
+    def slot_bytes(self, max_positions: int) -> int:
+        """Cache bytes of one slot for rows of up to max_positions."""
+        shape = self.config.talker
+        return cache_bytes(
+            shape.num_layers, shape.num_kv_heads, shape.head_dim, max_positions + 1, self.dtype
+        )
+
+    @torch.inference_mode()
+    def allocate(
+        self, max_batch: int, max_positions: int, max_frames: int, max_trailing: int = 0
+    ) -> None:
+        """Allocate caches and slot buffers.
+
+        Args:
+            max_positions: prompt and frames of the longest row together.
+            max_trailing: longest trailing text of the streaming layout; 0 without it.
+        """
+        config = self.config
+        # A finished row goes on writing at the position after its last one.
+        self.talker.decoder.allocate(max_batch, max_positions + 1)
+        self.predictor.decoder.allocate(max_batch, config.num_codebooks)
+        self.slots = SlotBuffers(
+            max_batch,
+            config.talker.width,
+            config.num_codebooks,
+            max_frames,
+            max_trailing + 1,
+            self.device,
+            self.dtype,
+        )
+        suppress = torch.zeros(config.vocab_size, dtype=torch.bool)
+        suppress[max(0, config.vocab_size - SUPPRESSED_TAIL) :] = True
+        suppress[config.codec.eos] = False
+        self.sampling = SamplingSlots(
+            max_batch, config.vocab_size, suppress.to(self.device), config.codec.eos, self.device
+        )
+        self._pair_positions = torch.tensor([0, 1], device=self.device).repeat(max_batch)
+        steps = torch.arange(config.num_codebooks, device=self.device)
+        self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
+        self.frames.reset()
+
+    @torch.inference_mode()
+    def capture(self, max_batch: int, max_audio_frames: int) -> None:
+        """Capture every frame bucket up to max_batch and every vocoder bucket in use."""
+        self.frames.capture(batch_buckets(max_batch), size=int)
+        everyone = list(range(self.slots.index.numel()))
+        self.release(everyone)
+        self.vocoder.capture(max_batch, max_audio_frames)
+
+    def graph_runners(self) -> list[GraphRunner[Any]]:
+        """The runners whose hits, misses and captures belong into the report."""
+        return [self.frames, self.vocoder.runner]
+
+    @torch.inference_mode()
+    def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """Run prompts through the talker into distinct free slots and sample each first code."""
+        order = sorted(range(len(prompts)), key=lambda row: prompts[row].num_tokens)
+        group: list[int] = []
+        for row in order:
+            if group and (len(group) + 1) * prompts[row].num_tokens > PREFILL_TOKENS:
+                self._prefill_group([prompts[r] for r in group], [slots[r] for r in group])
+                group = []
+            group.append(row)
+        if group:
+            self._prefill_group([prompts[r] for r in group], [slots[r] for r in group])
+
+    @torch.inference_mode()
+    def decode_frames(self, bucket: int, count: int) -> None:
+        """Run `count` frames for slots 0..bucket-1 without waiting for them."""
+        for _ in range(count):
+            self.frames.run(bucket)
+
+    def poll(self) -> Poll:
+        """Start copying the slots' status to the host."""
+        return self.slots.poll()
+
+    def status(self, poll: Poll, slots: list[int]) -> list[SlotStatus]:
+        """Status of `slots` as of that poll; waits for the copy."""
+        return self.slots.status(poll, slots)
+
+    @torch.inference_mode()
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        """Move live slots into free ones."""
+        source, target = self._index(sources), self._index(targets)
+        self.talker.decoder.cache.move(source, target)
+        self.sampling.move(sources, targets, source, target)
+        self.slots.move(source, target)
+
+    @torch.inference_mode()
+    def release(self, slots: list[int], is_failed: bool = False) -> None:
+        """Clear slots; the cache as well where a row failed and may have left non-finite values."""
+        index = self._index(slots)
+        self.slots.release(index)
+        self.sampling.release(slots)
+        if is_failed:
+            self.talker.decoder.cache.clear(index)
+
+    def codes(self, slot: int, frames: int) -> Tensor:
+        """(F, K) int64 codes of a slot, a copy on the model's device."""
+        return self.slots.codes[slot, :frames].long()
+
+    @torch.inference_mode()
+    def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
+        """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device."""
+        return self.vocoder.decode(codes)
+
+    def _index(self, slots: list[int]) -> Tensor:
+        return torch.tensor(slots, dtype=torch.int64).to(self.device, non_blocking=True)
+
+    def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
+        length = max(prompt.num_tokens for prompt in prompts)
+        text_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
+        codec_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
+        for row, prompt in enumerate(prompts):
+            text_ids[row, : prompt.num_tokens] = torch.tensor(prompt.text_ids)
+            codec_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
+        index = self._index(slots)
+        lengths = self._index([prompt.num_tokens for prompt in prompts])
+        x = self.talker.embed_prompt(text_ids.to(self.device), codec_ids.to(self.device))
+        hidden = self.talker.decoder.prefill(x, index, lengths - 1)
+
+        requests = [prompt.request for prompt in prompts]
+        self.sampling.assign(
+            slots, [r.sampling for r in requests], [r.seed for r in requests], index
+        )
+        frame = torch.zeros_like(index)
+        uniform = self.sampling.draws(index, frame, 1)[:, 0]
+        code = self.sampling.first(
+            index, self.talker.logits(hidden), uniform, frame, UNKNOWN, torch.empty_like(index)
+        )
+        limits = self._index([request.max_frames for request in requests])
+        self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
+
+    def _trailing(self, prompts: list[Prompt]) -> Tensor:
+        """(B, max_trailing, D) text vectors for the frames to come, padded with the pad text."""
+        columns = self.slots.trailing.shape[1]
+        ids = torch.full((len(prompts), columns), self.config.text.pad, dtype=torch.int64)
+        for row, prompt in enumerate(prompts):
+            if len(prompt.trailing_ids) >= columns:
+                raise ValueError(f"{len(prompt.trailing_ids)} trailing ids, room for {columns - 1}")
+            if prompt.trailing_ids:
+                ids[row, : len(prompt.trailing_ids)] = torch.tensor(prompt.trailing_ids)
+        return self.talker.embed_text(ids.to(self.device))
+
+    def _hints(self, bucket: int) -> tuple[Hints, Hints]:
+        # A recording must hold for rows to come, so it may know nothing of the present ones.
+        if self.device.type == "cuda":
+            return UNKNOWN, UNKNOWN
+        return self.sampling.hints(bucket)
+
+    def _frame(self, bucket: int) -> None:
+        """One frame for slots 0..bucket-1, on static buffers only."""
+        self.predict(bucket)
+        hidden, logits = self.step(bucket)
+        self.draw_first(bucket, logits)
+        self.slots.advance(bucket, hidden, self.config.codec.eos)
+
+    def predict(self, bucket: int) -> None:
+        """Code predictor: expand each slot's first code into the K codes of its frame, in `slots.work`."""
+        slots, predictor = self.slots, self.predictor
+        work, code = slots.work[:bucket], slots.code[:bucket]
+        _, hints = self._hints(bucket)
+        # Column 0 of the draws was used a frame ago, for the first code.
+        uniform = self.sampling.draws(slice(0, bucket), slots.frame[:bucket], work.shape[1])
+        work[:, 0] = code
+        pair = torch.stack([slots.hidden[:bucket], self.talker.embed_codec(code)], dim=1)
+        x = predictor.project(pair.flatten(0, 1))  # (2B, D)
+        hidden = predictor.decoder.step(x, self._pair_positions[: 2 * bucket], rows_per_slot=2)
+        hidden = hidden.view(bucket, 2, -1)[:, 1]
+        for codebook in range(1, self.config.num_codebooks):
+            if codebook > 1:
+                x = predictor.project(predictor.embed(work[:, codebook - 1], codebook - 1))
+                hidden = predictor.decoder.step(x, self._positions[codebook, :bucket])
+            logits = predictor.logits(hidden, codebook)
+            self.sampling.rest(bucket, logits, uniform[:, codebook], hints, work[:, codebook])
+
+    def step(self, bucket: int) -> tuple[Tensor, Tensor]:
+        """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook logits (B, V)."""
+        slots = self.slots
+        x = frame_embedding(
+            slots.work[:bucket],
+            self.talker.codec_embedding.weight,
+            self.predictor.embeddings.weight,
+            slots.trailing_text(bucket),
+        )
+        hidden = self.talker.decoder.step(x, slots.position[:bucket])
+        return hidden, self.talker.logits(hidden)
+
+    def draw_first(self, bucket: int, logits: Tensor) -> None:
+        """Draw the first code of the frame to come into `slots.next_code`."""
+        slots, rows = self.slots, slice(0, bucket)
+        hints, _ = self._hints(bucket)
+        step = slots.frame[:bucket] + 1
+        self.sampling.seen[:bucket].scatter_(1, slots.code[:bucket, None], True)
+        uniform = self.sampling.draws(rows, step, 1)[:, 0]
+        self.sampling.first(rows, logits, uniform, step, hints, slots.next_code[:bucket])

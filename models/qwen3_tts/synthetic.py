@@ -1,0 +1,159 @@
+"""Random weights in the released sizes, so that hardware can be judged before any download.
+
+Sizes: the released checkpoints (reference: their config.json and tensor shapes). End of speech is made unlikely, so rows run
+to their frame cap and lengths are known in advance.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from models.base import ModelInfo, Sampling
+from models.graphs import Capturer, CudaCapturer
+from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.config import CodecIds, Qwen3TTSConfig, TextIds, TransformerConfig
+from models.qwen3_tts.loader import model_info
+from models.qwen3_tts.model import Qwen3TTS
+from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.vocoder import Vocoder
+from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.qwen3_tts.vocoder_weights import expected_shapes
+
+WIDTHS = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048, 6144)}
+NUM_CODEBOOKS = 16
+CODEBOOK_SIZE = 2048
+FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
+WEIGHT_STD = 0.02  # the initialisation of the released configuration
+
+
+def config_for(name: str) -> Qwen3TTSConfig:
+    """The configuration of a released CustomVoice size, with one made-up speaker."""
+    size, width, mlp_width = WIDTHS[name]
+
+    def transformer(width: int, mlp_width: int, num_layers: int) -> TransformerConfig:
+        return TransformerConfig(width, mlp_width, num_layers, 16, 8, 128, 1e6, 1e-6, 32768)
+
+    return Qwen3TTSConfig(
+        model_type="custom_voice",
+        model_size=size,
+        talker=transformer(width, mlp_width, 28),
+        vocab_size=3072,
+        text_vocab_size=151936,
+        text_width=2048,
+        num_codebooks=NUM_CODEBOOKS,
+        predictor=transformer(1024, 3072, 5),
+        predictor_vocab_size=CODEBOOK_SIZE,
+        codec=CodecIds(2148, 2149, 2150, 2154, 2155, 2156, 2157),
+        text=TextIds(151671, 151672, 151673),
+        languages={"english": 2050, "chinese": 2055},
+        speakers={"synthetic": 3066},
+        dialects={},
+        sampling=Sampling(),
+        max_new_tokens=8192,
+    )
+
+
+def vocoder_config() -> VocoderConfig:
+    """The released speech tokenizer's decoder."""
+    return VocoderConfig(
+        num_codebooks=NUM_CODEBOOKS,
+        codebook_size=CODEBOOK_SIZE,
+        codebook_dim=512,
+        latent_dim=1024,
+        width=512,
+        mlp_width=1024,
+        num_layers=8,
+        num_heads=16,
+        num_kv_heads=16,
+        head_dim=64,
+        window=72,
+        rope_theta=10000.0,
+        norm_eps=1e-5,
+        max_frames=8000,
+        upsampling_ratios=(2, 2),
+        upsample_rates=(8, 5, 4, 3),
+        decoder_dim=1536,
+        sample_rate_hz=24000,
+    )
+
+
+def tokenize(text: str) -> list[int]:
+    """Bytes as ids; the template's markers count as one id each, as in the released tokenizer."""
+    markers = {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "user": 872}
+    ids: list[int] = []
+    while text:
+        for marker, value in markers.items():
+            if text.startswith(marker):
+                ids.append(value)
+                text = text[len(marker) :]
+                break
+        else:
+            ids.extend(FIRST_TEXT_ID + byte for byte in text[0].encode())
+            text = text[1:]
+    return ids
+
+
+def describe_synthetic(name: str) -> ModelInfo:
+    """What the made-up checkpoint offers."""
+    return model_info(config_for(name), vocoder_config(), f"synthetic:{name}")
+
+
+@torch.inference_mode()
+def load_synthetic(
+    name: str, device: torch.device, dtype: torch.dtype, use_graphs: bool, seed: int = 0
+) -> Qwen3TTS:
+    """Draw the weights on the device; the same seed and device give the same weights."""
+    config = config_for(name)
+    generator = torch.Generator(device).manual_seed(seed)
+    with torch.device("meta"):
+        networks = Talker(config), CodePredictor(config)
+    talker, predictor = (_randomise(network, device, dtype, generator) for network in networks)
+    talker.codec_head.weight[config.codec.eos] = 0
+    vocoder = _vocoder(device, dtype, generator)
+    capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
+    return Qwen3TTS(
+        config, describe_synthetic(name), tokenize, talker, predictor, vocoder, capturer
+    )
+
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def _randomise(
+    network: Network, device: torch.device, dtype: torch.dtype, generator: torch.Generator
+) -> Network:
+    """Give a meta-built network normal weights; vectors are norms and become 1, biases become 0."""
+    state = {}
+    for name, tensor in network.state_dict().items():
+        value = torch.empty(tensor.shape, device=device, dtype=dtype)
+        if name.endswith("bias"):
+            value.zero_()
+        elif tensor.dim() == 1:
+            value.fill_(1)
+        else:
+            value.normal_(0, WEIGHT_STD, generator=generator)
+        state[name] = value
+    network.load_state_dict(state, assign=True)
+    return network.requires_grad_(False)
+
+
+def _vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
+    """A vocoder of official tensors: scaled by fan-in, so that its samples are neither silent nor clipped."""
+    config = vocoder_config()
+    tensors = {}
+    for name, shape in expected_shapes(config).items():
+        value = torch.empty(shape, device=device)
+        if name.endswith(("bias", "alpha", "beta")):
+            value.zero_()
+        elif len(shape) == 1 and name.endswith("scale"):
+            value.fill_(0.01)
+        elif len(shape) == 1:
+            value.fill_(1)
+        else:
+            fan_in = max(1, value[0].numel())
+            value.normal_(0, fan_in**-0.5, generator=generator)
+        tensors[name] = value
+    return Vocoder.from_state(config, tensors, device, dtype)

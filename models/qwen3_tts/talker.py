@@ -1,0 +1,73 @@
+"""Talker: the transformer over time that gives the first codebook (upstream: Qwen3TTSTalkerForConditionalGeneration).
+
+Its input is a sum of a projected text embedding and codec embeddings; its output, after the final norm, feeds both the
+codec head and the code predictor.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.blocks import Decoder, Weight
+from models.qwen3_tts.config import Qwen3TTSConfig
+
+
+class BiasedLinear(nn.Module):
+    """Weight and bias of a linear map."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs), requires_grad=False)
+        self.bias = nn.Parameter(torch.empty(outputs), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., inputs) to (..., outputs)."""
+        return F.linear(x, self.weight, self.bias)
+
+
+class Talker(nn.Module):
+    """Embeddings, decoder and codec head."""
+
+    def __init__(self, config: Qwen3TTSConfig) -> None:
+        super().__init__()
+        shape = config.talker
+        self.text_embedding = Weight(config.text_vocab_size, config.text_width)
+        self.text_fc1 = BiasedLinear(config.text_width, config.text_width)
+        self.text_fc2 = BiasedLinear(config.text_width, shape.width)
+        self.codec_embedding = Weight(config.vocab_size, shape.width)
+        self.codec_head = Weight(config.vocab_size, shape.width)
+        self.decoder = Decoder(
+            width=shape.width,
+            mlp_width=shape.mlp_width,
+            num_layers=shape.num_layers,
+            num_heads=shape.num_heads,
+            num_kv_heads=shape.num_kv_heads,
+            head_dim=shape.head_dim,
+            rope_theta=shape.rope_theta,
+            norm_eps=shape.norm_eps,
+        )
+
+    def embed_text(self, ids: Tensor) -> Tensor:
+        """Text ids (...) to talker inputs (..., D) through the projection."""
+        x = F.embedding(ids, self.text_embedding.weight)
+        return self.text_fc2(F.silu(self.text_fc1(x)))
+
+    def embed_codec(self, ids: Tensor) -> Tensor:
+        """Codec ids (...) to (..., D)."""
+        return F.embedding(ids, self.codec_embedding.weight)
+
+    def embed_prompt(self, text_ids: Tensor, codec_ids: Tensor) -> Tensor:
+        """(B, T) text ids and codec ids, -1 for none, to (B, T, D) prompt vectors.
+
+        A position with neither (padding) gives zeros.
+        """
+        text = self.embed_text(text_ids.clamp(min=0))
+        codec = self.embed_codec(codec_ids.clamp(min=0))
+        text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
+        return text + codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(B, D) to (B, V) first-codebook logits in the model's dtype."""
+        return F.linear(hidden, self.codec_head.weight)

@@ -1,0 +1,67 @@
+"""Durations on the device's own clock: CUDA events where there is a stream, the wall clock elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+class Span:
+    """A stretch of work: started when made, ended by `end`, read later by `milliseconds`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_cuda = device.type == "cuda"
+        self._start_s = time.perf_counter()
+        self._end_s = self._start_s
+        if self._is_cuda:
+            self._start = torch.cuda.Event(enable_timing=True)
+            self._end = torch.cuda.Event(enable_timing=True)
+            self._start.record()
+
+    def end(self) -> Span:
+        """Mark the end; does not wait."""
+        if self._is_cuda:
+            self._end.record()
+        else:
+            self._end_s = time.perf_counter()
+        return self
+
+    def wait(self) -> None:
+        """Wait until the device has reached the end."""
+        if self._is_cuda:
+            self._end.synchronize()
+
+    def milliseconds(self) -> float:
+        """Duration; waits for the device where it must."""
+        if not self._is_cuda:
+            return 1000 * (self._end_s - self._start_s)
+        self._end.synchronize()
+        return float(self._start.elapsed_time(self._end))
+
+
+@dataclass
+class Stage:
+    """A part of the work that can be timed alone."""
+
+    name: str
+    run: Callable[[], Any]
+    num_bytes: int  # modelled: what must be read or written at least
+    num_ops: int  # modelled: two a multiply-add
+
+
+def time_stage(
+    run: Callable[[], Any], device: torch.device, repeats: int, warmup: int = 3
+) -> list[float]:
+    """Milliseconds of each of `repeats` runs after `warmup` untimed ones."""
+    for _ in range(warmup):
+        run()
+    spans = []
+    for _ in range(repeats):
+        span = Span(device)
+        run()
+        spans.append(span.end())
+    return [span.milliseconds() for span in spans]

@@ -1,0 +1,162 @@
+"""Train one part, beside a running data.py: wait for the first chunks of speech, encode them, train, take in more."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+import numpy as np
+import torch
+from codec import CodecTraining
+from codec import train as train_codec
+from data import Utterance, encode, finished_chunks, load_chunk
+from features import Features, Quantizer
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from talker import TalkerTraining
+from talker import train as train_talker
+from talker_data import Store
+
+NUM_VALIDATION = 300  # utterances of the first chunks, kept out of the talker's training
+ALL = 10**9
+
+
+class Log:
+    """Prints lines with the seconds since the start and keeps them in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.start_s = path, time.time()
+
+    def __call__(self, message: str) -> None:
+        """Write one line."""
+        line = f"[{time.time() - self.start_s:6.0f}] {message}"
+        print(line, flush=True)
+        with self.path.open("a") as file:
+            file.write(line + "\n")
+
+
+class Feed:
+    """Finished chunks of speech, each encoded once."""
+
+    def __init__(self, folder: Path, codes: Path, max_chunks: int, device: str) -> None:
+        state = load_file(codes)
+        self.folder, self.max_chunks, self.device = folder, max_chunks, device
+        self.extractor, self.quantizer = Features(device), Quantizer(state, device)
+        self.books = state["books"]
+        self.seen: list[Path] = []
+
+    def wait(self, num_chunks: int) -> None:
+        """Return when that many chunks are there."""
+        while len(finished_chunks(self.folder)) < num_chunks:
+            time.sleep(0.3)
+
+    def more(self, limit: int = ALL) -> tuple[list[Utterance], list[NDArray[np.uint8]]]:
+        """Utterances and codes of at most `limit` new chunks; two empty lists when there are none."""
+        new = [path for path in finished_chunks(self.folder) if path not in self.seen]
+        items: list[Utterance] = []
+        codes: list[NDArray[np.uint8]] = []
+        for path in new[: max(0, self.max_chunks - len(self.seen))][:limit]:
+            chunk = load_chunk(path)
+            max_frames = 6000 if self.device == "cpu" else 60_000
+            codes += encode(chunk, self.extractor, self.quantizer, self.device, max_frames)
+            items += chunk
+            self.seen.append(path)
+        return items, codes
+
+
+def run_codec(feed: Feed, settings: CodecTraining, out: Path, log: Log) -> None:
+    """Train the codec decoder."""
+    items, codes = feed.more()
+    hours = sum(map(len, codes)) * 0.08 / 3600
+    log(f"{len(items)} utterances, {hours:.1f} hours")
+
+    def refresh() -> tuple[list[Utterance], list[NDArray[np.uint8]]] | None:
+        new_items, new_codes = feed.more()
+        items.extend(new_items)
+        codes.extend(new_codes)
+        return (items, codes) if new_items else None
+
+    train_codec((items, codes), feed.books, out / "codec.pt", settings, log, refresh)
+
+
+def run_talker(feed: Feed, settings: TalkerTraining, out: Path, log: Log) -> None:
+    """Train talker and code predictor."""
+    store, validation = Store(settings.device), Store(settings.device)
+
+    def add(target: Store, items: list[Utterance], codes: list[NDArray[np.uint8]]) -> None:
+        target.add([item.text for item in items], [item.voice for item in items], codes)
+
+    def refresh() -> bool:
+        has_grown = False
+        while (chunk := feed.more(8))[0]:
+            items, codes = chunk
+            if not validation.texts:
+                add(validation, items[:NUM_VALIDATION], codes[:NUM_VALIDATION])
+                validation.freeze()
+                items, codes = items[NUM_VALIDATION:], codes[NUM_VALIDATION:]
+            add(store, items, codes)
+            has_grown = True
+        if has_grown:
+            store.freeze()
+            num_frames = int(store.num_frames.sum())
+            log(f"{len(store.texts)} utterances, {num_frames * 0.08 / 3600:.1f} hours")
+        return has_grown
+
+    refresh()
+    train_talker(store, validation, out / "talker.pt", settings, log, refresh)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["codec", "talker"])
+    parser.add_argument("--speech", type=Path, required=True, help="folder data.py writes to")
+    parser.add_argument("--out", type=Path, required=True, help="folder for PART.pt and PART.log")
+    parser.add_argument("--codes", type=Path, default=Path(__file__).parent / "codes.safetensors")
+    parser.add_argument("--seconds", type=float, default=1200, help="length of the training (1200)")
+    parser.add_argument("--first", type=int, default=8, help="chunks to wait for (8)")
+    parser.add_argument("--most", type=int, default=ALL, help="chunks to use at most (all)")
+    parser.add_argument("--lr", type=float, help="peak learning rate (codec 6e-4, talker 1.2e-3)")
+    parser.add_argument("--init", type=Path, help="checkpoint folder to go on from (random weights)")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--batch", type=int, default=32, help="codec: segments a step (32)")
+    parser.add_argument("--gan-at", type=float, default=0.35, help="codec: share of time (0.35)")
+    parser.add_argument(
+        "--positions", type=int, default=40_000, help="talker: positions a step (40000)"
+    )
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    log = Log(args.out / f"{args.part}.log")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    feed = Feed(args.speech, args.codes, args.most, args.device)
+    feed.wait(args.first)
+    log("first chunks there")
+    if args.part == "codec":
+        codec = CodecTraining(
+            seconds=args.seconds,
+            device=args.device,
+            batch=args.batch,
+            gan_start=args.gan_at,
+            learning_rate=args.lr or CodecTraining.learning_rate,
+            init=args.init,
+        )
+        run_codec(feed, codec, args.out, log)
+    else:
+        talker = TalkerTraining(
+            seconds=args.seconds,
+            device=args.device,
+            max_positions=args.positions,
+            learning_rate=args.lr or TalkerTraining.learning_rate,
+            init=args.init,
+        )
+        run_talker(feed, talker, args.out, log)
+    (args.out / f"{args.part}.done").write_text("ok")
+    log("finished")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Shared by all tests: Triton's interpreter where there is no GPU, seeds, skips of `gpu` tests.
+
+Triton reads TRITON_INTERPRET when a kernel is decorated, so it is set here, before anything imports
+`kernels`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+import torch
+
+HAS_CUDA = torch.cuda.is_available()
+if not HAS_CUDA:
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked `gpu` where no CUDA device is."""
+    if HAS_CUDA:
+        return
+    skip = pytest.mark.skip(reason="needs a CUDA device")
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> int:
+    """The same random numbers for every test, whatever ran before."""
+    value = 1234
+    random.seed(value)
+    torch.manual_seed(value)
+    return value

@@ -1,0 +1,92 @@
+"""Fixtures of the kernel tests: where they run, how a kernel is forced, how results are compared.
+
+Without a GPU the kernels run interpreted on CPU tensors at tiny shapes. With one, the same tests
+run compiled on the GPU, and those marked `gpu` add the shapes of the real models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from kernels import dispatch
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture
+def device() -> str:
+    """Where the kernels can run here."""
+    return DEVICE
+
+
+@pytest.fixture(params=["float32", "bfloat16"])
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    return getattr(torch, request.param)
+
+
+@pytest.fixture
+def with_kernel() -> Callable[..., Any]:
+    """Call an operation with its Triton kernel forced."""
+
+    def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with dispatch.override("triton"):
+            return function(*args, **kwargs)
+
+    return call
+
+
+@pytest.fixture
+def with_reference() -> Callable[..., Any]:
+    """Call an operation with its reference forced."""
+
+    def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with dispatch.override("reference"):
+            return function(*args, **kwargs)
+
+    return call
+
+
+@pytest.fixture
+def assert_close() -> Callable[..., None]:
+    """rms(out - ref) / rms(ref) within 1e-5 in float32 and 5e-3 in bfloat16; NaN fails."""
+
+    def check(out: torch.Tensor, ref: torch.Tensor, tolerance: float | None = None) -> None:
+        assert out.shape == ref.shape, (out.shape, ref.shape)
+        if tolerance is None:
+            tolerance = 5e-3 if out.dtype == torch.bfloat16 else 1e-5
+        out, ref = out.double(), ref.double()
+        error = ((out - ref).square().mean().sqrt() / ref.square().mean().sqrt()).item()
+        assert error <= tolerance, f"relative rms error {error:.2e}, allowed {tolerance:.0e}"
+
+    return check
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _round_like_hardware() -> Iterator[None]:
+    """Make the interpreter round float32 to bfloat16 to nearest even, as GPUs and PyTorch do.
+
+    It truncates by itself, which would hide whether a kernel rounds where its reference does.
+    """
+    if not dispatch.IS_INTERPRETED:
+        yield
+        return
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    plain = interpreter._convert_float
+
+    def convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
+        if source == tl.float32 and target == tl.bfloat16:
+            values = torch.from_numpy(np.array(data, dtype=np.float32))
+            return values.bfloat16().view(torch.int16).numpy().view(np.uint16)
+        return plain(data, source, target, rounding)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(interpreter, "_convert_float", convert)
+    yield
+    patch.undo()

@@ -1,0 +1,150 @@
+"""Makes the golden files of this folder with the official package. See README.md for what it needs.
+
+Each spec of tests/support/tiny_qwen3_tts.py gets `golden_<spec>.json` (every row's input and how it ended) and
+`golden_<spec>.safetensors` (codes, samples, prompts). Each row is spoken alone; then every group is spoken as one batch,
+and both must agree, or nothing is written. A choice closer than SMALLEST_GAP would be decided by rounding, not by the
+model: such a row is refused, and another seed or text is the remedy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+
+import official_package as official  # noqa: E402
+import tiny_qwen3_tts as tiny  # noqa: E402
+from official_package import Line  # noqa: E402
+
+SEEDS = {"custom_voice": 5, "custom_voice_wide": 4, "voice_design": 4}
+SMALLEST_GAP = 1e-4
+MOST_SAMPLES = 3000  # of a row kept; more are thinned out evenly
+LONG_FRAMES = 330  # past the official decoder's chunk of 300
+
+LONG = "The quick brown fox jumps over the lazy dog, twice; then all the others sing along."
+VOICE_LINES = {
+    "custom_voice": (
+        Line("Hello there.", "ada", "english"),
+        Line(LONG, "Boris", None),
+        Line("\u4f60\u597d\uff0c\u4e16\u754c\u3002", "chen", "Chinese"),
+        Line("A", "CHEN", "auto"),
+        Line("Gru\u0308\u00dfe aus Mu\u0308nchen!", "chen", "German"),
+        Line("Two lines:\nthe second  one. ", "ada", "Japanese", "Whisper, please."),
+    ),
+    "custom_voice_wide": (
+        Line("Good morning.", "dora", "english", "Very slowly, and with a smile."),
+        Line(LONG, "emil", "Auto"),
+        Line("\u4f60\u597d\uff0c\u4e16\u754c\u3002", "fang", None, "\u5feb\u4e00\u70b9"),
+        Line("B?", "fang", "english", ""),
+        Line("It's 12:30, isn't it? We'll see.", "emil", "german"),
+    ),
+    "voice_design": (
+        Line("Good evening, everyone.", None, "english", "A low, calm voice of an old man."),
+        Line(LONG, None, None, "Bright and young."),
+        Line("\u3053\u3093\u306b\u3061\u306f", None, "Japanese", "\u5973\u6027\u306e\u58f0"),
+        Line("C.", None, "auto", None),
+    ),
+}
+GROUPS: tuple[dict[str, Any], ...] = (  # the settings a batch of the official package shares
+    {"layout": "non_streaming", "repetition_penalty": 1.05, "max_new_tokens": 41},
+    {"layout": "streaming", "repetition_penalty": 1.05, "max_new_tokens": 33},
+    {"layout": "non_streaming", "repetition_penalty": 1.3, "max_new_tokens": 25},
+    {"layout": "streaming", "repetition_penalty": 1.0, "max_new_tokens": 3},
+)
+
+
+def main() -> int:
+    """Write the golden files of the specs asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("specs", nargs="*", default=sorted(SEEDS), help="names of specs; all when left out")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder the files go to")
+    parser.add_argument("--seed", type=int, help="try another seed than the one recorded here")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in options.specs:
+        seed = SEEDS[name] if options.seed is None else options.seed
+        with tempfile.TemporaryDirectory() as folder:
+            wrapper = official.load_model(tiny.write_checkpoint(Path(folder), name, seed))
+            report, tensors = speak_all(wrapper, name)
+            report |= {"spec": name, "seed": seed, "versions": versions()}
+            report |= long_decode(wrapper, name, seed, tensors)
+        (options.out / f"golden_{name}.safetensors").write_bytes(save(tensors))
+        text = json.dumps(report, indent=1, ensure_ascii=True) + "\n"
+        (options.out / f"golden_{name}.json").write_text(text, encoding="utf-8")
+        ends = [f"{row['frames']}{row['finish_reason'][0]}" for row in report["rows"]]
+        print(f"{name} seed {seed}: smallest gap {report['smallest_gap']:.2g}; frames", *ends)
+    return 0
+
+
+def speak_all(wrapper: Any, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Every line of a spec under every group's settings, alone and together."""
+    rows: list[dict[str, Any]] = []
+    tensors: dict[str, Tensor] = {}
+    smallest = float("inf")
+    for g, settings in enumerate(GROUPS):
+        together = official.speak(wrapper, VOICE_LINES[name], **settings)
+        for i, (line, mate) in enumerate(zip(VOICE_LINES[name], together, strict=True)):
+            (spoken,) = official.speak(wrapper, [line], **settings)
+            row_id = f"{g}.{i}"
+            smallest = min(smallest, spoken.smallest_gap)
+            if spoken.smallest_gap < SMALLEST_GAP:
+                raise SystemExit(f"{name} row {row_id}: a choice was decided by {spoken.smallest_gap:.1e}")
+            if not torch.equal(spoken.codes, mate.codes):
+                raise SystemExit(f"{name} row {row_id}: the official batch disagrees with the official single row")
+            torch.testing.assert_close(spoken.samples, mate.samples, rtol=0, atol=1e-5)
+            step = max(1, len(spoken.samples) // MOST_SAMPLES)
+            rows.append(
+                {
+                    "id": row_id,
+                    "text": line.text,
+                    "voice": line.voice,
+                    "language": line.language,
+                    "instruct": line.instruct,
+                    **settings,
+                    "token_ids": spoken.token_ids,
+                    "prompt_tokens": len(spoken.prompt),
+                    "trailing_tokens": len(spoken.trailing),
+                    "frames": len(spoken.codes),
+                    "finish_reason": spoken.finish_reason,
+                    "num_samples": len(spoken.samples),
+                    "sample_step": step,
+                }
+            )
+            tensors[f"codes.{row_id}"] = spoken.codes.to(torch.int16)
+            tensors[f"samples.{row_id}"] = spoken.samples[::step].clone()
+            if g < 2:
+                tensors[f"prompt.{row_id}"] = spoken.prompt.contiguous()
+                tensors[f"trailing.{row_id}"] = spoken.trailing.contiguous()
+    return {"rows": rows, "smallest_gap": smallest}, tensors
+
+
+def long_decode(wrapper: Any, name: str, seed: int, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Random codes for more than one chunk of the official decoder."""
+    spec = tiny.SPECS[name]
+    codes = tiny.random_codes(spec, seed, LONG_FRAMES)
+    samples = torch.from_numpy(wrapper.model.speech_tokenizer.decode([{"audio_codes": codes}])[0][0])
+    step = max(1, len(samples) // (4 * MOST_SAMPLES))
+    tensors["samples.long"] = samples[::step].clone()
+    return {"long": {"frames": LONG_FRAMES, "num_samples": len(samples), "sample_step": step}}
+
+
+def versions() -> dict[str, str]:
+    """What made the files."""
+    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions(name=None)}
+    names = ("qwen-tts", "qwen-tts-hf", "torch", "transformers", "tokenizers", "numpy")
+    return {name: found[name] for name in names if name in found}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

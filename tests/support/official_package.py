@@ -1,0 +1,256 @@
+"""Loads the official `qwen_tts` package as the oracle, where somebody has put it on the path. Product code never does.
+
+Its module-level imports ask for audio libraries that no text-to-speech path uses; empty modules stand in for those that are
+not installed, only while the package is imported. The audio encoder is left out: newer transformers cannot build it, and
+only cloning needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.util
+import io
+import sys
+import types
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+STAND_INS: dict[str, tuple[str, ...]] = {  # module: names that are imported from it
+    "einops": ("rearrange", "repeat"),
+    "librosa": (),
+    "librosa.filters": ("mel",),
+    "onnxruntime": (),
+    "sox": (),
+    "torchaudio": (),
+    "torchaudio.compliance": (),
+    "torchaudio.compliance.kaldi": (),
+}
+
+
+def is_installed() -> bool:
+    """Whether the official package can be found; imports nothing."""
+    return importlib.util.find_spec("qwen_tts") is not None
+
+
+def load() -> Any:
+    """Import the official package and return its module."""
+    from transformers import MimiConfig
+
+    if not hasattr(MimiConfig(), "rope_theta"):  # transformers 5 moved it; the package's RoPE asks for this name
+        MimiConfig.rope_theta = 10000.0
+    missing = {name for name in STAND_INS if not _is_there(name.partition(".")[0])}
+    added = [name for name in STAND_INS if name in missing]
+    for name in added:
+        module = types.ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        for item in STAND_INS[name]:
+            setattr(module, item, _stand_in(f"{name}.{item}"))
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, module)
+        sys.modules[name] = module
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints a note about an absent attention library
+            package = importlib.import_module("qwen_tts")
+    finally:
+        for name in added:
+            del sys.modules[name]
+    _leave_out_audio_encoder()
+    return package
+
+
+def load_model(folder: Path) -> Any:
+    """The official wrapper around a checkpoint: float32, CPU, PyTorch attention."""
+    from transformers.utils import logging
+
+    wrapper = load().Qwen3TTSModel
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return wrapper.from_pretrained(str(folder), dtype=torch.float32, attn_implementation="sdpa")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One text for the official package, and what is said about it."""
+
+    text: str
+    voice: str | None = None
+    language: str | None = None
+    instruct: str | None = None
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What the official package made of a line."""
+
+    codes: Tensor  # (F, K) int64
+    samples: Tensor  # (F * samples per frame,) float32
+    finish_reason: str  # eos or max_frames
+    token_ids: list[int]  # of the text in its template
+    prompt: Tensor  # (T, D) float32: what the talker was prefilled with, without padding
+    trailing: Tensor  # (N, D) float32: the text added to frame 0, 1, ...
+    smallest_gap: float  # between the best and the second logit of any choice in the whole batch
+
+
+def speak(
+    wrapper: Any,
+    lines: Sequence[Line],
+    *,
+    layout: str = "non_streaming",
+    repetition_penalty: float = 1.05,
+    max_new_tokens: int = 64,
+) -> list[Spoken]:
+    """Let the official package speak `lines` as one batch, greedily. N new tokens make at most N - 1 frames."""
+    model = wrapper.model
+    settings = {
+        "text": [line.text for line in lines],
+        "language": [line.language or "Auto" for line in lines],
+        "instruct": [line.instruct or "" for line in lines],
+        "non_streaming_mode": layout == "non_streaming",
+        "do_sample": False,
+        "subtalker_dosample": False,
+        "repetition_penalty": repetition_penalty,
+        "max_new_tokens": max_new_tokens,
+    }
+    if model.tts_model_type == "custom_voice":
+        generate = wrapper.generate_custom_voice
+        settings["speaker"] = [line.voice for line in lines]
+    else:
+        generate = wrapper.generate_voice_design
+    calls: list[dict[str, Any]] = []
+    heard: list[Tensor] = []
+    ids: list[list[int]] = []
+    with contextlib.ExitStack() as stack:
+        gaps = stack.enter_context(_watch_choices())
+        stack.enter_context(_replaced(model.talker, "generate", _recorder(model.talker.generate, calls)))
+        stack.enter_context(_replaced(model.speech_tokenizer, "decode", _listener(model.speech_tokenizer.decode, heard)))
+        stack.enter_context(_replaced(wrapper, "_tokenize_texts", _reader(wrapper._tokenize_texts, ids)))
+        stack.enter_context(_whole_history_penalised())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        samples, _ = generate(**settings)
+    (call,) = calls
+    eos = model.config.talker_config.codec_eos_token_id
+    lengths = call["attention_mask"].sum(-1).tolist()
+    spoken = []
+    for i in range(len(lines)):
+        trailing = 1 if layout == "non_streaming" else len(ids[i]) - 8
+        spoken.append(
+            Spoken(
+                codes=heard[i].cpu(),
+                samples=torch.from_numpy(samples[i]),
+                finish_reason="eos" if eos in call["sequences"][i] else "max_frames",
+                token_ids=ids[i],
+                prompt=call["inputs_embeds"][i, -lengths[i] :],
+                trailing=call["trailing_text_hidden"][i, :trailing],
+                smallest_gap=min(gaps),
+            )
+        )
+    return spoken
+
+
+@contextlib.contextmanager
+def _whole_history_penalised() -> Iterator[None]:
+    """Keep the repetition penalty of transformers 4.57, which the package was released for.
+
+    Newer ones exempt as many ids as a row has padding, taking them for the prompt. Here the prompt is embeddings, so the
+    exempted ids are generated ones, and a row would depend on the length of its batch mates.
+    """
+    from transformers.generation import utils
+
+    processor = utils.RepetitionPenaltyLogitsProcessor
+
+    def without_exemption(penalty: float, prompt_ignore_length: Any = None) -> Any:
+        return processor(penalty)
+
+    with _replaced(utils, "RepetitionPenaltyLogitsProcessor", without_exemption):
+        yield
+
+
+@contextlib.contextmanager
+def _watch_choices() -> Iterator[list[float]]:
+    """Collect, for every greedy choice made inside, how far the second best logit was."""
+    gaps: list[float] = []
+    argmax = torch.argmax
+
+    def watched(scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if scores.is_floating_point():
+            best = scores.topk(2, dim=-1).values
+            gaps.append(float((best[..., 0] - best[..., 1]).min()))
+        return argmax(scores, *args, **kwargs)
+
+    with _replaced(torch, "argmax", watched):
+        yield gaps
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _recorder(generate: Any, calls: list[dict[str, Any]]) -> Any:
+    def record(**kwargs: Any) -> Any:
+        result = generate(**kwargs)
+        calls.append({**kwargs, "sequences": result.sequences.tolist()})
+        return result
+
+    return record
+
+
+def _listener(decode: Any, heard: list[Tensor]) -> Any:
+    def listen(items: list[dict[str, Tensor]]) -> Any:
+        heard.extend(item["audio_codes"] for item in items)
+        return decode(items)
+
+    return listen
+
+
+def _reader(tokenize: Any, ids: list[list[int]]) -> Any:
+    """Keeps what the first call reads: the texts; later calls read the instructions."""
+
+    def read(texts: list[str]) -> Any:
+        tokens = tokenize(texts)
+        if not ids:
+            ids.extend(t[0].tolist() for t in tokens)
+        return tokens
+
+    return read
+
+
+def _leave_out_audio_encoder() -> None:
+    from torch import nn
+
+    codec = importlib.import_module("qwen_tts.core.tokenizer_12hz.modeling_qwen3_tts_tokenizer_v2")
+
+    class NoAudioEncoder(nn.Module):
+        @classmethod
+        def _from_config(cls, config: Any) -> NoAudioEncoder:
+            return cls()
+
+    codec.Qwen3TTSTokenizerV2Encoder = NoAudioEncoder
+
+
+def _is_there(name: str) -> bool:
+    return name in sys.modules or importlib.util.find_spec(name) is not None
+
+
+def _stand_in(name: str) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{name} is only a stand-in here; install {name.partition('.')[0]} to use it")
+
+    return call

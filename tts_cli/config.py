@@ -1,0 +1,226 @@
+"""The settings of a run: one frozen dataclass that the flags show and the engine uses.
+
+Every field carries its default and the help text of its flag, so `--help` cannot drift from what
+happens. Ranges of numbers live here too, because manifest rows must keep to the same ones.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tts_cli.errors import UsageError
+
+DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
+DTYPES = ("auto", "float32", "bfloat16")
+LAYOUTS = ("auto", "streaming", "non_streaming")
+MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt")
+# What each audio format can store. The lossy ones have a coding of their own, so they take the
+# default subtype only and ignore it.
+SUBTYPES: dict[str, tuple[str, ...]] = {
+    "wav": ("PCM_16", "PCM_24", "FLOAT"),
+    "flac": ("PCM_16", "PCM_24"),
+    "ogg": ("PCM_16",),
+    "mp3": ("PCM_16",),
+}
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values a number may take, both ends included unless `is_low_open`."""
+
+    low: float
+    high: float
+    is_integer: bool = False
+    is_low_open: bool = False  # low itself is refused
+    hint: str = ""  # added to the message, in brackets
+
+    def problem(self, value: float) -> str | None:
+        """What is wrong with `value`, or None."""
+        is_low_ok = value > self.low if self.is_low_open else value >= self.low
+        if math.isfinite(value) and is_low_ok and value <= self.high:
+            return None
+        span = f"over {self.low:g} and at most {self.high:g}"
+        if self.is_integer:
+            span = f"{self.low} to {self.high}"
+        elif not self.is_low_open:
+            span = f"{self.low:g} to {self.high:g}"
+        return f"must be {span}, not {value}" + (f" ({self.hint})" if self.hint else "")
+
+
+_TEMPERATURE = Range(0.001, 100.0, hint="for the likeliest code at every step use greedy")
+RANGES: dict[str, Range] = {
+    "seed": Range(0, 2**63 - 1, is_integer=True),
+    "temperature": _TEMPERATURE,
+    "top_k": Range(0, 2**31 - 1, is_integer=True, hint="0 is off"),
+    "top_p": Range(0.0, 1.0, is_low_open=True, hint="1 is off"),
+    "repetition_penalty": Range(0.01, 100.0, hint="1 is off"),
+    "subtalker_temperature": _TEMPERATURE,
+    "subtalker_top_k": Range(0, 2**31 - 1, is_integer=True, hint="0 is off"),
+    "subtalker_top_p": Range(0.0, 1.0, is_low_open=True, hint="1 is off"),
+    "max_frames": Range(1, 1_000_000, is_integer=True),
+    "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
+    "retries": Range(0, 100, is_integer=True),
+    "limit": Range(1, 2**63 - 1, is_integer=True),
+    "sample_rate": Range(8_000, 192_000, is_integer=True),
+    "max_batch": Range(1, 1024, is_integer=True),
+}
+
+
+def _setting(default: Any, help: str, unset: str = "") -> Any:
+    """A field with the help of its flag; `unset` says what the default None stands for."""
+    return field(default=default, metadata={"help": help, "unset": unset})
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Every shared and `synth` setting. None means: decided later, as the help says."""
+
+    # model
+    model: str | None = _setting(
+        None, "Model folder, or repository on the Hugging Face hub.", "the sample voice"
+    )
+    revision: str | None = _setting(
+        None, "Branch, tag or commit of a hub repository.", "the repository's main branch"
+    )
+    # device
+    device: str = _setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
+    dtype: str = _setting("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")
+    max_batch: int | None = _setting(
+        None, "Rows spoken at once, a power of two.", "64 on cuda, 16 on cpu"
+    )
+    no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
+    # every command
+    json: bool = _setting(False, "Print the result as JSON on stdout.")
+    verbosity: int = _setting(0, "Messages on stderr: -1 warnings only, 0 normal, 1 details.")
+    debug: bool = _setting(False, "Log everything and show the traceback of an error.")
+    # which rows
+    manifest_format: str | None = _setting(
+        None, "How to read the manifest.", "by its suffix; jsonl on stdin"
+    )
+    limit: int | None = _setting(None, "Take only the first N rows.", "all")
+    shard: tuple[int, int] | None = _setting(
+        None, "Take part I of N; a row's part depends on its id alone.", "all"
+    )
+    skip_invalid: bool = _setting(False, "Speak the good rows, record the bad ones as failed.")
+    dry_run: bool = _setting(False, "Check everything, speak nothing.")
+    # how rows are spoken
+    voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
+    language: str = _setting("auto", "Language of rows that name none.")
+    layout: str = _setting("auto", "Where the text stands relative to the codes.")
+    seed: int = _setting(0, "Run seed, 0 to 2^63-1; a row's seed is made of it and the id.")
+    greedy: bool = _setting(False, "Always take the likeliest code instead of drawing one.")
+    temperature: float | None = _setting(
+        None, "Spread of the first codebook's draws, 0.001 to 100.", "the checkpoint's"
+    )
+    top_k: int | None = _setting(
+        None, "Draw from the K likeliest codes; 0 is off.", "the checkpoint's"
+    )
+    top_p: float | None = _setting(
+        None, "Draw from the likeliest codes that hold this share; 1 is off.", "the checkpoint's"
+    )
+    repetition_penalty: float | None = _setting(
+        None, "Penalty on first codes already used; 1 is off.", "the checkpoint's"
+    )
+    subtalker_temperature: float | None = _setting(
+        None, "Temperature of the other codebooks, 0.001 to 100.", "the checkpoint's"
+    )
+    subtalker_top_k: int | None = _setting(
+        None, "Top-k of the other codebooks; 0 is off.", "the checkpoint's"
+    )
+    subtalker_top_p: float | None = _setting(
+        None, "Top-p of the other codebooks; 1 is off.", "the checkpoint's"
+    )
+    max_seconds: float | None = _setting(
+        None, "Longest audio of a row, in seconds; longer is a runaway.", "the checkpoint's cap"
+    )
+    retries: int = _setting(2, "Times a runaway row is tried again with another seed.")
+    # what is written
+    out: Path | None = _setting(None, "Folder for audio, timings.jsonl, run.json.")  # noqa: RUF009
+    format: str = _setting("wav", "Audio format.")
+    subtype: str = _setting("PCM_16", "Sample format of wav and flac (FLOAT: wav only).")
+    sample_rate: int | None = _setting(
+        None, "Sample rate in Hz, 8000 to 192000.", "the checkpoint's"
+    )
+    save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
+    overwrite: bool = _setting(False, "Speak rows again that are already done.")
+    retry_failed: bool = _setting(False, "Speak only rows that failed in an earlier run.")
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
+        """Build from a command's parameters and check them.
+
+        Args:
+            options: flag values by field name; `verbose` and `quiet` are counts of -v and -q.
+        Raises:
+            UsageError: a value is out of range or two flags exclude each other.
+        """
+        values = dict(options)
+        verbosity = int(values.pop("verbose", 0)) - int(values.pop("quiet", 0))
+        config = cls(**values)
+        config = replace(config, verbosity=max(-1, min(1, config.verbosity + verbosity)))
+        config.validate()
+        return config
+
+    def validate(self) -> None:
+        """Check what needs no model and no file. Raises UsageError naming the flag."""
+        for name, limits in RANGES.items():
+            value = getattr(self, name, None)
+            if value is not None and (problem := limits.problem(value)):
+                raise UsageError(f"{flag(name)} {problem}")
+        self._check_choices()
+        if self.max_batch is not None and self.max_batch & (self.max_batch - 1):
+            raise UsageError(
+                f"--max-batch must be a power of two, not {self.max_batch}",
+                remedy=f"use {1 << (self.max_batch.bit_length() - 1)}",
+            )
+        if self.shard is not None and not 1 <= self.shard[0] <= self.shard[1]:
+            raise UsageError(
+                f"--shard {self.shard[0]}/{self.shard[1]}: the part must be 1 to {self.shard[1]}"
+            )
+        if self.overwrite and self.retry_failed:
+            raise UsageError("--overwrite and --retry-failed exclude each other", "give one")
+
+    def _check_choices(self) -> None:
+        if not DEVICE_PATTERN.fullmatch(self.device):
+            raise UsageError(f"--device {self.device!r}: must be auto, cpu, cuda or cuda:N")
+        choices: dict[str, tuple[str, ...]] = {
+            "dtype": DTYPES,
+            "layout": LAYOUTS,
+            "format": tuple(SUBTYPES),
+            "manifest_format": MANIFEST_FORMATS,
+        }
+        for name, valid in choices.items():
+            value = getattr(self, name)
+            if value is not None and value not in valid:
+                raise UsageError(f"{flag(name)} {value!r}: must be one of {', '.join(valid)}")
+        if self.subtype not in SUBTYPES[self.format]:
+            fits = [form for form, subtypes in SUBTYPES.items() if self.subtype in subtypes]
+            raise UsageError(
+                f"--subtype {self.subtype} does not exist in {self.format}",
+                remedy=f"use --format {fits[0]}" if fits else "use PCM_16, PCM_24 or FLOAT",
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as JSON can hold them, for run.json."""
+        values = asdict(self)
+        values["out"] = None if self.out is None else str(self.out)
+        values["shard"] = None if self.shard is None else f"{self.shard[0]}/{self.shard[1]}"
+        return values
+
+
+def flag(name: str) -> str:
+    """The flag of a field: max_batch -> --max-batch."""
+    return "--" + name.replace("_", "-")
+
+
+def describe_field(name: str) -> tuple[Any, str, str]:
+    """Default, help text and meaning of an unset default of one field."""
+    for entry in fields(RunConfig):
+        if entry.name == name:
+            return entry.default, entry.metadata["help"], entry.metadata["unset"]
+    raise KeyError(name)

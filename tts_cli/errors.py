@@ -1,0 +1,98 @@
+"""The errors a user can meet, and the exit code each one ends with.
+
+    TtsCliError
+    |-- UsageError              2  a flag, or flags that do not fit together; nothing was spoken
+    |   `-- FolderLocked        2  another run works in the same folder
+    |-- ManifestError           2  the manifest cannot be read, is empty or has bad rows
+    |-- SetupError              3  something is missing: model, device, package, write access
+    |-- StoppedEarly            4  the run ended before its rows did; finished rows are kept
+    |   `-- DiskFull            4  no room left, or the disk stopped answering
+    |-- Interrupted       130/143  SIGINT or SIGTERM; finished rows are kept
+    `-- RowError                -  one row failed; the engine records it and goes on
+
+Exit code 0 means every row is done and 1 that some rows failed; neither is an error here.
+"""
+
+from __future__ import annotations
+
+import errno
+
+
+class TtsCliError(Exception):
+    """A failure with a message for the user and, where there is one, what to do about it."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+
+class UsageError(TtsCliError):
+    """A flag is wrong, or two flags do not fit together."""
+
+    exit_code = 2
+
+
+class FolderLocked(UsageError):  # noqa: N818
+    """Another run holds the output folder."""
+
+
+class ManifestError(TtsCliError):
+    """The manifest as a whole cannot be used."""
+
+    exit_code = 2
+
+
+class SetupError(TtsCliError):
+    """The machine lacks something: a model, a device, a package, write access."""
+
+    exit_code = 3
+
+
+class StoppedEarly(TtsCliError):  # noqa: N818
+    """The run had to end before its rows did; what was finished is kept."""
+
+    exit_code = 4
+
+
+class DiskFull(StoppedEarly):
+    """Nothing more can be written to the output folder."""
+
+
+class Interrupted(TtsCliError):  # noqa: N818
+    """The process was asked to stop by a signal."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__("stopped by SIGTERM" if signal_number == 15 else "interrupted")
+        self.exit_code = 128 + signal_number
+
+
+class RowError(TtsCliError):
+    """One row cannot be spoken or written; the others go on."""
+
+    exit_code = 1
+
+
+_DISK_ERRNOS = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "ENODEV")
+    if hasattr(errno, name)
+)
+
+
+def is_disk_error(error: OSError) -> bool:
+    """Whether `error` will hit every further write too, not just this file."""
+    return error.errno in _DISK_ERRNOS
+
+
+def disk_full(error: OSError, where: object) -> DiskFull:
+    """The error to raise for an OSError that `is_disk_error`."""
+    return DiskFull(
+        f"cannot write {where}: {error.strerror or error}",
+        remedy="make room and run the same command again: finished rows are kept",
+    )

@@ -1,0 +1,135 @@
+"""Row ids: which ones are safe as file names, which ones collide, and a compact table over them.
+
+An id becomes `DIR/<id>.wav`, so it may not leave DIR, may not be a name that some file system
+treats specially, and may not meet another id on a file system that ignores letter case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from array import array
+
+MAX_PART_BYTES = 200  # of UTF-8; leaves room for a suffix and a temporary name in 255
+MAX_ID_BYTES = 1000
+TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
+
+_ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
+_DEVICE_NAMES = frozenset(
+    ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
+)
+# A folder with such a name could stand where one of our files must go.
+_FILE_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".safetensors", ".json", ".jsonl", ".lock")
+
+
+def id_problem(row_id: str) -> str | None:
+    """Why `row_id` cannot name an output file, or None if it can."""
+    if not row_id:
+        return "is empty"
+    if len(row_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+        return f"is longer than {MAX_ID_BYTES} bytes"
+    if not _ASCII_ID.fullmatch(row_id):
+        for char in row_id:
+            if not _is_allowed(char):
+                return f"holds {char!r}; use letters, digits, '.', '_', '-' and '/' for subfolders"
+    if row_id.startswith("/"):
+        return "starts with '/'; ids are relative to the output folder"
+    parts = row_id.split("/")
+    for position, part in enumerate(parts):
+        if problem := _part_problem(part, is_folder=position < len(parts) - 1):
+            return problem
+    if len(parts) > 1 and parts[0].casefold() == TRUNCATED:
+        return f"starts with '{TRUNCATED}/', which is kept for rows cut at their frame cap"
+    return None
+
+
+def _is_allowed(char: str) -> bool:
+    return char in "._-/" or unicodedata.category(char)[0] in "LM" or char.isdecimal()
+
+
+def _part_problem(part: str, is_folder: bool) -> str | None:
+    if not part:
+        return "has an empty part between '/'"
+    if part in (".", ".."):
+        return f"has the part '{part}', which could leave the output folder"
+    if part.endswith("."):
+        return f"has the part '{part}', which ends with '.'"
+    if len(part.encode("utf-8")) > MAX_PART_BYTES:
+        return f"has a part longer than {MAX_PART_BYTES} bytes"
+    if part.split(".")[0].upper() in _DEVICE_NAMES:
+        return f"has the part '{part}', a device name on Windows"
+    if is_folder and part.casefold().endswith(_FILE_SUFFIXES):
+        return f"has the folder '{part}', which could be the name of an output file"
+    return None
+
+
+def default_id(number: int) -> str:
+    """The id of the `number`th row (from 1) when it names none."""
+    return f"{number:06d}"
+
+
+def fold_id(row_id: str) -> str:
+    """The form under which two ids are the same file on some file system."""
+    if row_id.isascii():
+        return row_id.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", row_id).casefold())
+
+
+def id_hash(row_id: str) -> int:
+    """64 bits that stand for an id, never 0. Two of a million ids meet with chance 3e-8."""
+    digest = hashlib.blake2b(row_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") or 1
+
+
+def is_in_shard(row_id: str, shard: tuple[int, int] | None) -> bool:
+    """Whether a row belongs to part I of N (from 1); depends on nothing but its id."""
+    return shard is None or id_hash(row_id) % shard[1] == shard[0] - 1
+
+
+class IdTable:
+    """Map from nonzero 64-bit keys to 64-bit values in two flat arrays.
+
+    A dict of a million ints takes about 100 MB; this takes 24 to 48 bytes an entry.
+    """
+
+    def __init__(self) -> None:
+        self._mask = 1023
+        self._keys = array("Q", bytes(8 * 1024))  # 0 is a free place
+        self._values = array("Q", bytes(8 * 1024))
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def get(self, key: int) -> int | None:
+        """The value stored for `key`, or None."""
+        place = self._find(key)
+        return self._values[place] if self._keys[place] else None
+
+    def put(self, key: int, value: int) -> None:
+        """Store `value` for `key`, replacing an earlier one."""
+        place = self._find(key)
+        if not self._keys[place]:
+            self._keys[place] = key
+            self._used += 1
+        self._values[place] = value
+        if 3 * self._used > 2 * (self._mask + 1):
+            self._grow()
+
+    def _find(self, key: int) -> int:
+        keys, mask = self._keys, self._mask
+        place = key & mask
+        while keys[place] and keys[place] != key:
+            place = (place + 1) & mask
+        return place
+
+    def _grow(self) -> None:
+        keys, values = self._keys, self._values
+        size = 2 * (self._mask + 1)
+        self._mask = size - 1
+        self._keys, self._values = array("Q", bytes(8 * size)), array("Q", bytes(8 * size))
+        for key, value in zip(keys, values, strict=True):
+            if key:
+                place = self._find(key)
+                self._keys[place], self._values[place] = key, value

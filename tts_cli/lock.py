@@ -1,0 +1,181 @@
+"""One run per output folder.
+
+The lock is a file with process id, host and start time, held by `flock` where there is one, so the
+system frees it when a run dies. A file left behind by a dead process of this host is taken over;
+one from another host is not, because nobody here can tell whether that run is alive.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import socket
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tts_cli.errors import FolderLocked, SetupError, disk_full, is_disk_error
+
+log = logging.getLogger(__name__)
+
+LOCK_NAME = ".tts-cli.lock"
+_MAX_BYTES = 4096
+_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_FLOCK = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL}
+
+
+class FolderLock:
+    """Context manager that holds an output folder.
+
+    Raises on entry:
+        FolderLocked: another run holds it, or may hold it from another host.
+        SetupError: the lock file cannot be created.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / LOCK_NAME
+        self._handle: int | None = None
+
+    def __enter__(self) -> FolderLock:
+        try:
+            self._acquire()
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, self.path) from error
+            raise SetupError(
+                f"cannot lock {self.path}: {error.strerror or error}",
+                remedy="check the folder's permissions",
+            ) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give the folder back; harmless if it is not held."""
+        if self._handle is not None:
+            self.path.unlink(missing_ok=True)
+            os.close(self._handle)
+            self._handle = None
+
+    def _acquire(self) -> None:
+        while True:
+            handle, is_new = self._open()
+            try:
+                has_flock = _try_flock(handle)
+                owner = _read_owner(handle)
+                if has_flock is False:
+                    raise self._refusal(owner)
+                if not self._is_current(handle):  # its last holder has removed it meanwhile
+                    os.close(handle)
+                    continue
+                if not is_new:
+                    self._judge_leftover(owner, has_flock is True)
+                _write_owner(handle)
+            except BaseException:
+                os.close(handle)
+                raise
+            self._handle = handle
+            return
+
+    def _open(self) -> tuple[int, bool]:
+        """Open the lock file; True if it did not exist before."""
+        while True:
+            try:
+                return os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666), True
+            except FileExistsError:
+                try:
+                    return os.open(self.path, _FLAGS), False
+                except FileNotFoundError:  # removed between the two
+                    continue
+
+    def _is_current(self, handle: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(handle), os.stat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def _judge_leftover(self, owner: dict[str, Any] | None, has_flock: bool) -> None:
+        """Decide about a file that nobody visibly holds. Raises FolderLocked."""
+        if owner is None:
+            if not has_flock:  # its maker may be about to write its name
+                raise self._refusal(None)
+            return
+        pid = owner.get("pid")
+        is_here = owner.get("host") == socket.gethostname()
+        if not is_here or not isinstance(pid, int) or not (has_flock or _is_dead(pid)):
+            raise self._refusal(owner)
+        log.warning("took over %s: process %s is gone", self.path.parent, pid)
+
+    def _refusal(self, owner: dict[str, Any] | None) -> FolderLocked:
+        holder = "another run"
+        remedy = "wait for it, or choose another --out"
+        if owner is None:
+            remedy += f"; if there is none, delete {self.path}"
+        else:
+            holder = "process {pid} on {host} since {started}".format(
+                **{key: owner.get(key, "?") for key in ("pid", "host", "started")}
+            )
+            if owner.get("host") != socket.gethostname():
+                remedy += f"; if that run is dead, delete {self.path}"
+        return FolderLocked(f"{self.path.parent} is in use by {holder}", remedy=remedy)
+
+
+def _try_flock(handle: int) -> bool | None:
+    """True: held now; False: someone else holds it; None: this file system cannot say."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        if error.errno in _NO_FLOCK:
+            return None
+        raise
+    return True
+
+
+def _read_owner(handle: int) -> dict[str, Any] | None:
+    """Who wrote the lock file; None if it is empty or torn."""
+    os.lseek(handle, 0, os.SEEK_SET)
+    try:
+        owner = json.loads(os.read(handle, _MAX_BYTES))
+    except (ValueError, RecursionError):
+        return None
+    return owner if isinstance(owner, dict) else None
+
+
+def _write_owner(handle: int) -> None:
+    owner = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    os.ftruncate(handle, 0)
+    os.lseek(handle, 0, os.SEEK_SET)
+    os.write(handle, json.dumps(owner).encode())
+    os.fsync(handle)
+
+
+def _is_dead(pid: int) -> bool:
+    if sys.platform == "win32":  # there, signal 0 would end the process
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        return False
+    return pid == os.getpid()
