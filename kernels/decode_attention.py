@@ -248,6 +248,13 @@ def num_splits(num_programs: int, num_positions: int) -> int:
     return splits
 
 
+def launch_settings(dtype: torch.dtype, num_positions: int) -> tuple[int, int, int]:
+    """Positions a tile, warps and pipeline stages; a short cache is one tile of one warp."""
+    if num_positions <= 32:
+        return max(16, next_power_of_2(num_positions)), 1, 1
+    return (32, 4, 2) if dtype == torch.float32 else (64, 4, 2)
+
+
 def decode_attention(
     q: Tensor,
     k_cache: Tensor,
@@ -289,7 +296,7 @@ def decode_attention(
     group = num_heads // num_kv_heads
     splits = num_splits(slots * num_kv_heads, num_positions)
     block_d = max(16, next_power_of_2(head_dim))
-    block_s = min(32 if q.dtype == torch.float32 else 64, max(16, next_power_of_2(num_positions)))
+    block_s, num_warps, num_stages = launch_settings(q.dtype, num_positions)
     if splits == 1:
         target = stats = out
     else:
@@ -320,8 +327,8 @@ def decode_attention(
         BLOCK_M=max(16, next_power_of_2(rows_per_slot * group)),
         BLOCK_S=block_s,
         BLOCK_D=block_d,
-        num_warps=4 if block_s >= 32 else 1,
-        num_stages=2,
+        num_warps=num_warps,
+        num_stages=num_stages,
     )
     if splits > 1:
         _merge_kernel[(num_rows, num_heads)](

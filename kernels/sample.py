@@ -240,6 +240,10 @@ def _sample_kernel(
     tl.store(out_ptr + row * out_stride, token.to(tl.int64))
 
 
+def _num_warps(block: int) -> int:
+    return min(8, max(1, block // 512))
+
+
 def sample(
     logits: Tensor,
     uniform: Tensor,
@@ -331,6 +335,6 @@ def sample(
         HAS_TOP_K=max_top_k != 0,
         HAS_TOP_P=has_top_p,
         BLOCK=block,
-        num_warps=min(8, max(1, block // 512)),
+        num_warps=_num_warps(block),
     )
     return out

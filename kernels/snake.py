@@ -1,17 +1,20 @@
-"""SnakeBeta, the activation of the vocoder's convolutions: `y + inv_beta * sin(y * alpha_exp)^2`, y = x + bias, per channel.
+"""SnakeBeta, the activation between the vocoder's convolutions.
 
-Shapes: x (B, C, T) in any layout; alpha_exp, inv_beta and bias (C,) float32. The vocoder keeps channels innermost, so
-what it passes is a transposed view, and the result has the same order.
+    y = x + bias,    snake_beta = y + inv_beta * sin(y * alpha_exp)^2    per channel
 
-PyTorch needs four passes over activations that reach 24,000 columns a second; the kernel needs one read and one write.
-Three things that would each cost another pass ride along or are avoided:
-- the bias of the convolution before it (`bias`), which cuDNN would add in a kernel of its own;
-- the zeros a causal convolution wants on its left (`left_pad`), for which padding later would copy the activation;
-- the general sine: sin^2 has period pi, so taking off the nearest multiple of pi and an odd polynomial (error 5e-9) do,
-  without the slow path for large arguments. That keeps the arithmetic below the time of the memory traffic.
+x is (B, C, T) in any layout; alpha_exp, inv_beta and bias are (C,) float32. The vocoder keeps
+channels innermost, so what it passes is a transposed view, and the result has the same order.
 
-Source: SnakeBeta of the `Qwen3TTSTokenizerV2` decoder (Qwen team, Apache-2.0); Ziyin et al., arXiv:2006.08195. The three
-parts of pi are those of the Cephes library.
+PyTorch needs four passes over activations that reach 24,000 columns a second; the kernel needs one
+read and one write. What would cost more than that rides along or is avoided:
+- the bias of the convolution before it, which cuDNN would add in a kernel of its own;
+- the zeros a causal convolution wants on its left (`left_pad`): padding later copies everything;
+- the general sine. sin^2 has period pi, so taking off the nearest multiple of pi and an odd
+  polynomial (error 5e-9) do, without the slow path for large arguments: 27 instructions an element,
+  about what an H200 can hide behind its memory traffic.
+
+Source: SnakeBeta of the `Qwen3TTSTokenizerV2` decoder (Qwen team, Apache-2.0); Ziyin et al.,
+arXiv:2006.08195. The three parts of pi are those of the Cephes library.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ def snake_beta_ref(
     out = _empty_result(x, left_pad)
     out[:, :, :left_pad].zero_()
     batch, channels, length = x.shape
-    # On a CPU, temporaries that stay in the cache: fresh memory for whole activations costs more than the arithmetic.
+    # On a CPU temporaries must stay in the cache: fresh memory for a whole activation costs more
+    # than the arithmetic does.
     is_cpu = x.device.type == "cpu"
     step = max(REF_BLOCK // (batch * channels), 1) if is_cpu else length
     for start in range(0, length, step):
@@ -73,8 +77,8 @@ def _snake_beta_kernel(
     BLOCK_C: tl.constexpr,
     BLOCK_T: tl.constexpr,
 ):
-    # A flat grid: rows times channels may exceed the limit of the second grid axis. Channel blocks come first, so that
-    # programs running together touch neighbouring memory in the channels-innermost layout.
+    # A flat grid: rows times channels may exceed the limit of the second grid axis. Channel blocks
+    # come first, so that programs running together touch neighbouring memory.
     program = tl.program_id(0)
     c_block = program % num_c_blocks
     t_block = (program // num_c_blocks) % num_t_blocks
@@ -94,8 +98,9 @@ def _snake_beta_kernel(
     if HAS_BIAS:
         y += tl.load(bias_ptr + channels, mask=is_channel, other=0.0)[:, None]
 
-    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then a polynomial on
-    # [-pi/2, pi/2]. The upper bound only matters for phases beyond 1e7, of which float32 holds no fraction any more.
+    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then
+    # a polynomial on [-pi/2, pi/2]. The upper bound only matters for phases beyond 1e7, of which
+    # float32 holds no fraction any more.
     phase = y * alpha_exp
     turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
     r = phase - turns * 3.140625
@@ -136,9 +141,8 @@ def snake_beta(
         if values is None:
             continue
         if values.shape != (num_channels,) or values.dtype != torch.float32:
-            raise ValueError(
-                f"{name} must be ({num_channels},) float32, not {tuple(values.shape)} {values.dtype}"
-            )
+            have = f"{tuple(values.shape)} {values.dtype}"
+            raise ValueError(f"{name} must be ({num_channels},) float32, not {have}")
     if left_pad < 0:
         raise ValueError(f"left_pad must not be negative, it is {left_pad}")
     if not use_triton(x):
@@ -173,7 +177,7 @@ def snake_beta(
 
 
 def _channel_block(num_channels: int) -> int:
-    """The widest power of two up to 128 that divides the channels, at least 16 (the last block is then partial)."""
+    """The widest power of two up to 128 that divides the channels; at least 16, then masked."""
     return max(min(num_channels & -num_channels, 128), 16)
 
 

@@ -127,7 +127,8 @@ def identity(folder: Path, parts: Iterable[Path]) -> str:
     It tells checkpoints apart for resume; it is no protection against forgery.
     """
     digest = hashlib.sha256()
-    small = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".txt"))
+    found = folder.rglob("*")
+    small = sorted(path for path in found if path.suffix in (".json", ".txt") and path.is_file())
     for path in small:
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     for path in parts:

@@ -65,11 +65,14 @@ class ChunkedVocoder:
         self.device = device
         self.use_buckets = device.type == "cuda" if use_buckets is None else use_buckets
         self.frame_buckets = frame_buckets(chunk_frames, left_context)
+        self.batch_limit = MAX_BATCH
         self.runner: GraphRunner[Bucket] = GraphRunner("vocoder", self._run, capturer)
         self._inputs: dict[Bucket, Tensor] = {}
 
     def capture(self, max_batch: int, max_frames: int) -> None:
-        """Capture the buckets that rows of up to max_frames frames in batches of up to max_batch can need."""
+        """Keep to batches of up to max_batch from now on, and capture the buckets that rows of up to
+        max_frames frames can need."""
+        self.batch_limit = min(MAX_BATCH, next_power_of_two(max_batch))
         longest = max_frames
         if max_frames > self.chunk_frames:
             longest = self.chunk_frames + self.left_context
@@ -78,13 +81,13 @@ class ChunkedVocoder:
             (batch, frames)
             for frames in self.frame_buckets
             if frames <= ceiling
-            for batch in batch_buckets(min(next_power_of_two(max_batch), self.max_batch(frames)))
+            for batch in batch_buckets(self.max_batch(frames))
         ]
         self.runner.capture(keys, size=lambda key: key[0] * key[1])
 
     def max_batch(self, frames: int) -> int:
         """Rows of this many frames that one batch takes: a power of two."""
-        return min(MAX_BATCH, 1 << max(1, BATCH_FRAMES // frames).bit_length() - 1)
+        return min(self.batch_limit, 1 << max(1, BATCH_FRAMES // frames).bit_length() - 1)
 
     def decode(self, codes: list[Tensor]) -> list[Tensor]:
         """(F, K) int64 codes each to (F * samples_per_frame,) float32 samples each, on the device."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Chunk:
-    """Frames [start, end) are kept; `context` frames before them are decoded too and their samples dropped."""
+    """Frames [start, end) are kept; `context` frames before them are decoded too, then dropped."""
 
     start: int
     end: int
@@ -30,7 +30,7 @@ def plan_chunks(frames: int, chunk: int = 300, left_context: int = 25) -> list[C
     Args:
         frames: length of the sequence; 0 gives no chunk.
         chunk: frames kept per chunk; the last one may be shorter.
-        left_context: frames decoded before a chunk; all there are where a chunk starts no later than that.
+        left_context: frames decoded before a chunk; all there are where fewer come before it.
     """
     if frames < 0 or chunk < 1 or left_context < 0:
         raise ValueError(

@@ -104,8 +104,10 @@ class GraphRunner(Generic[Key]):
         return list(self._graphs)
 
     def reset(self) -> None:
-        """Drop every recording: the static buffers it works on are gone."""
+        """Drop every recording and what was noted of it: the static buffers it works on are gone."""
         self._graphs.clear()
+        self.stats.captures.clear()
+        self.stats.failures.clear()
 
     def capture(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
         """Record keys, largest first. A failure leaves that key eager, is logged once and counted."""
@@ -120,7 +122,7 @@ class GraphRunner(Generic[Key]):
             except torch.OutOfMemoryError:
                 raise
             except RuntimeError as error:
-                reason = str(error).strip().splitlines()[0]
+                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
                 log.warning("%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
                 self.stats.failures[str(key)] = reason
                 continue

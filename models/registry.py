@@ -89,6 +89,6 @@ def _family(folder: Path) -> Any:
         raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?") from None
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"{path}: model_type {kind!r} is not one of {', '.join(FAMILIES)}")
     return importlib.import_module(FAMILIES[kind])

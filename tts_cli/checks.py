@@ -14,11 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import ManifestError, SetupError, UsageError
+from tts_cli.errors import ManifestError, UsageError
 from tts_cli.ids import IdTable, fold_id, id_hash, is_in_shard
 from tts_cli.manifest import Source, read_rows
 from tts_cli.rows import BadRow, Row, nearest, shown
-from tts_cli.sources import model_source
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -58,21 +57,6 @@ class ManifestSummary:
                 f"{self.manifest}: {self.bad_count} of {self.rows + self.bad_count} rows are bad",
                 remedy="mend them, or add --skip-invalid to speak the rest",
             )
-
-
-def describe_model(config: RunConfig) -> ModelInfo:
-    """Voices, languages and limits of the run's checkpoint, from its small files.
-
-    Raises:
-        SetupError: the checkpoint cannot be found or read.
-    """
-    from models.checkpoint import CheckpointError
-    from models.registry import describe
-
-    try:
-        return describe(model_source(config.model), config.revision)
-    except CheckpointError as error:
-        raise SetupError(str(error), remedy="check --model and --revision") from error
 
 
 def bad_row_line(manifest: str, row: BadRow) -> str:

@@ -82,7 +82,9 @@ class RunConfig:
 
     # model
     model: str | None = _setting(
-        None, "Model folder, or repository on the Hugging Face hub.", "the sample voice"
+        None,
+        "Model folder, repository on the Hugging Face hub, or synthetic:NAME for random weights.",
+        "the sample voice",
     )
     revision: str | None = _setting(
         None, "Branch, tag or commit of a hub repository.", "the repository's main branch"
@@ -136,9 +138,12 @@ class RunConfig:
         None, "Top-p of the other codebooks; 1 is off.", "the checkpoint's"
     )
     max_seconds: float | None = _setting(
-        None, "Longest audio of a row, in seconds; longer is a runaway.", "the checkpoint's cap"
+        None, "Longest audio of a row, in seconds; longer is a runaway.", "by its text"
     )
     retries: int = _setting(2, "Times a runaway row is tried again with another seed.")
+    accept_truncated: bool = _setting(
+        False, "Keep rows that reach their cap as they are, instead of failing them."
+    )
     # what is written
     out: Path | None = _setting(None, "Folder for audio, timings.jsonl, run.json.")  # noqa: RUF009
     format: str = _setting("wav", "Audio format.")

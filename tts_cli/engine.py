@@ -245,10 +245,11 @@ class Engine:
                 self._finish(job, present[job], status.finish_reason, status.frames)
 
     def _finish(self, job: Job, slot: int, reason: str, frames: int) -> None:
-        self.scheduler.finish(slot)
         again = self.retry(job, reason)
         codes = None if again or reason == "nan" else self.model.codes(slot, frames)
         self.model.release([slot], is_failed=reason == "nan")
+        # Last, so that a row whose codes find no memory still has its slot and starts again.
+        self.scheduler.finish(slot)
         if again is not None:
             self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
         else:
@@ -289,7 +290,7 @@ class Engine:
         return batch
 
     def _to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        if not self.is_async:
+        if tensor.device.type != "cuda":
             return tensor
         host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         return host.copy_(tensor, non_blocking=True)
@@ -297,6 +298,7 @@ class Engine:
     def _shrink(self, error: torch.OutOfMemoryError) -> None:
         """Step down to half the slots; every live row starts again, with the same draws."""
         if self.scheduler.max_batch == 1:
+            self._vocode(is_last=True)
             raise StoppedEarly(
                 f"the device has no memory for even one row: {first_line(error)}",
                 remedy="lower --max-seconds, use a smaller model or free the device",

@@ -125,50 +125,61 @@ def read_rows(source: Source) -> Iterator[Row | BadRow]:
 
 
 class _Lines:
-    """Decoded lines with their ends, each at most 1 MiB; an iterator for `csv.reader`."""
+    """Decoded lines with their ends, each at most 1 MiB; an iterator for `csv.reader`.
+
+    A line that cannot be used sets `problem` and is still returned as well as it can be read, so
+    that a quoted cell around it keeps its end.
+    """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self._name = name
+        self._row_bytes = 0
         self.number = 0  # of the line read last, from 1
-        self.record_bytes = 0  # of the row being read; whoever starts a row sets it to 0
+        self.problem: str | None = None  # what is wrong with the row being read
+
+    def start_row(self) -> None:
+        """Forget the row before."""
+        self._row_bytes = 0
+        self.problem = None
 
     def __iter__(self) -> _Lines:
         return self
 
     def __next__(self) -> str:
-        line = self.read()
-        if line is None:
-            raise StopIteration
-        if isinstance(line, RowProblem):
-            raise line
-        return line
-
-    def read(self) -> str | RowProblem | None:
-        """The next line, what is wrong with it, or None at the end."""
         raw = self._file.readline(MAX_LINE_BYTES + 1)
         if not raw:
-            return None
+            raise StopIteration
         self.number += 1
-        self.record_bytes += len(raw)
+        self._row_bytes += len(raw)
         if len(raw) > MAX_LINE_BYTES:
             while raw and not raw.endswith(b"\n"):
                 raw = self._file.readline(MAX_LINE_BYTES)
-            return RowProblem(f"the line is longer than {MAX_LINE_BYTES} bytes")
-        if self.record_bytes > MAX_LINE_BYTES:
-            return RowProblem(f"the row is longer than {MAX_LINE_BYTES} bytes")
+            self._note(f"the line is longer than {MAX_LINE_BYTES} bytes")
+            return "?\n"
+        if self._row_bytes > MAX_LINE_BYTES:
+            raise RowProblem(f"the row is longer than {MAX_LINE_BYTES} bytes")
+        return self._decode(raw)
+
+    def _decode(self, raw: bytes) -> str:
         skipped = self._skip_bom(raw) if self.number == 1 else 0
         try:
             text = raw[skipped:].decode("utf-8")
         except UnicodeDecodeError as error:
             place = error.start + skipped
-            return RowProblem(
+            self._note(
                 f"byte {place + 1} of line {self.number} (0x{raw[place]:02x}) is not UTF-8; "
                 "save the file as UTF-8"
             )
+            text = raw[skipped:].decode("utf-8", "replace")
         if "\0" in text:
-            return RowProblem(f"holds a NUL character at position {text.index(chr(0)) + 1}")
+            self._note(f"holds a NUL character at position {text.index(chr(0)) + 1}")
+            text = text.replace("\0", "?")  # csv of Python 3.10 stops at it
         return text
+
+    def _note(self, problem: str) -> None:
+        if self.problem is None:
+            self.problem = problem
 
     def _skip_bom(self, raw: bytes) -> int:
         if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -179,18 +190,19 @@ class _Lines:
 def _line_rows(lines: _Lines, source: Source) -> Iterator[Row | BadRow]:
     """JSONL and plain text: a row is a line; blank lines are skipped and not counted as rows."""
     number = 0
-    while (line := lines.read()) is not None:
-        lines.record_bytes = 0
-        if isinstance(line, str) and not line.strip():
+    for line in lines:
+        problem = lines.problem
+        lines.start_row()
+        if not line.strip():
             continue
         number += 1
         try:
-            if isinstance(line, RowProblem):
-                raise line
+            if problem is not None:
+                raise RowProblem(problem)
             text = line.rstrip("\r\n")
             values = {"text": text} if source.format == "txt" else _parse_object(text)
-        except RowProblem as problem:
-            yield BadRow(lines.number, number, None, str(problem))
+        except RowProblem as error:
+            yield BadRow(lines.number, number, None, str(error))
         else:
             yield build_row(values, line=lines.number, number=number, folder=source.folder)
 
@@ -240,13 +252,15 @@ def _table_rows(lines: _Lines, source: Source) -> Iterator[Row | BadRow]:
     """CSV and TSV: the first row names the columns; a row may span lines inside quotes."""
     delimiter = "\t" if source.format == "tsv" else ","
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    header = _read_header(reader, source)
+    header = _read_header(reader, lines, source)
     number = 0
     while True:
-        lines.record_bytes = 0
+        lines.start_row()
         start = lines.number + 1
         try:
             cells = next(reader)
+            if lines.problem is not None:
+                raise RowProblem(lines.problem)
             if not any(map(str.strip, cells)):
                 continue
             if len(cells) != len(header):
@@ -276,9 +290,11 @@ def _table_problem(problem: Exception, start: int, end: int) -> str:
     return message
 
 
-def _read_header(reader: Iterator[list[str]], source: Source) -> list[str]:
+def _read_header(reader: Iterator[list[str]], lines: _Lines, source: Source) -> list[str]:
     try:
         header = [cell.strip() for cell in next(filter(any, reader), [])]
+        if lines.problem is not None:
+            raise RowProblem(lines.problem)
     except (RowProblem, csv.Error) as problem:
         raise ManifestError(f"{source.name}:1: the header cannot be read: {problem}") from None
     if not header:

@@ -21,18 +21,12 @@ CAP_FRAMES_PER_BYTE = 3
 Value = TypeVar("Value")
 
 
-def build_request(row: Row, config: RunConfig, info: ModelInfo, attempt: int = 1) -> SpeechRequest:
-    """Resolve one row.
-
-    Args:
-        attempt: 1 for the first; later ones draw with a seed derived from the row's.
-    """
+def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
+    """Resolve one row."""
     voice = row.voice or config.voice
     if voice is None and info.voices:
         voice = info.voices[0]
     seed = row.seed if row.seed is not None else row_seed(config.seed, row.id)
-    if attempt > 1:
-        seed = row_seed(seed, f"attempt {attempt}")
     return SpeechRequest(
         text=row.text,
         voice=voice,
@@ -46,6 +40,11 @@ def build_request(row: Row, config: RunConfig, info: ModelInfo, attempt: int = 1
         ref_text=row.ref_text,
         clone_mode=row.clone_mode,
     )
+
+
+def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
+    """The request of attempt 2, 3, ...: the same but for a seed derived from the first one's."""
+    return replace(request, seed=row_seed(request.seed, f"attempt {attempt}"))
 
 
 def build_sampling(row: Row, config: RunConfig, defaults: Sampling) -> Sampling:
@@ -63,7 +62,7 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
     """Frames the row may keep."""
     if row.max_frames is not None:
         return row.max_frames
-    seconds = first(row.max_seconds, config.max_seconds)
+    seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
     if seconds is not None:
         return max(1, int(seconds / info.frame_s + 1e-6))
     return min(info.max_frames, CAP_FRAMES + CAP_FRAMES_PER_BYTE * len(row.text.encode()))

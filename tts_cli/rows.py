@@ -148,10 +148,9 @@ def build_row(
     """
     row_id: str | None = None
     try:
+        row_id = _find_id(values, number, is_text)  # first, so that other problems can name it
         given = _canonical(values, is_text)
-        candidate = given.pop("id", None)
-        candidate = default_id(number) if candidate is None else _check_id(candidate)
-        row_id = candidate
+        given.pop("id", None)
         fields = {name: _convert(name, value, is_text) for name, value in given.items()}
         if "text" not in fields:
             raise RowProblem("has no text")
@@ -182,7 +181,12 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
     return given
 
 
-def _check_id(value: Any) -> str:
+def _find_id(values: Mapping[str, Any], number: int, is_text: bool) -> str:
+    value = values.get("id")
+    if is_text and value is not None:
+        value = value.strip() or None
+    if value is None:
+        return default_id(number)
     if not isinstance(value, str):
         raise RowProblem(f"id: must be text, not {shown(value)}; put it in quotes")
     if problem := id_problem(value):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -150,3 +151,22 @@ def _halve(session: Session, what: str) -> None:
     session.max_batch //= 2
     log.warning("no memory for %s; trying %d rows at once", what, session.max_batch)
     torch.cuda.empty_cache()
+
+
+def device_facts(session: Session) -> dict[str, Any]:
+    """What run.json says of the device and of the path taken."""
+    from kernels.dispatch import describe as describe_kernels
+
+    device = session.device
+    facts: dict[str, Any] = {
+        "device": str(device),
+        "dtype": str(session.dtype).removeprefix("torch."),
+        "max_batch": session.max_batch,
+        "kernels": describe_kernels(device),
+        "threads": torch.get_num_threads(),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
+        facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
+    return facts

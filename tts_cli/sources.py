@@ -40,3 +40,8 @@ def model_source(model: str | None) -> str:
 def model_label(model: str | None) -> str:
     """How messages and reports name the model."""
     return "sample voice" if model is None else model
+
+
+def is_synthetic(model: str | None) -> bool:
+    """Whether a `--model` value stands for random weights, which never end their speech."""
+    return model is not None and model.startswith("synthetic:")

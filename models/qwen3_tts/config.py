@@ -7,6 +7,7 @@ official package carry defaults that differ from every released checkpoint, so a
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,16 +55,29 @@ class Section:
             raise CheckpointError(f"{self.where}: {key!r} must be {names}, not {value!r:.60}")
         return value
 
-    def integer(self, key: str) -> int:
-        """A positive whole number (ids may be zero)."""
+    def integer(self, key: str, least: int = 0) -> int:
+        """A whole number of at least `least`."""
         value = int(self.read(key, int))
-        if value < 0:
-            raise CheckpointError(f"{self.where}: {key!r} must not be negative, it is {value}")
+        if value < least:
+            raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
         return value
 
-    def number(self, key: str) -> float:
-        """Any number, as float."""
-        return float(self.read(key, (int, float)))
+    def token_id(self, key: str, vocab_size: int) -> int:
+        """An id of a vocabulary."""
+        value = self.integer(key)
+        if value >= vocab_size:
+            raise CheckpointError(
+                f"{self.where}: {key!r} is {value}, the vocabulary has {vocab_size} ids"
+            )
+        return value
+
+    def number(self, key: str, most: float = math.inf) -> float:
+        """A finite number above 0 and at most `most`, as float."""
+        value = float(self.read(key, (int, float)))
+        if not (0 < value <= most and math.isfinite(value)):
+            limit = "" if most == math.inf else f" and at most {most:g}"
+            raise CheckpointError(f"{self.where}: {key!r} must be above 0{limit}, it is {value}")
+        return value
 
     def expect(self, key: str, *accepted: Any) -> None:
         """Refuse a setting this code does not implement; an absent key passes."""
@@ -94,24 +108,24 @@ class TransformerConfig:
         section.expect("attention_bias", False)
         section.expect("use_sliding_window", False)
         section.expect("tie_word_embeddings", False)
-        scaling = section.values.get("rope_scaling")
-        if scaling is not None:
+        if section.values.get("rope_scaling") is not None:
+            scaling = section.section("rope_scaling").values
             # Three equal position rows make the interleaved multimodal RoPE plain one-dimensional RoPE.
             kind = scaling.get("rope_type", scaling.get("type", "default"))
             if kind != "default":
                 raise CheckpointError(f"{section.where}: rope_scaling {kind!r} is not supported")
         config = cls(
-            width=section.integer("hidden_size"),
-            mlp_width=section.integer("intermediate_size"),
-            num_layers=section.integer("num_hidden_layers"),
-            num_heads=section.integer("num_attention_heads"),
-            num_kv_heads=section.integer("num_key_value_heads"),
-            head_dim=section.integer("head_dim"),
+            width=section.integer("hidden_size", least=1),
+            mlp_width=section.integer("intermediate_size", least=1),
+            num_layers=section.integer("num_hidden_layers", least=1),
+            num_heads=section.integer("num_attention_heads", least=1),
+            num_kv_heads=section.integer("num_key_value_heads", least=1),
+            head_dim=section.integer("head_dim", least=1),
             rope_theta=section.number("rope_theta"),
             norm_eps=section.number("rms_norm_eps"),
-            max_positions=section.integer("max_position_embeddings"),
+            max_positions=section.integer("max_position_embeddings", least=1),
         )
-        if not config.num_kv_heads or config.num_heads % config.num_kv_heads:
+        if config.num_heads % config.num_kv_heads:
             raise CheckpointError(
                 f"{section.where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
             )
@@ -189,38 +203,40 @@ class Qwen3TTSConfig:
             )
         talker = root.section("talker_config")
         predictor = talker.section("code_predictor_config")
-        num_codebooks = talker.integer("num_code_groups")
+        num_codebooks = talker.integer("num_code_groups", least=2)
         if predictor.integer("num_code_groups") != num_codebooks:
             raise CheckpointError(f"{predictor.where}: num_code_groups differs from the talker's")
-        dialects = talker.values.get("spk_is_dialect") or {}
+        vocab_size = talker.integer("vocab_size", least=1)
+        text_vocab_size = talker.integer("text_vocab_size", least=1)
+        languages = _id_map(talker, "codec_language_id", vocab_size)
         sampling, max_new_tokens = read_generation(folder / "generation_config.json")
         return cls(
             model_type=model_type,
             model_size=root.read("tts_model_size", str),
             talker=TransformerConfig.read(talker),
-            vocab_size=talker.integer("vocab_size"),
-            text_vocab_size=talker.integer("text_vocab_size"),
-            text_width=talker.integer("text_hidden_size"),
+            vocab_size=vocab_size,
+            text_vocab_size=text_vocab_size,
+            text_width=talker.integer("text_hidden_size", least=1),
             num_codebooks=num_codebooks,
             predictor=TransformerConfig.read(predictor),
-            predictor_vocab_size=predictor.integer("vocab_size"),
+            predictor_vocab_size=predictor.integer("vocab_size", least=1),
             codec=CodecIds(
-                pad=talker.integer("codec_pad_id"),
-                bos=talker.integer("codec_bos_id"),
-                eos=talker.integer("codec_eos_token_id"),
-                think=talker.integer("codec_think_id"),
-                no_think=talker.integer("codec_nothink_id"),
-                think_bos=talker.integer("codec_think_bos_id"),
-                think_eos=talker.integer("codec_think_eos_id"),
+                pad=talker.token_id("codec_pad_id", vocab_size),
+                bos=talker.token_id("codec_bos_id", vocab_size),
+                eos=talker.token_id("codec_eos_token_id", vocab_size),
+                think=talker.token_id("codec_think_id", vocab_size),
+                no_think=talker.token_id("codec_nothink_id", vocab_size),
+                think_bos=talker.token_id("codec_think_bos_id", vocab_size),
+                think_eos=talker.token_id("codec_think_eos_id", vocab_size),
             ),
             text=TextIds(
-                pad=root.integer("tts_pad_token_id"),
-                bos=root.integer("tts_bos_token_id"),
-                eos=root.integer("tts_eos_token_id"),
+                pad=root.token_id("tts_pad_token_id", text_vocab_size),
+                bos=root.token_id("tts_bos_token_id", text_vocab_size),
+                eos=root.token_id("tts_eos_token_id", text_vocab_size),
             ),
-            languages=_id_map(talker, "codec_language_id"),
-            speakers=_id_map(talker, "spk_id"),
-            dialects={str(k).lower(): str(v) for k, v in dialects.items() if v},
+            languages=languages,
+            speakers=_id_map(talker, "spk_id", vocab_size),
+            dialects=_dialects(talker, languages),
             sampling=sampling,
             max_new_tokens=max_new_tokens,
         )
@@ -235,11 +251,11 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
         return Sampling(), 2048
     section = Section.from_file(path)
 
-    def number(key: str, default: float) -> float:
-        return section.number(key) if key in section.values else default
+    def number(key: str, default: float, most: float = math.inf) -> float:
+        return section.number(key, most) if key in section.values else default
 
-    def integer(key: str, default: int) -> int:
-        return section.integer(key) if key in section.values else default
+    def integer(key: str, default: int, least: int = 0) -> int:
+        return section.integer(key, least) if key in section.values else default
 
     def is_greedy(key: str) -> bool:
         return not section.read(key, bool) if key in section.values else False
@@ -248,19 +264,35 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
     sampling = Sampling(
         temperature=number("temperature", base.temperature),
         top_k=integer("top_k", base.top_k),
-        top_p=number("top_p", base.top_p),
+        top_p=number("top_p", base.top_p, most=1),
         repetition_penalty=number("repetition_penalty", base.repetition_penalty),
         greedy=is_greedy("do_sample"),
         subtalker_temperature=number("subtalker_temperature", base.subtalker_temperature),
         subtalker_top_k=integer("subtalker_top_k", base.subtalker_top_k),
-        subtalker_top_p=number("subtalker_top_p", base.subtalker_top_p),
+        subtalker_top_p=number("subtalker_top_p", base.subtalker_top_p, most=1),
         subtalker_greedy=is_greedy("subtalker_dosample"),
     )
-    return sampling, integer("max_new_tokens", 2048)
+    return sampling, integer("max_new_tokens", 2048, least=2)
 
 
-def _id_map(section: Section, key: str) -> dict[str, int]:
-    values = section.values.get(key) or {}
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{section.where}: {key!r} must be an object")
-    return {str(name).lower(): int(value) for name, value in values.items()}
+def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
+    """Lower-case name -> codec id; an absent or null map is empty."""
+    if section.values.get(key) is None:
+        return {}
+    entries = section.section(key)
+    return {name.lower(): entries.token_id(name, vocab_size) for name in entries.values}
+
+
+def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
+    """Speaker -> language entry; speakers without a dialect say false."""
+    if section.values.get("spk_is_dialect") is None:
+        return {}
+    entries = section.section("spk_is_dialect")
+    dialects = {}
+    for name in entries.values:
+        dialect = entries.read(name, (str, bool))
+        if dialect and dialect not in languages:
+            raise CheckpointError(f"{entries.where}: {name!r} speaks {dialect!r}, not a language here")
+        if dialect:
+            dialects[name.lower()] = dialect
+    return dialects

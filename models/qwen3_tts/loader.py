@@ -14,7 +14,7 @@ from models.checkpoint import CheckpointError, identity, load_strictly, read_ten
 from models.graphs import Capturer, CudaCapturer
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.model import Qwen3TTS
+from models.qwen3_tts.model import SUPPRESSED_TAIL, Qwen3TTS
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.vocoder_config import VocoderConfig
@@ -51,6 +51,13 @@ def model_info(config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str) ->
     if vocoder.num_codebooks != config.num_codebooks:
         raise CheckpointError(
             f"the talker makes {config.num_codebooks} codebooks, the vocoder takes {vocoder.num_codebooks}"
+        )
+    num_first = config.vocab_size - SUPPRESSED_TAIL
+    largest = max(num_first, config.predictor_vocab_size)
+    if num_first < 1 or largest > vocoder.codebook_size:
+        raise CheckpointError(
+            f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, the vocoder's "
+            f"codebooks have {vocoder.codebook_size}"
         )
     return ModelInfo(
         family="qwen3_tts",

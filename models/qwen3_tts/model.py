@@ -80,6 +80,7 @@ class Qwen3TTS:
             max_trailing: longest trailing text of the streaming layout; 0 without it.
         """
         config = self.config
+        self.frames.reset()
         # A finished row goes on writing at the position after its last one.
         self.talker.decoder.allocate(max_batch, max_positions + 1)
         self.predictor.decoder.allocate(max_batch, config.num_codebooks)
@@ -101,7 +102,6 @@ class Qwen3TTS:
         self._pair_positions = torch.tensor([0, 1], device=self.device).repeat(max_batch)
         steps = torch.arange(config.num_codebooks, device=self.device)
         self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
-        self.frames.reset()
 
     @torch.inference_mode()
     def capture(self, max_batch: int, max_audio_frames: int) -> None:
@@ -117,7 +117,18 @@ class Qwen3TTS:
 
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """Run prompts through the talker into distinct free slots and sample each first code."""
+        """Run prompts through the talker into distinct free slots and sample each first code.
+
+        Raises:
+            ValueError: a row is longer than the slots were allocated for.
+        """
+        room, most = self.talker.decoder.cache.num_positions - 1, self.slots.max_frames
+        for prompt in prompts:
+            tokens, frames = prompt.num_tokens, prompt.request.max_frames
+            if tokens + frames > room or frames > most:
+                raise ValueError(
+                    f"{tokens} prompt tokens and {frames} frames; slots hold {room} and {most} frames"
+                )
         order = sorted(range(len(prompts)), key=lambda row: prompts[row].num_tokens)
         group: list[int] = []
         for row in order:

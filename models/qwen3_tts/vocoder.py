@@ -1,14 +1,17 @@
 """The vocoder of Qwen3-TTS (`Qwen3TTSTokenizerV2Decoder`): frames of codes to 24 kHz samples.
 
-Code vectors summed over K codebooks, a convolution, a transformer with a sliding window, two upsampling blocks at
-latent width, then decoder blocks that raise the rate and halve the channels until one channel of samples is left.
+Code vectors summed over K codebooks, a convolution, a transformer with a sliding window, upsampling
+blocks at latent width, then decoder blocks that raise the rate and halve the channels until one
+channel of samples is left.
 
-Everything is causal: a frame's samples depend on earlier frames only, so rows of a batch may be right-padded and
-trimmed, and F frames give exactly F * samples_per_frame samples. The convolutions reach back about 12 frames, the
-transformer (layers * (window - 1)) frames; `models/chunks.py` cuts long sequences as the official code does.
+Everything is causal: a frame's samples depend on it and earlier frames only, so rows of a batch may
+be right-padded and trimmed, and F frames give exactly F * samples_per_frame samples. Convolutions
+reach back about 12 frames, the transformer layers * (window - 1); `models/chunks.py` cuts long
+sequences as the official code does.
 
-Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0), reproduced to rounding; layers in
-`vocoder_blocks.py`, weights and what is folded into them in `vocoder_weights.py`.
+Layers are in `vocoder_blocks.py`, weights and what is folded into them in `vocoder_weights.py`.
+
+Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0), reproduced to rounding.
 """
 
 from __future__ import annotations
@@ -105,11 +108,12 @@ class Vocoder(nn.Module):
         """Decode a batch; no host sync and no branch on values, so it can be captured in a graph.
 
         Args:
-            codes: (B, K, F) int64 in 0..codebook_size-1; rows shorter than F are padded on the right with any code.
+            codes: (B, K, F) int64 in 0..codebook_size-1; shorter rows are padded on the right with
+                any code.
         Returns:
             (B, F * samples_per_frame) float32 in [-1, 1].
         Raises:
-            ValueError: another number of codebooks, or more frames than the checkpoint has positions for.
+            ValueError: another number of codebooks, no frame, or more than there are positions for.
         """
         config = self.config
         batch, num_codebooks, frames = codes.shape

@@ -1,7 +1,7 @@
-"""Configuration of the vocoder, read from a checkpoint's `speech_tokenizer/config.json`; nothing is guessed.
+"""Configuration of the vocoder, read from `speech_tokenizer/config.json`; nothing is guessed.
 
-The configuration class of the official package carries defaults that differ from the released file (widths of the
-pre-transformer among them), so a missing key is an error here.
+The configuration class of the official package carries defaults that differ from the released file
+(widths of the pre-transformer among them), so a missing key is an error here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class VocoderConfig:
 
     @classmethod
     def from_folder(cls, folder: Path) -> VocoderConfig:
-        """Read `config.json` of a speech-tokenizer folder. Raises CheckpointError naming file and key."""
+        """Read `config.json` of a speech-tokenizer folder.
+
+        Raises:
+            CheckpointError: names the file and the key that is missing, wrong or not supported.
+        """
         root = Section.from_file(folder / "config.json")
         section = root.section("decoder_config")
         section.expect("hidden_act", "silu")
@@ -94,7 +98,9 @@ def _check(config: VocoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     where = section.where
     if config.num_codebooks < 2:
-        raise CheckpointError(f"{where}: num_quantizers must be at least 2 (one semantic, then acoustic)")
+        raise CheckpointError(
+            f"{where}: num_quantizers must be at least 2 (one semantic, then acoustic)"
+        )
     if config.num_heads % config.num_kv_heads:
         raise CheckpointError(
             f"{where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
@@ -109,6 +115,6 @@ def _check(config: VocoderConfig, root: Section, section: Section) -> None:
     stated = root.integer("decode_upsample_rate")
     if stated != config.samples_per_frame:
         raise CheckpointError(
-            f"{root.where}: decode_upsample_rate is {stated}, but upsample_rates and upsampling_ratios "
-            f"multiply to {config.samples_per_frame}"
+            f"{root.where}: decode_upsample_rate is {stated}, but upsample_rates and "
+            f"upsampling_ratios multiply to {config.samples_per_frame}"
         )

@@ -1,12 +1,13 @@
 """The vocoder's tensors: their official names and shapes, and what becomes of them at load.
 
 Folded once, in float32, whatever dtype they are stored in:
-- codebooks: embedding_sum / max(cluster_usage, 1e-5), times the split's output projection: K tables, summed by gather;
-- q/k/v and gate/up stacked; layer scales and ConvNeXt's gamma multiplied into the linear layer before them;
+- codebooks: embedding_sum / max(cluster_usage, 1e-5), times the split's output projection, which
+  leaves K tables to gather from and sum;
+- q/k/v and gate/up stacked; layer scales and ConvNeXt's gamma multiplied into the layer before;
 - SnakeBeta: exp(alpha) and 1 / (exp(beta) + 1e-9), kept in float32;
 - transposed convolutions turned into convolutions that produce all phases of a step at once;
-- in the decoder blocks each convolution's bias moves into the Snake behind it. A residual unit adds onto its input, so
-  a Snake on the residual stream gets the sum of all biases since the stream began.
+- in the decoder blocks each convolution's bias moves into the Snake behind it. A residual unit adds
+  onto its input, so a Snake on the residual stream gets the sum of all biases since it began.
 
 The quantizer's input projections serve encoding only; they may be there or not, and are not used.
 """
@@ -20,12 +21,15 @@ from models.checkpoint import CheckpointError
 from models.qwen3_tts.vocoder_blocks import DILATIONS, UNIT_KERNEL
 from models.qwen3_tts.vocoder_config import VocoderConfig
 
-UNUSED = ("decoder.quantizer.rvq_first.input_proj.weight", "decoder.quantizer.rvq_rest.input_proj.weight")
+UNUSED = (
+    "decoder.quantizer.rvq_first.input_proj.weight",
+    "decoder.quantizer.rvq_rest.input_proj.weight",
+)
 Shapes = dict[str, tuple[int, ...]]
 
 
 def expected_shapes(config: VocoderConfig) -> Shapes:
-    """Official name and shape of every tensor the vocoder needs (`decoder.*` of the speech tokenizer)."""
+    """Official name and shape of every tensor the vocoder needs: `decoder.*`."""
     shapes: Shapes = {}
 
     def affine(name: str, *shape: int, outputs: int | None = None) -> None:
@@ -49,7 +53,8 @@ def expected_shapes(config: VocoderConfig) -> Shapes:
     shapes["decoder.pre_transformer.norm.weight"] = (width,)
     for index in range(config.num_layers):
         layer = f"decoder.pre_transformer.layers.{index}"
-        for part, heads in zip("qkv", (config.num_heads, config.num_kv_heads, config.num_kv_heads)):
+        counts = {"q": config.num_heads, "k": config.num_kv_heads, "v": config.num_kv_heads}
+        for part, heads in counts.items():
             shapes[f"{layer}.self_attn.{part}_proj.weight"] = (heads * config.head_dim, width)
         shapes[f"{layer}.self_attn.o_proj.weight"] = (width, config.num_heads * config.head_dim)
         for part in ("gate", "up"):
@@ -91,7 +96,9 @@ def check_tensors(config: VocoderConfig, tensors: dict[str, Tensor]) -> None:
     """Raise CheckpointError with every missing, unexpected or misshapen tensor by name."""
     wanted = expected_shapes(config)
     problems = [f"missing {name}" for name in sorted(wanted.keys() - tensors.keys())]
-    problems += [f"unexpected {name}" for name in sorted(tensors.keys() - wanted.keys() - set(UNUSED))]
+    problems += [
+        f"unexpected {name}" for name in sorted(tensors.keys() - wanted.keys() - set(UNUSED))
+    ]
     for name in sorted(wanted.keys() & tensors.keys()):
         shape = tuple(tensors[name].shape)
         if shape != wanted[name]:
@@ -105,7 +112,7 @@ def check_tensors(config: VocoderConfig, tensors: dict[str, Tensor]) -> None:
 
 
 def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The state of `Vocoder` in float32, from tensors that passed `check_tensors`; RoPE tables are not part of it."""
+    """The state of `Vocoder` in float32, without RoPE tables, from checked tensors."""
     folded: dict[str, Tensor] = {}
 
     def take(name: str) -> Tensor:
@@ -132,7 +139,11 @@ def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
             usage = take(f"{book}.cluster_usage").clamp(min=1e-5)
             tables.append(take(f"{book}.embedding_sum") / usage[:, None] @ projection.t())
     folded["codebooks"] = torch.cat(tables)
-    put("pre_conv", _columns(take("decoder.pre_conv.conv.weight")), take("decoder.pre_conv.conv.bias"))
+    put(
+        "pre_conv",
+        _columns(take("decoder.pre_conv.conv.weight")),
+        take("decoder.pre_conv.conv.bias"),
+    )
 
     for part in ("input_proj", "output_proj"):
         affine(f"decoder.pre_transformer.{part}", f"pre_transformer.{part}")
@@ -142,7 +153,10 @@ def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
         put(f"{new}.input_norm", take(f"{old}.input_layernorm.weight"))
         put(f"{new}.post_norm", take(f"{old}.post_attention_layernorm.weight"))
         put(f"{new}.qkv", torch.cat([take(f"{old}.self_attn.{p}_proj.weight") for p in "qkv"]))
-        put(f"{new}.gate_up", torch.cat([take(f"{old}.mlp.{p}_proj.weight") for p in ("gate", "up")]))
+        put(
+            f"{new}.gate_up",
+            torch.cat([take(f"{old}.mlp.{p}_proj.weight") for p in ("gate", "up")]),
+        )
         for module, source, target in (("self_attn", "o_proj", "o"), ("mlp", "down_proj", "down")):
             scale = take(f"{old}.{module}_layer_scale.scale")
             put(f"{new}.{target}", scale[:, None] * take(f"{old}.{module}.{source}.weight"))
@@ -182,7 +196,10 @@ def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
 
 
 def _splits(config: VocoderConfig) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Prefix and codebooks of the semantic and the acoustic quantizer; the official code fixes one semantic book."""
+    """Prefix and codebooks of the semantic and the acoustic quantizer.
+
+    That one codebook is semantic is fixed in the official code.
+    """
     prefix = "decoder.quantizer.rvq_"
     return (f"{prefix}first", 1), (f"{prefix}rest", config.num_codebooks - 1)
 
@@ -195,8 +212,8 @@ def _columns(weight: Tensor) -> Tensor:
 def _phases(weight: Tensor, rate: int) -> Tensor:
     """A transposed convolution of stride `rate` and kernel 2 * rate as a convolution of kernel 2.
 
-    Output step t * rate + j is the current input step times tap j plus the previous one times tap rate + j; the
-    result's channel j * C_out + c is channel c of that step.
+    Output step t * rate + j is the current input step times tap j plus the previous one times tap
+    rate + j; the result's channel j * C_out + c is channel c of that step.
     """
     now, before = weight[:, :, :rate], weight[:, :, rate:]  # (C_in, C_out, rate)
     taps = torch.stack((before, now), dim=-1)  # (C_in, C_out, rate, 2)

@@ -52,8 +52,10 @@ def test_cuda_takes_triton_unless_switched_off() -> None:
 def test_override_is_undone_even_after_an_error() -> None:
     x = torch.zeros(1)
     before = dispatch.describe("cpu")
-    with pytest.raises(ZeroDivisionError), dispatch.override("reference"):
+    with dispatch.override("reference"):
         assert "switched off" in dispatch.describe("cpu")
+    assert dispatch.describe("cpu") == before
+    with pytest.raises(ZeroDivisionError), dispatch.override("reference"):
         raise ZeroDivisionError
     assert dispatch.describe("cpu") == before
     assert not dispatch.use_triton(x)

@@ -43,9 +43,7 @@ def test_kernels_equal_references(
 ) -> None:
     x, residual = (torch.randn(shape, device=device).to(dtype) for _ in range(2))
     weight = torch.randn(shape[1], device=device).to(dtype)
-    assert_close(
-        with_kernel(rms_norm, x, weight, 1e-6), with_reference(rms_norm, x, weight, 1e-6)
-    )
+    assert_close(with_kernel(rms_norm, x, weight, 1e-6), with_reference(rms_norm, x, weight, 1e-6))
     residuals = residual.clone(), residual.clone()
     out = with_kernel(add_rms_norm_, x, residuals[0], weight, 1e-6)
     ref = with_reference(add_rms_norm_, x, residuals[1], weight, 1e-6)

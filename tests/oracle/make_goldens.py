@@ -1,5 +1,7 @@
 """Makes the golden files of this folder with the official package. See README.md for what it needs.
 
+`golden_draws.*` holds some of the package's random choices: the logits, and the probabilities it drew from.
+
 Each spec of tests/support/tiny_qwen3_tts.py gets `golden_<spec>.json` (every row's input and how it ended) and
 `golden_<spec>.safetensors` (codes, samples, prompts). Each row is spoken alone; then every group is spoken as one batch,
 and both must agree, or nothing is written. A choice closer than SMALLEST_GAP would be decided by rounding, not by the
@@ -27,7 +29,7 @@ import official_package as official  # noqa: E402
 import tiny_qwen3_tts as tiny  # noqa: E402
 from official_package import Line  # noqa: E402
 
-SEEDS = {"custom_voice": 5, "custom_voice_wide": 4, "voice_design": 4}
+SEEDS = {"custom_voice": 3, "custom_voice_wide": 3, "voice_design": 0}
 SMALLEST_GAP = 1e-4
 MOST_SAMPLES = 3000  # of a row kept; more are thinned out evenly
 LONG_FRAMES = 330  # past the official decoder's chunk of 300
@@ -62,6 +64,12 @@ GROUPS: tuple[dict[str, Any], ...] = (  # the settings a batch of the official p
     {"layout": "non_streaming", "repetition_penalty": 1.3, "max_new_tokens": 25},
     {"layout": "streaming", "repetition_penalty": 1.0, "max_new_tokens": 3},
 )
+SAMPLING: tuple[dict[str, Any], ...] = (  # what the package draws from under these is kept too
+    {"temperature": 0.9, "top_k": 50, "top_p": 1.0, "repetition_penalty": 1.05},
+    {"temperature": 0.7, "top_k": 0, "top_p": 0.8, "repetition_penalty": 1.3},
+    {"temperature": 1.4, "top_k": 7, "top_p": 0.9, "repetition_penalty": 1.0},
+)
+SUBTALKER = {"subtalker_temperature": 0.8, "subtalker_top_k": 9, "subtalker_top_p": 0.85}
 
 
 def main() -> int:
@@ -80,11 +88,35 @@ def main() -> int:
             report |= {"spec": name, "seed": seed, "versions": versions()}
             report |= long_decode(wrapper, name, seed, tensors)
         (options.out / f"golden_{name}.safetensors").write_bytes(save(tensors))
-        text = json.dumps(report, indent=1, ensure_ascii=True) + "\n"
+        text = json.dumps(report, indent=1) + "\n"
         (options.out / f"golden_{name}.json").write_text(text, encoding="utf-8")
         ends = [f"{row['frames']}{row['finish_reason'][0]}" for row in report["rows"]]
         print(f"{name} seed {seed}: smallest gap {report['smallest_gap']:.2g}; frames", *ends)
+        if name == "voice_design":
+            write_draws(wrapper, name, options.out)
     return 0
+
+
+def write_draws(wrapper: Any, name: str, out: Path) -> None:
+    """Logits and probabilities of some of the package's own random choices."""
+    cases: list[dict[str, Any]] = []
+    tensors: dict[str, Tensor] = {}
+    for i, settings in enumerate(SAMPLING):
+        line = VOICE_LINES[name][i]
+        draws = official.sampled_draws(wrapper, line, i, max_new_tokens=9, **settings, **SUBTALKER)
+        talker = [draw for draw in draws if draw.is_talker]
+        predictor = [draw for draw in draws if not draw.is_talker]
+        for step in (0, 1, 2, len(talker) - 1):
+            kept = talker[step]
+            tensors[f"logits.{len(cases)}"], tensors[f"probabilities.{len(cases)}"] = kept.logits, kept.probabilities
+            cases.append({"part": "talker", "step": step, "seen": kept.seen, **settings})
+        kept = predictor[3]
+        tensors[f"logits.{len(cases)}"], tensors[f"probabilities.{len(cases)}"] = kept.logits, kept.probabilities
+        renamed = {key.removeprefix("subtalker_"): value for key, value in SUBTALKER.items()}
+        cases.append({"part": "predictor", "step": 3, "seen": [], **renamed, "repetition_penalty": 1.0})
+    (out / "golden_draws.safetensors").write_bytes(save(tensors))
+    text = json.dumps({"spec": name, "cases": cases, "versions": versions()}, indent=1) + "\n"
+    (out / "golden_draws.json").write_text(text, encoding="utf-8")
 
 
 def speak_all(wrapper: Any, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -141,7 +173,7 @@ def long_decode(wrapper: Any, name: str, seed: int, tensors: dict[str, Tensor]) 
 
 def versions() -> dict[str, str]:
     """What made the files."""
-    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions(name=None)}
+    found = {d.metadata["Name"]: d.version for d in reversed(list(importlib.metadata.distributions()))}
     names = ("qwen-tts", "qwen-tts-hf", "torch", "transformers", "tokenizers", "numpy")
     return {name: found[name] for name in names if name in found}
 

@@ -159,6 +159,49 @@ def speak(
     return spoken
 
 
+@dataclass(frozen=True)
+class Draw:
+    """One random choice of the official package: what the model said and what it was drawn from."""
+
+    is_talker: bool  # the first codebook; else one of the code predictor's
+    logits: Tensor  # (V,) float32 as the head gave them
+    seen: list[int]  # the row's earlier first codes
+    probabilities: Tensor  # (V,) float32 after every processor
+
+
+def sampled_draws(wrapper: Any, line: Line, seed: int, **settings: Any) -> list[Draw]:
+    """Every draw of one voice-design line, in order, with the sampling `settings` of the package."""
+    talker = wrapper.model.talker
+    heads: list[Tensor] = []
+    draws: list[Draw] = []
+    seen: list[int] = []
+    multinomial = torch.multinomial
+
+    def keep(module: Any, args: Any, output: Tensor) -> None:
+        heads.append(output[0, -1].float())
+
+    def watched(probabilities: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        choice = multinomial(probabilities, *args, **kwargs)
+        is_talker = probabilities.shape[-1] == talker.config.vocab_size
+        draws.append(Draw(is_talker, heads[-1], list(seen), probabilities[0].clone()))
+        if is_talker:
+            seen.append(int(choice))
+        return choice
+
+    torch.manual_seed(seed)
+    with contextlib.ExitStack() as stack:
+        for head in (talker.codec_head, *talker.code_predictor.lm_head):
+            stack.callback(head.register_forward_hook(keep).remove)
+        stack.enter_context(_replaced(torch, "multinomial", watched))
+        stack.enter_context(_whole_history_penalised())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        wrapper.generate_voice_design(
+            text=line.text, instruct=line.instruct, do_sample=True, subtalker_dosample=True, **settings
+        )
+    return draws
+
+
 @contextlib.contextmanager
 def _whole_history_penalised() -> Iterator[None]:
     """Keep the repetition penalty of transformers 4.57, which the package was released for.

@@ -1,7 +1,9 @@
-"""Codec decoder: codes to 24 kHz samples, the official decoder module trained as a vocoder on fixed codes.
+"""Codec decoder: codes to 24 kHz samples, the official decoder module trained as a vocoder on fixed
+codes.
 
-The codes come from features.py and never change, so there is no encoder to train and no codebook to collapse; the
-decoder's own code vectors are free parameters. Spectral losses alone come first, then a small GAN joins.
+The codes come from features.py and never change, so there is no encoder to train and no codebook to
+collapse; the decoder's own code vectors are free parameters. Spectral losses alone come first, then
+a small GAN joins.
 """
 
 from __future__ import annotations
@@ -54,9 +56,11 @@ class CodecTraining:
 
 
 def build(sizes: dict[str, Any] = DECODER, books: Tensor | None = None) -> nn.Module:
-    """The official decoder; with the quantiser's books (K, 256, C), the code vectors start from those.
+    """The official decoder; with the quantiser's books (K, 256, C), the code vectors start from
+    those.
 
-    Of each book the first codebook_dim / 2 components are taken, scaled to a quarter of the first book's spread.
+    Of each book the first codebook_dim / 2 components are taken, scaled to a quarter of the first
+    book's spread.
     """
     from qwen_tts.core.tokenizer_12hz.configuration_qwen3_tts_tokenizer_v2 import (
         Qwen3TTSTokenizerV2DecoderConfig,
@@ -109,7 +113,7 @@ def _snake_beta(hidden: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
 
 
 def fuse_snake(device: str, log: Callable[[str], None]) -> None:
-    """Replace the official activation by a compiled one (one kernel instead of six) where that works."""
+    """Compile the official activation, one kernel instead of six, where that works."""
     from qwen_tts.core.tokenizer_12hz import modeling_qwen3_tts_tokenizer_v2 as modeling
 
     try:
@@ -177,7 +181,7 @@ class Judge:
         return loss.detach()
 
     def judge(self, made: Tensor, wanted: Tensor, autocast: Autocast) -> tuple[Tensor, Tensor]:
-        """Losses of the made samples: how little they fool the members, how far their features are off."""
+        """Losses of the made samples: how little they fool, and how far their features are off."""
         self.members.requires_grad_(False)
         with autocast():
             judged_made = self.members(made)
@@ -221,7 +225,8 @@ def train(
     log: Callable[[str], None] = print,
     refresh: Callable[[], Corpus | None] = lambda: None,
 ) -> None:
-    """Train the decoder and write its averaged weights (float16) to `out` every minute and at the end.
+    """Train the decoder and write its averaged weights (float16) to `out` every minute and at the
+    end.
 
     Args:
         corpus: utterances and their codes.

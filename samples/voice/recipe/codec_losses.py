@@ -1,6 +1,8 @@
-"""What the codec decoder is trained against: spectral distances and a small set of discriminators."""
+"""What the codec decoder is trained against: spectral distances and a few discriminators."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -55,15 +57,17 @@ Judgement = tuple[Tensor, list[Tensor]]  # score map, activations of the layers 
 
 
 class PeriodDiscriminator(nn.Module):
-    """Looks at every `period`-th sample. Source: HiFi-GAN (Kong and others, 2020), section 2.3, with 1-d layers."""
+    """Looks at every `period`-th sample.
+
+    Source: HiFi-GAN (Kong and others, 2020), the multi-period discriminator, with 1-d layers.
+    """
 
     def __init__(self, period: int, channels: int) -> None:
         super().__init__()
         self.period = period
         widths = [1, channels, channels * 4, channels * 8, channels * 8]
         self.layers = nn.ModuleList(
-            _normed(nn.Conv1d(width, next_width, 5, 3, 2))
-            for width, next_width in zip(widths, widths[1:], strict=False)
+            _normed(nn.Conv1d(width, next_width, 5, 3, 2)) for width, next_width in pairwise(widths)
         )
         self.last = _normed(nn.Conv1d(widths[-1], 1, 3, 1, 1))
 
@@ -81,7 +85,10 @@ class PeriodDiscriminator(nn.Module):
 
 
 class SpectrumDiscriminator(nn.Module):
-    """Looks at the complex spectrum at one resolution. Source: the STFT discriminator of EnCodec (2022), reduced."""
+    """Looks at the complex spectrum at one resolution.
+
+    Source: EnCodec (Defossez and others, 2022), its STFT discriminator, reduced.
+    """
 
     def __init__(self, fft_size: int, channels: int) -> None:
         super().__init__()
@@ -151,7 +158,5 @@ def feature_loss(made: list[Judgement], real: list[Judgement]) -> Tensor:
         for (_, made_layers), (_, real_layers) in zip(made, real, strict=True)
         for left, right in zip(made_layers, real_layers, strict=True)
     ]
-    losses = [
-        (left - right).abs().mean() / (right.abs().mean() + 1e-3) for left, right in pairs
-    ]
+    losses = [(left - right).abs().mean() / (right.abs().mean() + 1e-3) for left, right in pairs]
     return torch.stack(losses).sum()

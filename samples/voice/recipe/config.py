@@ -1,6 +1,7 @@
 """Sizes of the sample voice: the Qwen3-TTS 12 Hz architecture, scaled down.
 
-Field names are those of the official `config.json`, so the dictionaries go into the checkpoint unchanged.
+Field names are those of the official `config.json`, so the dictionaries go into the checkpoint
+unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ DECODER = {
     "decoder_dim": 320,
 }
 
-# Neither trained nor shipped: the official class always builds an encoder, so the config names a token one.
+# Neither trained nor shipped: the official class always builds an encoder, so the config names a
+# token one.
 ENCODER = {
     "sampling_rate": 24000,
     "audio_channels": 1,
@@ -107,7 +109,11 @@ PREDICTOR = {
     "rms_norm_eps": 1e-6,
 }
 
-VOICES = {"rms": "arthur", "slt": "clara", "awb": "ewan"}  # the teacher's voice -> the speaker's name
+VOICES = {
+    "rms": "arthur",
+    "slt": "clara",
+    "awb": "ewan",
+}  # the teacher's voice -> the speaker's name
 
 
 def speaker_ids() -> dict[str, int]:

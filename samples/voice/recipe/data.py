@@ -1,6 +1,7 @@
-"""Teacher speech: run the bulk driver (teacher.c) over chunks of text on all cores and pack what is finished.
+"""Teacher speech: run the bulk driver (teacher.c) over chunks of text on all cores.
 
-A chunk becomes one .npz: texts, voices and the samples (int16, 16 kHz), each utterance trimmed to whole 80 ms frames.
+A chunk becomes one .npz: texts, voices and the samples (int16, 16 kHz), each utterance trimmed to
+whole 80 ms frames.
 """
 
 from __future__ import annotations
@@ -175,7 +176,10 @@ def encode(
 
 
 def resampling_filter() -> Tensor:
-    """(97,) low-pass of the 2:3 resampling: a Kaiser-windowed sinc at 0.97 of the lower Nyquist rate, gain 3."""
+    """(97,) low-pass of the 2:3 resampling, with a gain of 3.
+
+    A Kaiser-windowed sinc that cuts at 0.97 of the lower Nyquist rate.
+    """
     time = torch.arange(-48, 49, dtype=torch.float64)
     window = torch.kaiser_window(97, False, 9.0, dtype=torch.float64)
     taps = torch.sinc(time / 3 * 0.97) * 0.97 * window
@@ -199,7 +203,9 @@ def main() -> None:
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count(), help="drivers at once (all cores)"
     )
-    parser.add_argument("--chunks", type=int, default=480, help="parts the texts are cut into (480)")
+    parser.add_argument(
+        "--chunks", type=int, default=480, help="parts the texts are cut into (480)"
+    )
     parser.add_argument("--first", type=int, help="speak only this many chunks (all)")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
 """Speech to codes without a neural encoder.
 
-A frame (80 ms, 1,280 samples at 16 kHz) is described by 648 numbers: 8 log-mel spectra of 80 bands, 4 pitch values and
-4 voicing values. A PCA and a residual k-means quantiser (16 codebooks of 256) turn them into codes. Only the decoder of
-the codec is shipped, so the encoder may know which teacher voice it hears: the range of the pitch search depends on it.
+A frame (80 ms, 1,280 samples at 16 kHz) is described by 648 numbers: 8 log-mel spectra of 80 bands,
+4 pitch values and 4 voicing values. A PCA and a residual k-means quantiser (16 codebooks of 256)
+turn them into codes. Only the decoder of the codec is shipped, so the encoder may know which
+teacher voice it hears: the range of the pitch search depends on it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ NUM_FEATURES = NUM_MEL_FEATURES + 2 * PITCHES_PER_FRAME
 
 
 def mel_bank(
-    sample_rate_hz: int, fft_size: int, num_mels: int, low_hz: float = 0.0, high_hz: float | None = None
+    sample_rate_hz: int,
+    fft_size: int,
+    num_mels: int,
+    low_hz: float = 0.0,
+    high_hz: float | None = None,
 ) -> Tensor:
-    """(num_mels, fft_size / 2 + 1) triangular filters of height 1; `high_hz` None means half the sample rate."""
+    """(num_mels, fft_size / 2 + 1) triangular filters of height 1.
+
+    `high_hz` None means half the sample rate.
+    """
 
     def to_mel(hz: float) -> float:
         return 1127 * math.log(1 + hz / 700)
@@ -79,7 +87,9 @@ class Features:
         hop = FRAME_SAMPLES // PITCHES_PER_FRAME
         windows = _centred_windows(samples, PITCH_WINDOW, hop)
         windows = (windows - windows.mean(-1, keepdim=True)) * self.pitch_window
-        correlation = torch.fft.irfft(torch.fft.rfft(windows, n=PITCH_FFT).abs() ** 2)[..., :NUM_LAGS]
+        correlation = torch.fft.irfft(torch.fft.rfft(windows, n=PITCH_FFT).abs() ** 2)[
+            ..., :NUM_LAGS
+        ]
         energy = correlation[..., :1]
         correlation = correlation / (energy + 1e-2) / self.window_autocorrelation
         lags = torch.arange(NUM_LAGS, device=samples.device)
@@ -103,7 +113,7 @@ class Features:
 
     @staticmethod
     def _smooth(semitones: Tensor, weight: Tensor) -> Tensor:
-        """(B, n) weighted average over time: narrow where voiced, wide and then global where not."""
+        """(B, n) weighted average over time: narrow where voiced, wide, then global where not."""
         distance = torch.arange(-20, 21, device=semitones.device).float()
         narrow = torch.exp(-((distance / 1.0) ** 2) / 2)
         wide = torch.exp(-((distance / 8.0) ** 2) / 2)
@@ -125,7 +135,7 @@ class Features:
 
 
 def _nearest(points: Tensor, centres: Tensor) -> Tensor:
-    """(N,) index of the centre nearest to each of (N, C) points, by squared distance less the points' own norm."""
+    """(N,) index of the centre nearest to each of (N, C) points."""
     return torch.addmm(centres.pow(2).sum(1)[None], points, centres.t(), alpha=-2).argmin(1)
 
 
@@ -155,7 +165,10 @@ class Quantizer:
 
 
 def kmeans(points: Tensor, num_centres: int, num_steps: int, generator: torch.Generator) -> Tensor:
-    """(N, C) points -> (num_centres, C) centres: Lloyd's algorithm; near-empty cells restart inside large ones."""
+    """(N, C) points -> (num_centres, C) centres.
+
+    Lloyd's algorithm; near-empty cells restart inside large ones.
+    """
     centres = points[torch.randperm(len(points), generator=generator)[:num_centres]].clone()
     for step in range(num_steps):
         nearest = _nearest(points, centres)
@@ -178,7 +191,10 @@ def fit(
     num_steps: int = 18,
     log: Callable[[str], None] = print,
 ) -> dict[str, Tensor]:
-    """(N, 648) training frames -> state of a `Quantizer`; logs the error after 1, 2, 4, 8 and 16 books."""
+    """(N, 648) training frames -> state of a `Quantizer`.
+
+    Logs the error after 1, 2, 4, 8 and 16 books.
+    """
     generator = torch.Generator().manual_seed(0)
     mean = features.mean(0)
     centred = features - mean
@@ -198,11 +214,12 @@ def fit(
             error = (centred - (projected - residual) @ basis.t()).abs()
             share = torch.bincount(nearest, minlength=codebook_size).float() / len(nearest)
             entropy = -(share.clamp(min=1e-9) * share.clamp(min=1e-9).log()).sum()
-            pitch_end = NUM_MEL_FEATURES + PITCHES_PER_FRAME
+            parts = error.split([NUM_MEL_FEATURES, PITCHES_PER_FRAME, PITCHES_PER_FRAME], dim=1)
+            mel, pitch, voicing = (part.mean() for part in parts)
             log(
-                f"books {index + 1}: mel {error[:, :NUM_MEL_FEATURES].mean():.2f} dB, "
-                f"pitch {error[:, NUM_MEL_FEATURES:pitch_end].mean() / PITCH_WEIGHT:.2f} semitones, "
-                f"voicing {error[:, pitch_end:].mean() / VOICING_WEIGHT:.3f}, "
+                f"books {index + 1}: mel {mel:.2f} dB, "
+                f"pitch {pitch / PITCH_WEIGHT:.2f} semitones, "
+                f"voicing {voicing / VOICING_WEIGHT:.3f}, "
                 f"perplexity {float(entropy.exp()):.0f}"
             )
     return {"mean": mean, "basis": basis, "books": torch.stack(books)}

@@ -1,8 +1,8 @@
 """Word error rate with pocketsphinx.
 
-Two language models: `closed` is a bigram model of the test sentences, so it says whether a text is recognisable among
-these; `open` is the recogniser's stock English model, which is near dictation and depends more on the recogniser. The
-README has the teacher's own figures for both.
+Two language models: `closed` is a bigram model of the test sentences, so it says whether a text is
+recognisable among these; `open` is the recogniser's stock English model, which is near dictation
+and depends more on the recogniser. The README has the teacher's own figures for both.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def read_sentences(path: Path) -> list[list[str]]:
 
 
 def write_bigram_model(sentences: Sequence[Sequence[str]], path: Path) -> None:
-    """Write an ARPA bigram model: absolute discounting, unigrams half maximum likelihood and half uniform."""
+    """Write an ARPA bigram model: absolute discounting, unigrams half counted and half uniform."""
     vocabulary = sorted({word for sentence in sentences for word in sentence})
     unigrams = Counter(word for sentence in sentences for word in [*sentence, END])
     total = sum(unigrams.values())
@@ -50,7 +51,7 @@ def write_bigram_model(sentences: Sequence[Sequence[str]], path: Path) -> None:
     contexts: Counter[str] = Counter()
     for sentence in sentences:
         marked = [START, *sentence, END]
-        bigrams.update(zip(marked, marked[1:], strict=False))
+        bigrams.update(pairwise(marked))
         contexts.update(marked[:-1])
     uniform = 0.5 / (len(vocabulary) + 1)
     probability = {word: 0.5 * unigrams[word] / total + uniform for word in [*vocabulary, END]}
@@ -59,7 +60,13 @@ def write_bigram_model(sentences: Sequence[Sequence[str]], path: Path) -> None:
         followers = [second for first, second in bigrams if first == context]
         unseen = 1 - sum(probability[word] for word in followers)
         backoff[context] = DISCOUNT * len(followers) / contexts[context] / unseen
-    lines = ["\\data\\", f"ngram 1={len(vocabulary) + 2}", f"ngram 2={len(bigrams)}", "", "\\1-grams:"]
+    lines = [
+        "\\data\\",
+        f"ngram 1={len(vocabulary) + 2}",
+        f"ngram 2={len(bigrams)}",
+        "",
+        "\\1-grams:",
+    ]
     lines.append(f"-99 {START} {math.log10(backoff[START]):.4f}")
     lines.append(f"{math.log10(probability[END]):.4f} {END}")
     for word in vocabulary:
@@ -121,8 +128,8 @@ def make_decoder(language_model: Path | None) -> pocketsphinx.Decoder:
 def recognise(paths: Iterable[Path], language_model: Path | None) -> list[list[str]]:
     """The words heard in each file.
 
-    One fresh recogniser takes the files in order: it adapts a little from file to file, and a fixed order keeps the
-    result the same from run to run.
+    One fresh recogniser takes the files in order: it adapts a little from file to file, and a fixed
+    order keeps the result the same from run to run.
     """
     decoder = make_decoder(language_model)
     heard = []
@@ -147,7 +154,7 @@ def word_error_rate(
 def shifted_error_rate(
     references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]
 ) -> float:
-    """The control: every hypothesis against the next sentence. Near 100 unless the score is blind."""
+    """The control: each hypothesis against the next sentence. About 100, or scoring is blind."""
     return word_error_rate([*references[1:], *references[:1]], hypotheses)
 
 
@@ -160,7 +167,11 @@ def main() -> None:
         "--models", default="closed", help="closed, open or closed,open (closed)", metavar="LIST"
     )
     parser.add_argument(
-        "--every", type=int, default=1, help="score only every Nth sentence and file (1)", metavar="N"
+        "--every",
+        type=int,
+        default=1,
+        help="score only every Nth sentence and file (1)",
+        metavar="N",
     )
     args = parser.parse_args()
     sentences = read_sentences(args.sentences)
@@ -181,7 +192,9 @@ def main() -> None:
                     "wer_percent": round(word_error_rate(references, heard), 1),
                     "shifted_percent": round(shifted_error_rate(references, heard), 1),
                     "exact": errors.count(0),
-                    "over_half": sum(error > limit for error, limit in zip(errors, half, strict=True)),
+                    "over_half": sum(
+                        error > limit for error, limit in zip(errors, half, strict=True)
+                    ),
                     "sentences": len(references),
                 }
                 print(json.dumps(result), flush=True)

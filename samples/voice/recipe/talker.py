@@ -47,9 +47,7 @@ class Losses(NamedTuple):
     predictor_accuracy: Tensor  # (K - 1,)
 
 
-def build(
-    talker: dict[str, Any] = TALKER, predictor: dict[str, Any] = PREDICTOR
-) -> Any:
+def build(talker: dict[str, Any] = TALKER, predictor: dict[str, Any] = PREDICTOR) -> Any:
     """The official model with random weights; `build().talker` holds talker and code predictor."""
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
     from qwen_tts.core.models.modeling_qwen3_tts import Qwen3TTSForConditionalGeneration
@@ -77,7 +75,10 @@ def build(
 
 
 def init_weights(model: nn.Module) -> None:
-    """Normal draws for all matrices: 0.05 in embeddings, 0.01 where a residual branch ends, 0.02 elsewhere."""
+    """Normal draws for all matrices.
+
+    Spread: 0.05 in embeddings, 0.01 where a residual branch ends, 0.02 elsewhere.
+    """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() <= 1:
@@ -91,7 +92,7 @@ def init_weights(model: nn.Module) -> None:
 
 
 def embed(talker: Any, text: Tensor, codec: Tensor, codes: Tensor) -> Tensor:
-    """(B, L, D) inputs: the text stream, the codec stream and the sum of a frame's code embeddings."""
+    """(B, L, D) inputs: text stream, codec stream and the sum of a frame's code embeddings."""
     codec_table, predictor_tables = (
         talker.get_input_embeddings(),
         talker.code_predictor.get_input_embeddings(),
@@ -106,7 +107,14 @@ def embed(talker: Any, text: Tensor, codec: Tensor, codes: Tensor) -> Tensor:
 
 
 def predictor_logits(talker: Any, hidden: Tensor, codes: Tensor) -> Tensor:
-    """(N, K - 1, 256) logits of codes 1..K-1, from the talker's (N, D) state and the frame's (N, K) codes."""
+    """Logits of codes 1..K-1, each given the codes before it.
+
+    Args:
+        hidden: (N, D) state of the talker.
+        codes: (N, K) of the frame it predicts.
+    Returns:
+        (N, K - 1, codebook size).
+    """
     predictor = talker.code_predictor
     num_codes = codes.shape[1]
     inputs = [hidden, talker.get_input_embeddings()(codes[:, 0])]
@@ -133,12 +141,16 @@ def losses(model: Any, batch: Batch, codebook_size: int, noise_rate: float = 0.0
         position_ids=positions.expand(3, text.shape[0], -1),
         use_cache=False,
     ).last_hidden_state
-    # The counts are known on the host, so topk gathers without waiting for the device as a mask would.
+    # The counts are known on the host, so topk gathers without waiting for the device as a mask
+    # would.
     flat_labels = labels.flatten()
     labelled = torch.topk(
         (flat_labels != NO_LABEL).float(), num_frames + len(labels), sorted=False
     ).indices
-    logits, wanted = talker.codec_head(hidden.flatten(0, 1)[labelled]).float(), flat_labels[labelled]
+    logits, wanted = (
+        talker.codec_head(hidden.flatten(0, 1)[labelled]).float(),
+        flat_labels[labelled],
+    )
     is_frame = codes[:, 1:, 0].flatten() >= 0  # the state at t predicts the frame at t + 1
     draws = torch.rand(is_frame.shape, device=is_frame.device) + is_frame
     chosen = torch.topk(draws, min(num_frames, MAX_PREDICTOR_FRAMES), sorted=False).indices
@@ -213,7 +225,8 @@ def train(
     log: Log = print,
     refresh: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Train talker and code predictor and write them (bfloat16) to `out` every minute and at the end.
+    """Train talker and code predictor and write them (bfloat16) to `out` every minute and at the
+    end.
 
     Args:
         store, validation: frozen; `refresh` enlarges and freezes `store` and says whether it did.
@@ -246,7 +259,7 @@ def train(
     start_s, saved_s, step, epoch = time.time(), 0.0, 0, 0
     todo: list[list[int]] = []
     while (elapsed := (time.time() - start_s) / settings.seconds) < 1:
-        if step % 200 == 199 and refresh():
+        if (not todo or step % 200 == 199) and refresh():
             todo = []
         if not todo:
             todo = store.batches(settings.max_positions, generator)

@@ -1,6 +1,7 @@
 """Training sequences in the non-streaming custom-voice layout of Qwen3-TTS.
 
-A sequence of L positions carries two streams that are added: text ids, and codec ids or the codes of a fed-back frame.
+A sequence of L positions carries two streams that are added: text ids, and codec ids or the codes
+of a fed-back frame.
 
     positions   text                          codec
     0 1 2       <|im_start|> assistant \\n      nothing
@@ -29,7 +30,7 @@ NO_ID, NO_LABEL = -1, -100
 
 
 def text_ids(text: str) -> list[int]:
-    """Byte-level ids: a byte is its own id; `assistant` and `user` are one token wherever they stand."""
+    """Byte-level ids; `assistant` and `user` are one token wherever they stand."""
     ids: list[int] = []
     for part_index, part in enumerate(text.split("assistant")):
         if part_index:
@@ -52,7 +53,7 @@ class Batch(NamedTuple):
 
 
 class Store:
-    """Texts and codes in flat device buffers; batches are gathered on the device by index arithmetic."""
+    """Texts and codes in flat device buffers, gathered by index arithmetic on the device."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -82,7 +83,10 @@ class Store:
         self.flat_speakers = torch.tensor(self.speakers).to(self.device)
 
     def batches(self, max_positions: int, generator: torch.Generator) -> list[list[int]]:
-        """All utterances once, as shuffled index lists of similar length and at most `max_positions` when padded."""
+        """All utterances once, as shuffled lists of indices of similar length.
+
+        A list padded to its longest has at most `max_positions`.
+        """
         jitter = torch.rand(len(self.lengths), generator=generator) * 6
         lengths = self.lengths.tolist()
         groups: list[list[int]] = []
@@ -101,7 +105,7 @@ class Store:
         return [groups[index] for index in order]
 
     def batch(self, indices: list[int], has_language: bool = True) -> Batch:
-        """The sequences of some utterances; `has_language` False gives the prefix of language `auto`."""
+        """The sequences of some utterances; without `has_language`, as for language `auto`."""
         device, special, ids = self.device, SPECIAL_TOKENS, TALKER
         shape = (
             len(indices),
@@ -123,7 +127,11 @@ class Store:
         is_text = (place >= 0) & (place < text_length)
 
         text = torch.full(shape, special["<tts_pad>"], device=device)
-        text[:, 0], text[:, 1], text[:, 2] = special["<|im_start|>"], special["assistant"], ord("\n")
+        text[:, 0], text[:, 1], text[:, 2] = (
+            special["<|im_start|>"],
+            special["assistant"],
+            ord("\n"),
+        )
         text[:, start - 1] = special["<tts_text_bos>"]
         source = self.text_starts[rows, None] + place
         text_tokens = self.flat_texts[source.clamp(0, len(self.flat_texts) - 1)].long()
@@ -153,7 +161,7 @@ def add_noise(codes: Tensor, rate: float, codebook_size: int) -> Tensor:
 
     Args:
         codes: (B, L, K), -1 for none.
-        rate: share of single codes replaced; half as many whole frames are replaced by frames from elsewhere.
+        rate: share of single codes replaced; half that share of frames is swapped for others.
     """
     is_frame = codes[..., :1] >= 0
     is_replaced = (torch.rand(codes.shape, device=codes.device) < rate) & (codes >= 0)

@@ -1,7 +1,8 @@
 """Training texts: WordNet's examples and glosses, and templates with numbers.
 
-Only WordNet items of 4 to 16 plain words that are all in the pronouncing dictionary are taken; the test sentences are
-left out. All draws come from one seeded generator, so the same inputs give the same file.
+Only WordNet items of 4 to 16 plain words that are all in the pronouncing dictionary are taken; the
+test sentences are left out. All draws come from one seeded generator, so the same inputs give the
+same file.
 """
 
 from __future__ import annotations
@@ -18,59 +19,70 @@ NUM_TEMPLATE_DRAWS = 60_000
 NUM_JOINED = 22_000  # items of two or three examples in a row
 MIN_CHARS, MAX_CHARS = 3, 220
 
-ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen"
-).split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
-PEOPLE = (
+
+def _options(text: str) -> list[str]:
+    """Options separated by bars."""
+    return text.split("|")
+
+
+ONES = _options(
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
+    "fifteen|sixteen|seventeen|eighteen|nineteen"
+)
+TENS = _options("twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety")
+DAYS = _options("Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday")
+MONTHS = _options(
+    "January|February|March|April|May|June|July|August|September|October|November|December"
+)
+PEOPLE = _options(
     "my brother|my sister|the teacher|our neighbour|the doctor|a young man|the old woman|"
-    "her friend|the manager|everyone|nobody|the driver|their son|the new student|I|we|they|you|he|"
-    "she|my father|your mother|the captain|our guests|two girls|the children|a tall boy|the mayor|"
-    "Anna|Peter|Mister Brown|my wife|his uncle"
-).split("|")
-ACTIONS = (
+    "her friend|the manager|everyone|nobody|the driver|their son|the new student|I|we|they|you|"
+    "he|she|my father|your mother|the captain|our guests|two girls|the children|a tall boy|"
+    "the mayor|Anna|Peter|Mister Brown|my wife|his uncle"
+)
+ACTIONS = _options(
     "went to|came back from|walked to|drove past|waited outside|talked about|forgot about|"
     "asked about|left|found|painted|visited|looked at|ran to|stayed near|dreamed of|heard about|"
     "took a picture of|got lost near|fell in love with"
-).split("|")
-PLACES = (
+)
+PLACES = _options(
     "the market|the station|the river|the school|the library|the red house|the museum|the garden|"
     "the hospital|a small shop|the kitchen|the office|the beach|the village|the airport|"
     "the bridge|the city|the mountain|a quiet street|the old church|the new hotel|"
     "the post office|the theater|the bank|the farm|a blue car|the window|the table"
-).split("|")
-ADJECTIVES = (
-    "good bad cold warm long short quiet loud bright dark heavy light fresh sweet empty full clean "
-    "dirty happy sad early late quick slow strange simple beautiful terrible wonderful important"
-).split()
-THINGS = (
+)
+ADJECTIVES = _options(
+    "good|bad|cold|warm|long|short|quiet|loud|bright|dark|heavy|light|fresh|sweet|empty|full|"
+    "clean|dirty|happy|sad|early|late|quick|slow|strange|simple|beautiful|terrible|wonderful|"
+    "important"
+)
+THINGS = _options(
     "morning|evening|day|night|idea|story|song|letter|dinner|breakfast|cup of coffee|"
     "glass of water|book|question|answer|plan|journey|game|picture|phone call|meeting|train ride|"
     "walk|dream|garden|dog|cat|bird|computer|lesson|voice|message|holiday"
-).split("|")
-UNITS = (
-    "people books cars trees letters miles seconds pages birds stars houses minutes hours"
-).split()
-GREETINGS = (
+)
+UNITS = _options(
+    "people|books|cars|trees|letters|miles|seconds|pages|birds|stars|houses|minutes|hours"
+)
+GREETINGS = _options(
     "Hello|Good morning|Good evening|Thank you|Welcome|Goodbye|Excuse me|Well|Yes|No|Of course|"
     "Please"
-).split("|")
-NAMES = "Anna Peter John Mary David Susan Michael Helen George Laura".split()
-ORDERS = "open|close|clean|bring|count|paint|sell|find|keep|move|buy|show me".split("|")
-OBJECTS = (
+)
+NAMES = _options("Anna|Peter|John|Mary|David|Susan|Michael|Helen|George|Laura")
+ORDERS = _options("open|close|clean|bring|count|paint|sell|find|keep|move|buy|show me")
+OBJECTS = _options(
     "the door|the window|the box|the table|two chairs|my book|a glass of water|the keys|your bag|"
     "the lamp"
-).split("|")
-EVENTS = "train bus plane ferry concert film class".split()
-TIMED = "train bus plane meeting concert".split()
-NUMBERED = "item chapter test line number part page step".split()
-MINUTES_IN_WORDS = "fifteen|thirty|forty five|oh five|twenty|ten".split("|")
-MINUTES = "00 15 30 45 10 20 50".split()
+)
+EVENTS = _options("train|bus|plane|ferry|concert|film|class")
+TIMED = _options("train|bus|plane|meeting|concert")
+NUMBERED = _options("item|chapter|test|line|number|part|page|step")
+MINUTES_IN_WORDS = _options("fifteen|thirty|forty five|oh five|twenty|ten")
+MINUTES = _options("00|15|30|45|10|20|50")
+
+QUESTION = re.compile(
+    r"(?i)(who|what|where|when|why|how|can|could|do|does|did|is|are|will|would|shall|may)\b"
+)
 
 
 def number_words(number: int) -> str:
@@ -99,8 +111,7 @@ def dress(text: str, end_rate: float = 0.8) -> str:
     if random.random() < 0.75:
         text = text[0].upper() + text[1:]
     if text[-1] not in ".?!" and random.random() < end_rate:
-        question = r"(?i)(who|what|where|when|why|how|can|could|do|does|did|is|are|will|would|shall|may)\b"
-        text += "?" if re.match(question, text) else choice("......!")
+        text += "?" if QUESTION.match(text) else choice("......!")
     return text
 
 
@@ -180,7 +191,10 @@ def plain(text: str) -> str:
 def make_rows(
     examples: list[str], glosses: list[str], test_texts: Container[str]
 ) -> list[tuple[str, str]]:
-    """All (voice, text) rows, shuffled. Seed `random` first; `test_texts` are in `plain` form and left out."""
+    """All (voice, text) rows, shuffled. Seed `random` first.
+
+    `test_texts` are in `plain` form and left out.
+    """
     rows = []
     for example in examples:
         rows += [(voice, dress(example)) for voice in random.sample(TEACHER_VOICES, 2)]
@@ -207,8 +221,12 @@ def make_rows(
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("wordnet", type=Path, help="WordNet 3.0 folder with data.noun, data.verb, ...")
-    parser.add_argument("cmudict", type=Path, help="pronouncing dictionary: a word starts each line")
+    parser.add_argument(
+        "wordnet", type=Path, help="WordNet 3.0 folder with data.noun, data.verb, ..."
+    )
+    parser.add_argument(
+        "cmudict", type=Path, help="pronouncing dictionary: a word starts each line"
+    )
     parser.add_argument("sentences", type=Path, help="test sentences to leave out, one a line")
     parser.add_argument("out", type=Path, help='file to write, lines "id|voice|text"')
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Train one part, beside a running data.py: wait for the first chunks of speech, encode them, train, take in more."""
+"""Train one part beside a running data.py: new chunks of speech are encoded and taken in."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import time
 from pathlib import Path
 
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 import numpy as np
 import torch
 from codec import CodecTraining
@@ -55,7 +53,7 @@ class Feed:
             time.sleep(0.3)
 
     def more(self, limit: int = ALL) -> tuple[list[Utterance], list[NDArray[np.uint8]]]:
-        """Utterances and codes of at most `limit` new chunks; two empty lists when there are none."""
+        """Utterances and codes of at most `limit` new chunks; empty lists when there are none."""
         new = [path for path in finished_chunks(self.folder) if path not in self.seen]
         items: list[Utterance] = []
         codes: list[NDArray[np.uint8]] = []
@@ -121,7 +119,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=8, help="chunks to wait for (8)")
     parser.add_argument("--most", type=int, default=ALL, help="chunks to use at most (all)")
     parser.add_argument("--lr", type=float, help="peak learning rate (codec 6e-4, talker 1.2e-3)")
-    parser.add_argument("--init", type=Path, help="checkpoint folder to go on from (random weights)")
+    parser.add_argument(
+        "--init", type=Path, help="checkpoint folder to go on from (random weights)"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=32, help="codec: segments a step (32)")
     parser.add_argument("--gan-at", type=float, default=0.35, help="codec: share of time (0.35)")
@@ -129,6 +129,9 @@ def main() -> None:
         "--positions", type=int, default=40_000, help="talker: positions a step (40000)"
     )
     args = parser.parse_args()
+    # Both are read later: at the import of transformers, at the first allocation.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     args.out.mkdir(parents=True, exist_ok=True)
     log = Log(args.out / f"{args.part}.log")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True

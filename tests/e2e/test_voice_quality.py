@@ -1,0 +1,78 @@
+"""The sample voice through the real command: can a recogniser tell what was said?
+
+Every third test sentence (20) per speaker is spoken and recognised with a bigram model of all 60.
+The bars leave room for other draws: the official package gives 5.3, 15.5 and 8.2 %.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+RECIPE = Path(__file__).parents[2] / "samples" / "voice" / "recipe"
+EVERY = 3
+MAX_WER_PERCENT = {"arthur": 12.0, "clara": 20.0, "ewan": 15.0}
+MIN_SHIFTED_PERCENT = 90.0
+MAX_SECONDS = 90.0  # on two cores, recognition included
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def score() -> ModuleType:
+    """recipe/score.py, the scorer behind the figures of the voice's README."""
+    for name in ("pocketsphinx", "scipy"):
+        pytest.importorskip(name, reason=f"{name} comes with the dev extra")
+    spec = importlib.util.spec_from_file_location("voice_score", RECIPE / "score.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_words_are_recognised(score: ModuleType, tmp_path: Path) -> None:
+    """Word error rate per speaker, the control against shifted texts, and the time for both."""
+    lines = (RECIPE / "sentences.txt").read_text().splitlines()
+    chosen = range(0, len(lines), EVERY)
+    rows = [
+        {"id": f"{voice}/{index:03d}", "text": lines[index], "voice": voice, "language": "english"}
+        for voice in MAX_WER_PERCENT
+        for index in chosen
+    ]
+    manifest = tmp_path / "sentences.jsonl"
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "wavs"
+    start_s = time.perf_counter()
+    command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out)]
+    result = subprocess.run(
+        [*command, "--device", "cpu", "--seed", "0"], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    synth_s = time.perf_counter() - start_s
+
+    sentences = score.read_sentences(RECIPE / "sentences.txt")
+    references = [sentences[index] for index in chosen]
+    model = tmp_path / "closed.arpa"
+    score.write_bigram_model(sentences, model)
+    wer, shifted = {}, {}
+    for voice in MAX_WER_PERCENT:
+        paths = [out / voice / f"{index:03d}.wav" for index in chosen]
+        heard = score.recognise(paths, model)
+        wer[voice] = round(score.word_error_rate(references, heard), 1)
+        shifted[voice] = round(score.shifted_error_rate(references, heard), 1)
+    total_s = time.perf_counter() - start_s
+
+    figures = f"wer {wer}, shifted {shifted}, synth {synth_s:.1f} s, in all {total_s:.1f} s"
+    print(figures)
+    assert len(references) == 20
+    assert all(wer[voice] <= bar for voice, bar in MAX_WER_PERCENT.items()), figures
+    assert min(shifted.values()) >= MIN_SHIFTED_PERCENT, figures
+    assert total_s < MAX_SECONDS, figures

@@ -1,0 +1,59 @@
+"""Tiny checkpoints on disk, loaded models and the official package's answers to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_qwen3_tts as tiny
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from models.base import SpeechModel
+from models.registry import load_model
+
+ORACLE = Path(__file__).parents[2] / "oracle"
+GOLDEN_SPECS = ("custom_voice", "custom_voice_wide", "voice_design")
+
+
+@dataclass(frozen=True)
+class Golden:
+    """What the official package made of one tiny checkpoint."""
+
+    spec: str
+    folder: Path  # the checkpoint, written anew from its seed
+    rows: list[dict[str, Any]]  # inputs, settings, counts and the end reason of each row
+    long: dict[str, Any]  # the same of a decode of random codes
+    seed: int
+    tensors: dict[str, Tensor]  # codes.ID, samples.ID (thinned by `sample_step`), prompt.ID, trailing.ID
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A function that writes a tiny checkpoint (see `tiny_qwen3_tts.write_checkpoint`) into a fresh folder."""
+
+    def write(spec: str | tiny.Spec = "custom_voice", seed: int = 0, **options: Any) -> Path:
+        return tiny.write_checkpoint(tmp_path_factory.mktemp("checkpoint"), spec, seed, **options)
+
+    return write
+
+
+@pytest.fixture(scope="session", params=GOLDEN_SPECS)
+def golden(request: pytest.FixtureRequest, checkpoint: Callable[..., Path]) -> Golden:
+    """Each golden file in turn, with its checkpoint."""
+    name = request.param
+    report = json.loads((ORACLE / f"golden_{name}.json").read_text(encoding="utf-8"))
+    tensors = load_file(ORACLE / f"golden_{name}.safetensors")
+    folder = checkpoint(name, report["seed"])
+    return Golden(name, folder, report["rows"], report["long"], report["seed"], tensors)
+
+
+@pytest.fixture(scope="session")
+def golden_model(golden: Golden) -> SpeechModel:
+    """Our model of the golden checkpoint, float32 on the CPU."""
+    return load_model(str(golden.folder), "cpu", torch.float32)

@@ -1,0 +1,219 @@
+"""Our float32 greedy speech against the official package's: equal codes and end reasons, equal waveforms.
+
+The golden files were made by tests/oracle/make_goldens.py. The tests marked `oracle` compare afresh, on other weights and
+other texts, where the official package is installed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import official_package as official
+import pytest
+import tiny_qwen3_tts as tiny
+import torch
+import torch.nn.functional as F
+from official_package import Line
+from safetensors.torch import load_file
+from speak import Row, speak
+from torch import Tensor
+
+from kernels.sample import sample
+from models.base import Sampling, SpeechModel, SpeechRequest
+from models.registry import load_model
+
+SAMPLE_TOLERANCE = 1e-4  # float32 convolutions summed in another order, over samples in [-1, 1]
+ORACLE = Path(__file__).parents[2] / "oracle"
+
+
+def as_request(row: dict[str, Any]) -> SpeechRequest:
+    """A golden row as a request. The package never expands its last token, hence one frame less."""
+    return SpeechRequest(
+        text=row["text"],
+        voice=row["voice"],
+        language=row["language"] or "auto",
+        instruct=row["instruct"],
+        layout=row["layout"],
+        sampling=Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=row["repetition_penalty"]),
+        max_frames=row["max_new_tokens"] - 1,
+    )
+
+
+def check_codes(name: str, ours: Tensor, theirs: Tensor) -> None:
+    """Fail naming the first frame and codebook that differ."""
+    shared = min(len(ours), len(theirs))
+    differing = (ours[:shared] != theirs[:shared]).nonzero()
+    if len(differing):
+        frame, codebook = differing[0].tolist()
+        values = f"{int(ours[frame, codebook])}, official {int(theirs[frame, codebook])}"
+        pytest.fail(f"{name}: first difference at frame {frame}, codebook {codebook}: {values}")
+    assert len(ours) == len(theirs), f"{name}: {len(ours)} frames, official {len(theirs)}"
+
+
+def check_row(golden: Any, row: dict[str, Any], ours: Row) -> None:
+    """A spoken row against its golden."""
+    name = f"{golden.spec} {row['id']}"
+    check_codes(name, ours.codes, golden.tensors[f"codes.{row['id']}"].long())
+    assert ours.finish_reason == row["finish_reason"], name
+    assert len(ours.samples) == row["num_samples"], name
+    expected = golden.tensors[f"samples.{row['id']}"]
+    found = ours.samples[:: row["sample_step"]]
+    torch.testing.assert_close(found, expected, rtol=0, atol=SAMPLE_TOLERANCE)
+
+
+def test_goldens_are_worth_comparing_with(golden: Any) -> None:
+    # Some rows must end by themselves and some by their cap, at many lengths, with codes all over the range.
+    assert {row["finish_reason"] for row in golden.rows} == {"eos", "max_frames"}
+    assert len({row["frames"] for row in golden.rows}) >= 6
+    codes = torch.cat([golden.tensors[f"codes.{row['id']}"] for row in golden.rows])
+    size = tiny.SPECS[golden.spec].codebook_size
+    assert int(codes.min()) >= 0
+    assert int(codes.max()) < size
+    assert all(len(book.unique()) > size // 3 for book in codes.T)
+    samples = torch.cat([golden.tensors[f"samples.{row['id']}"] for row in golden.rows])
+    assert 0.02 < float(samples.std()) < 0.9
+    assert float((samples.abs() == 1).float().mean()) < 0.1
+
+
+def test_prompts_equal_the_official_embeddings(golden: Any, golden_model: SpeechModel) -> None:
+    weights = {k: v.float() for k, v in load_file(golden.folder / "model.safetensors").items()}
+
+    def text(ids: list[int]) -> Tensor:
+        table, fc1, fc2 = "talker.model.text_embedding", "linear_fc1", "linear_fc2"
+        x = weights[f"{table}.weight"][torch.tensor(ids)]
+        for name, is_last in ((fc1, False), (fc2, True)):
+            prefix = f"talker.text_projection.{name}."
+            x = F.linear(x, weights[prefix + "weight"], weights[prefix + "bias"])
+            x = x if is_last else F.silu(x)
+        return x
+
+    for row in golden.rows:
+        prompt = golden_model.plan(as_request(row))
+        assert prompt.num_tokens == row["prompt_tokens"], row["id"]
+        if f"prompt.{row['id']}" not in golden.tensors:
+            continue
+        text_ids, codec_ids = torch.tensor(prompt.text_ids), torch.tensor(prompt.codec_ids)
+        codec = weights["talker.model.codec_embedding.weight"][codec_ids.clamp(min=0)]
+        embedded = text(prompt.text_ids) * (text_ids >= 0)[:, None] + codec * (codec_ids >= 0)[:, None]
+        expected = golden.tensors[f"prompt.{row['id']}"]
+        torch.testing.assert_close(embedded, expected, rtol=1e-5, atol=1e-5, msg=lambda m: row["id"] + m)
+        # The package keeps one pad text where nothing trails; after the queue it adds the pad text as well.
+        pad = json.loads((golden.folder / "config.json").read_text())["tts_pad_token_id"]
+        trailing = text(prompt.trailing_ids or [pad])
+        expected = golden.tensors[f"trailing.{row['id']}"]
+        torch.testing.assert_close(trailing, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_row_alone_equals_official(golden: Any, golden_model: SpeechModel) -> None:
+    for row in golden.rows:
+        (ours,) = speak(golden_model, [as_request(row)], max_batch=1)
+        check_row(golden, row, ours)
+
+
+@pytest.mark.parametrize(
+    ("max_batch", "frames_per_poll", "is_compact"),
+    [(8, 1, False), (4, 3, False), (3, 1, False), (4, 1, True), (32, 8, True)],
+)
+def test_mixed_batch_equals_official(
+    golden: Any, golden_model: SpeechModel, max_batch: int, frames_per_poll: int, is_compact: bool
+) -> None:
+    # Rows of both layouts, several penalties and caps share the slots, and slots are refilled.
+    requests = [as_request(row) for row in golden.rows]
+    rows = speak(
+        golden_model, requests, max_batch, frames_per_poll=frames_per_poll, is_compact=is_compact
+    )
+    for row, ours in zip(golden.rows, rows, strict=True):
+        check_row(golden, row, ours)
+
+
+def test_long_codes_are_decoded_in_the_official_chunks(golden: Any, golden_model: SpeechModel) -> None:
+    codes = tiny.random_codes(tiny.SPECS[golden.spec], golden.seed, golden.long["frames"])
+    short = codes[:7]
+    samples, mate = golden_model.decode_audio([codes, short])
+    assert len(samples) == golden.long["num_samples"]
+    thinned = samples[:: golden.long["sample_step"]]
+    torch.testing.assert_close(thinned, golden.tensors["samples.long"], rtol=0, atol=SAMPLE_TOLERANCE)
+    torch.testing.assert_close(mate, samples[: len(mate)], rtol=0, atol=SAMPLE_TOLERANCE)
+
+
+def load_draws() -> list[tuple[dict[str, Any], Tensor, Tensor]]:
+    """Settings, logits and official probabilities of the golden draws."""
+    cases = json.loads((ORACLE / "golden_draws.json").read_text(encoding="utf-8"))["cases"]
+    tensors = load_file(ORACLE / "golden_draws.safetensors")
+    return [(case, tensors[f"logits.{i}"], tensors[f"probabilities.{i}"]) for i, case in enumerate(cases)]
+
+
+@pytest.mark.parametrize("index", range(len(load_draws())))
+def test_draws_follow_the_official_probabilities(index: int) -> None:
+    case, logits, probabilities = load_draws()[index]
+    rows, vocab = 997, len(logits)
+    uniform = (torch.arange(rows) + 0.5) / rows
+    processors: dict[str, Any] = {}
+    if case["part"] == "talker":
+        eos = vocab - tiny.NUM_RESERVED + 102
+        seen = torch.zeros(vocab, dtype=torch.bool)
+        seen[case["seen"]] = True
+        suppress = torch.zeros(vocab, dtype=torch.bool)
+        suppress[-tiny.NUM_RESERVED :] = True
+        suppress[eos] = False
+        processors = {
+            "seen": seen.expand(rows, -1),
+            "penalty": torch.full((rows,), case["repetition_penalty"]),
+            "suppress": suppress,
+            "eos": eos,
+            "no_eos": torch.full((rows,), case["step"] < 2),
+        }
+    drawn = sample(
+        logits.expand(rows, -1).contiguous(),
+        uniform,
+        torch.zeros(rows, dtype=torch.bool),
+        torch.full((rows,), case["temperature"]),
+        torch.full((rows,), case["top_k"], dtype=torch.int32),
+        torch.full((rows,), case["top_p"]),
+        torch.empty(rows, dtype=torch.int64),
+        **processors,
+    )
+    assert bool((probabilities[drawn] > 0).all()), "an id was drawn that the package had ruled out"
+    frequency = torch.bincount(drawn, minlength=vocab) / rows
+    # An even grid of uniforms hits each id within one grid step of its probability.
+    assert float((frequency - probabilities).abs().max()) < 1.5 / rows
+
+
+FRESH_LINES = {
+    "custom_voice": [
+        Line("Nothing here was in the golden files.", "boris", "German"),
+        Line("Zw\u00f6lf Boxk\u00e4mpfer jagen Viktor.", "chen", "Auto"),
+        Line("(parentheses) & 50% of them\u2026", "ada", "chinese", "dropped by this size"),
+    ],
+    "custom_voice_wide": [
+        Line("Nothing here was in the golden files.", "emil", "japanese", "Sing it."),
+        Line("\u518d\u89c1\u3002", "fang", "chinese"),
+        Line("iPhone McDonald NASA 3.14", "dora", None, "\n"),
+    ],
+    "voice_design": [
+        Line("Nothing here was in the golden files.", None, "english", "A child."),
+        Line("\u0627\u0644\u0633\u0644\u0627\u0645 \U0001f600", None, None, "Deep."),
+        Line(" x ", None, "chinese"),
+    ],
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not official.is_installed(), reason="the official qwen_tts package is not on the path")
+@pytest.mark.parametrize("layout", ["non_streaming", "streaming"])
+@pytest.mark.parametrize("spec", sorted(FRESH_LINES))
+def test_fresh_rows_equal_the_official_package(
+    spec: str, layout: str, checkpoint: Callable[..., Path]
+) -> None:
+    folder = checkpoint(spec, 1234)
+    settings = {"layout": layout, "repetition_penalty": 1.1, "max_new_tokens": 21}
+    theirs = official.speak(official.load_model(folder), FRESH_LINES[spec], **settings)
+    rows = [{**vars(line), **settings} for line in FRESH_LINES[spec]]
+    ours = speak(load_model(str(folder), "cpu", torch.float32), [as_request(r) for r in rows], 2)
+    for i, (mine, official_row) in enumerate(zip(ours, theirs, strict=True)):
+        check_codes(f"{spec} {layout} {i}", mine.codes, official_row.codes)
+        assert mine.finish_reason == official_row.finish_reason
+        torch.testing.assert_close(mine.samples, official_row.samples, rtol=0, atol=SAMPLE_TOLERANCE)

@@ -1,0 +1,145 @@
+"""Recipe: the checkpoint it writes and the sequences it trains on match what the tool reads."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from models.base import SpeechRequest
+from models.qwen3_tts.config import Qwen3TTSConfig
+from models.qwen3_tts.prompt import build_prompt
+
+TEXTS = ["A user and his assistant.", "Hé!", "Nine seven."]
+VOICES = ["rms", "awb", "slt"]
+
+
+@pytest.fixture
+def store(recipe):
+    """Three utterances of 3, 1 and 6 frames."""
+    data = recipe("talker_data").Store("cpu")
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, 256, (frames, 16)).astype(np.uint8) for frames in (3, 1, 6)]
+    data.add(TEXTS[:2], VOICES[:2], codes[:2])
+    data.add(TEXTS[2:], VOICES[2:], codes[2:])
+    data.freeze()
+    return data
+
+
+def test_export_writes_the_shipped_checkpoint(recipe, voice_folder, tmp_path):
+    """The recipe's own export of the shipped weights gives the shipped files, byte for byte."""
+    shipped = voice_folder / "checkpoint"
+    talker = load_file(shipped / "model.safetensors")
+    talker["speaker_encoder.weight"] = torch.zeros(3)  # not the talker's: left out
+    decoder = {
+        name.removeprefix("decoder."): value
+        for name, value in load_file(shipped / "speech_tokenizer" / "model.safetensors").items()
+    }
+    recipe("export").write_checkpoint(talker, decoder, tmp_path, 0.3, 0.05)
+    names = sorted(path.relative_to(shipped) for path in shipped.rglob("*") if path.is_file())
+    assert names == sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file())
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (shipped / name).read_bytes(), name
+
+
+def test_official_names_and_shapes_at_another_size(recipe):
+    export, config = recipe("export"), recipe("config")
+    predictor = {**config.PREDICTOR, "hidden_size": 256, "num_hidden_layers": 1}
+    shapes = export.talker_shapes({**config.TALKER, "num_hidden_layers": 2}, predictor)
+    assert shapes["talker.model.layers.1.mlp.down_proj.weight"] == (256, 768)
+    assert shapes["talker.code_predictor.model.layers.0.self_attn.o_proj.weight"] == (256, 192)
+    assert "talker.code_predictor.small_to_mtp_projection.weight" not in shapes
+    state = {name: torch.zeros(shape) for name, shape in shapes.items()}
+    weights = export.talker_weights(state, shapes)
+    assert {value.dtype for value in weights.values()} == {torch.bfloat16}
+
+
+def test_export_names_what_does_not_fit(recipe):
+    export = recipe("export")
+    shapes = {"talker.a": (2,), "talker.b": (3,)}
+    state = {"talker.a": torch.zeros(1), "talker.c": torch.zeros(1), "other": torch.zeros(1)}
+    with pytest.raises(ValueError, match=r"talker\.a.*talker\.b.*talker\.c"):
+        export.talker_weights(state, shapes)
+
+
+def test_byte_characters_are_those_of_the_vocabulary(recipe, voice_folder):
+    characters = recipe("export").byte_characters()
+    vocabulary = json.loads((voice_folder / "checkpoint" / "vocab.json").read_text())
+    assert len(set(characters)) == 256
+    assert [vocabulary[character] for character in characters] == list(range(256))
+
+
+def test_text_ids(recipe):
+    ids = recipe("talker_data").text_ids
+    assert ids("aé") == [97, 195, 169]
+    assert ids("user assistants") == [260, 32, 259, ord("s")]
+
+
+@pytest.mark.parametrize("language", ["english", "auto"])
+def test_training_sequences_are_the_prompts_the_tool_speaks(recipe, store, voice_folder, language):
+    """Up to the first frame, a training sequence is the prompt that `synth` prefills."""
+    talker_data, config = recipe("talker_data"), recipe("config")
+    model_config = Qwen3TTSConfig.from_folder(voice_folder / "checkpoint")
+    batch = store.batch([0, 1, 2], has_language=language == "english")
+    tokens = {"<|im_start|>": 257, "<|im_end|>": 258}
+
+    def tokenize(text: str) -> list[int]:
+        ids = []
+        while text:
+            name = next((name for name in tokens if text.startswith(name)), None)
+            if name:
+                ids.append(tokens[name])
+                text = text[len(name) :]
+                continue
+            end = text.find("<|")
+            part, text = (text, "") if end < 0 else (text[:end], text[end:])
+            ids += talker_data.text_ids(part)
+        return ids
+
+    for row, (text, voice) in enumerate(zip(TEXTS, VOICES, strict=True)):
+        request = SpeechRequest(text=text, voice=config.VOICES[voice], language=language)
+        prompt = build_prompt(model_config, tokenize, request)
+        length = prompt.num_tokens
+        assert batch.text[row, :length].tolist() == prompt.text_ids
+        assert batch.codec[row, :length].tolist() == prompt.codec_ids
+        assert prompt.trailing_ids == []
+
+
+def test_frames_and_labels_follow_the_prompt(recipe, store):
+    ids = recipe("config").TALKER
+    batch = store.batch([1, 0])
+    assert batch.num_frames == 4
+    assert batch.text.shape[1] % 16 == 0
+    assert batch.codes.shape == (*batch.text.shape, 16)
+    for row, item in enumerate((1, 0)):
+        codes = torch.from_numpy(store.codes[item]).long()
+        is_frame = batch.codes[row, :, 0] >= 0
+        first = int(is_frame.nonzero()[0])
+        assert batch.codec[row, first - 1] == ids["codec_bos_id"]
+        assert torch.equal(batch.codes[row, is_frame], codes)
+        assert (batch.codec[row, first:] == -1).all()
+        assert (batch.text[row, first:] == 261).all()
+        labels = batch.labels[row, first - 1 : first + len(codes)]
+        assert labels.tolist() == [*codes[:, 0].tolist(), ids["codec_eos_token_id"]]
+        assert (batch.labels[row] != -100).sum() == len(codes) + 1
+
+
+def test_batches_hold_everything_once_within_the_limit(store):
+    groups = store.batches(80, torch.Generator().manual_seed(0))
+    assert sorted(index for group in groups for index in group) == [0, 1, 2]
+    assert len(groups) > 1
+    for group in groups:
+        longest = max(int(store.lengths[index]) for index in group)
+        assert len(group) == 1 or longest * len(group) <= 80
+
+
+def test_noise_touches_frames_only(recipe, store):
+    codes = store.batch([0, 1, 2]).codes
+    noisy = recipe("talker_data").add_noise(codes, 0.5, 256)
+    assert torch.equal(noisy < 0, codes < 0)
+    assert (noisy != codes).any()
+    assert noisy.max() < 256
+    assert torch.equal(recipe("talker_data").add_noise(codes, 0.0, 256), codes)

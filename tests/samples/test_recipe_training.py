@@ -1,0 +1,104 @@
+"""Recipe: a few training steps with the official modules at tiny sizes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import official_package
+import pytest
+import torch
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.skipif(not official_package.is_installed(), reason="needs the qwen-tts package"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def official():
+    """The official package, imported with stand-ins for what speaking does not need."""
+    return official_package.load()
+
+
+def test_talker_losses_at_tiny_sizes(recipe):
+    talker, config = recipe("talker"), recipe("config")
+    small = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+    }
+    rope = {**config.TALKER["rope_scaling"], "mrope_section": [4, 2, 2]}
+    model = talker.build(
+        {**config.TALKER, **small, "text_hidden_size": 32, "rope_scaling": rope},
+        {**config.PREDICTOR, **small, "hidden_size": 24},
+    )
+    talker.init_weights(model)
+    store = recipe("talker_data").Store("cpu")
+    codes = [np.full((frames, 16), frames, np.uint8) for frames in (5, 2)]
+    store.add(["Good morning.", "Yes."], ["rms", "slt"], codes)
+    store.freeze()
+    optimizer = talker.make_optimizer(model.talker, talker.TalkerTraining(10, device="cpu"))
+    totals = []
+    for _ in range(8):
+        result = talker.losses(model, store.batch([0, 1]), 256)
+        assert result.predictor_accuracy.shape == (15,)
+        (result.talker + result.predictor).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        totals.append(float((result.talker + result.predictor).detach()))
+    assert totals[0] == pytest.approx(np.log(1280) + np.log(256), rel=0.1)
+    assert totals[-1] < totals[0]
+
+
+def test_codec_decoder_at_tiny_sizes(recipe):
+    codec, config = recipe("codec"), recipe("config")
+    small = {
+        "codebook_size": 8,
+        "hidden_size": 16,
+        "latent_dim": 16,
+        "codebook_dim": 16,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "intermediate_size": 24,
+        "num_hidden_layers": 1,
+        "decoder_dim": 32,
+    }
+    books = torch.randn(16, 8, 12)
+    decoder = codec.build({**config.DECODER, **small}, books)
+    samples = codec.synthesise(decoder, torch.randint(0, 8, (2, 16, 3)), contextlib.nullcontext)
+    assert samples.shape == (2, 1, 3 * 1920)
+    recipe("codec_losses").SpectralLoss()(samples, torch.zeros_like(samples)).backward()
+    layer = decoder.quantizer.rvq_rest.vq.layers[3]._codebook
+    assert layer.embedding_sum.grad is not None
+    assert not layer.cluster_usage.requires_grad
+
+
+def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
+    """One step of each part from the shipped weights, then the export."""
+    codec, talker, data = recipe("codec"), recipe("talker"), recipe("data")
+    shipped = voice_folder / "checkpoint"
+    rng = np.random.default_rng(0)
+    items = [data.Utterance("Yes.", "rms", rng.integers(-99, 99, 6 * 1280).astype(np.int16))]
+    codes = [rng.integers(0, 256, (6, 16)).astype(np.uint8)]
+    lines: list[str] = []
+    settings = codec.CodecTraining(
+        0.01, device="cpu", batch=1, frames=4, judged_frames=2, gan_start=-1, init=shipped
+    )
+    codec.train((items, codes), torch.randn(16, 256, 96), tmp_path / "c.pt", settings, lines.append)
+    store = recipe("talker_data").Store("cpu")
+    store.add(["Yes."], ["rms"], codes)
+    store.freeze()
+    settings = talker.TalkerTraining(0.01, device="cpu", max_positions=100, init=shipped)
+    talker.train(store, store, tmp_path / "t.pt", settings, lines.append)
+    assert any("fooling" in line for line in lines)
+    assert any("validation" in line for line in lines)
+    states = [torch.load(tmp_path / name, weights_only=True) for name in ("t.pt", "c.pt")]
+    recipe("export").write_checkpoint(*states, tmp_path / "made", 0.3, 0.05)
+    for name in ("model.safetensors", "speech_tokenizer/model.safetensors"):
+        assert (tmp_path / "made" / name).stat().st_size == (shipped / name).stat().st_size

@@ -1,0 +1,173 @@
+"""Stand-ins for what a GPU and a real model do, so that their users are tested on a CPU.
+
+`FakeCapturer` records and replays like CUDA graphs do, output storage included. `FakeSpeechModel` keeps the whole contract of
+`models.base.SpeechModel` in plain Python and fails the test when its caller breaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.base import Prompt, SlotStatus, SpeechRequest
+
+
+class FakeCapturer:
+    """Runs the function once to record it; a replay runs it again and writes into the same output storage."""
+
+    def __init__(self) -> None:
+        self.is_recording = False  # true inside a capture: what a GPU forbids can be refused then
+        self.has_outer_capture = False  # pretends that somebody else captures the stream
+        self.replays = 0
+        self.reserved_bytes = 0
+
+    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        """Record one call."""
+        self.is_recording = True
+        try:
+            output = function()
+        finally:
+            self.is_recording = False
+        self.reserved_bytes += 2**20
+
+        def replay() -> None:
+            assert not self.has_outer_capture, "replayed inside somebody else's capture"
+            self.replays += 1
+            fresh = function()
+            if output is not None:
+                output.copy_(fresh)
+
+        return output, replay
+
+    def is_capturing(self) -> bool:
+        """Whether somebody captures the stream."""
+        return self.has_outer_capture
+
+    def memory_bytes(self) -> int:
+        """Grows by 1 MiB a capture."""
+        return self.reserved_bytes
+
+
+@dataclass
+class FakeSlot:
+    """One row inside a `FakeSpeechModel`."""
+
+    request: SpeechRequest
+    frames: int = 0
+    reason: str = ""
+
+    def step(self) -> None:
+        """One frame: the text says how the row ends, `nan` at once or `eos` after as many frames as letters."""
+        if self.reason:
+            return
+        if self.request.text.startswith("nan"):
+            self.reason = "nan"
+            return
+        self.frames += 1
+        if self.frames == len(self.request.text):
+            self.reason = "eos"
+        elif self.frames == self.request.max_frames:
+            self.reason = "max_frames"
+
+
+def fake_codes(seed: int, frames: int) -> Tensor:
+    """(F, 2) codes that name their row and frame."""
+    return torch.stack([torch.full((frames,), seed), torch.arange(frames)], dim=1)
+
+
+@dataclass
+class FakeSpeechModel:
+    """A model whose rows speak one frame a letter.
+
+    Args:
+        max_batch: slots.
+        no_memory: operation -> which of its calls (from 0) raise `torch.OutOfMemoryError`, or `always`.
+        memory_rows: more rows than this at once find no memory in decode_frames; None: there is enough.
+    """
+
+    max_batch: int
+    no_memory: dict[str, set[int] | str] = field(default_factory=dict)
+    memory_rows: int | None = None
+    slots: dict[int, FakeSlot] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    batches: list[tuple[int, int]] = field(default_factory=list)  # bucket and rows of each launch
+    groups: list[list[str]] = field(default_factory=list)  # texts of each prefill
+    audio: list[int] = field(default_factory=list)  # rows of each vocoder batch
+    failed: list[int] = field(default_factory=list)  # slots released as failed
+
+    def plan(self, request: SpeechRequest) -> Prompt:
+        """One prompt position a letter."""
+        ids = list(range(len(request.text)))
+        return Prompt(ids, ids, [], request)
+
+    def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """Start rows in free slots."""
+        assert len(set(slots)) == len(slots) == len(prompts), slots
+        assert all(0 <= slot < self.max_batch for slot in slots), slots
+        assert not set(slots) & self.slots.keys(), f"{slots} are not all free"
+        self._may_fail("prefill")
+        self.groups.append([prompt.request.text for prompt in prompts])
+        for prompt, slot in zip(prompts, slots, strict=True):
+            self.slots[slot] = FakeSlot(prompt.request)
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        """Step every row; the bucket must cover them all."""
+        assert self.slots and max(self.slots) < bucket <= self.max_batch, (bucket, list(self.slots))
+        assert bucket & (bucket - 1) == 0
+        self._may_fail("decode_frames")
+        if self.memory_rows is not None and len(self.slots) > self.memory_rows:
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
+        self.batches.append((bucket, len(self.slots)))
+        for _ in range(count):
+            for slot in self.slots.values():
+                slot.step()
+
+    def poll(self) -> dict[int, SlotStatus]:
+        """The status as of now."""
+        return {
+            index: SlotStatus(slot.frames, bool(slot.reason), slot.reason)
+            for index, slot in self.slots.items()
+        }
+
+    def status(self, poll: dict[int, SlotStatus], slots: list[int]) -> list[SlotStatus]:
+        """Status as of that poll."""
+        self._may_fail("status")
+        return [poll[slot] for slot in slots]
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        """Move rows into free slots."""
+        assert not set(targets) & self.slots.keys(), f"{targets} are not all free"
+        assert len(set(targets)) == len(targets) == len(sources)
+        self._may_fail("move")
+        for source, target in zip(sources, targets, strict=True):
+            self.slots[target] = self.slots.pop(source)
+
+    def release(self, slots: list[int], is_failed: bool = False) -> None:
+        """Clear slots, free ones included."""
+        for slot in slots:
+            self.slots.pop(slot, None)
+        if is_failed:
+            self.failed += slots
+
+    def codes(self, slot: int, frames: int) -> Tensor:
+        """Codes that name the row."""
+        self._may_fail("codes")
+        assert frames == self.slots[slot].frames
+        return fake_codes(self.slots[slot].request.seed, frames)
+
+    def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
+        """Two samples a frame."""
+        self._may_fail("decode_audio")
+        self.audio.append(len(codes))
+        return [row.float().flatten() for row in codes]
+
+    def _may_fail(self, operation: str) -> None:
+        index = self.calls.get(operation, 0)
+        self.calls[operation] = index + 1
+        failing = self.no_memory.get(operation, set())
+        if failing == "always" or index in failing:
+            raise torch.OutOfMemoryError(f"CUDA out of memory in {operation}.\nTried to allocate")

@@ -1,0 +1,77 @@
+"""The smallest driver of a `SpeechModel`: slots, whole frames, refill. Tests use it in place of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from models.base import SpeechModel, SpeechRequest
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a model made of one request."""
+
+    codes: Tensor  # (F, K) int64
+    samples: Tensor  # (F * samples per frame,) float32
+    finish_reason: str
+
+
+def speak(
+    model: SpeechModel,
+    requests: list[SpeechRequest],
+    max_batch: int,
+    *,
+    frames_per_poll: int = 1,
+    is_compact: bool = False,
+) -> list[Row]:
+    """Speak requests in order over `max_batch` slots; a freed slot takes the next request.
+
+    Args:
+        frames_per_poll: frames run between two looks at the slots.
+        is_compact: move live rows to the lowest slots after each poll, and step only those.
+    """
+    prompts = [model.plan(request) for request in requests]
+    model.allocate(
+        max_batch,
+        max_positions=max(p.num_tokens + p.request.max_frames for p in prompts),
+        max_frames=max(p.request.max_frames for p in prompts),
+        max_trailing=max(len(p.trailing_ids) for p in prompts),
+    )
+    rows: dict[int, Row] = {}
+    live: dict[int, int] = {}  # slot -> request
+    waiting = list(range(len(prompts)))
+    while waiting or live:
+        free = [slot for slot in range(max_batch) if slot not in live]
+        taken = dict(zip(free, waiting, strict=False))
+        if taken:
+            model.prefill([prompts[i] for i in taken.values()], list(taken))
+            live |= taken
+            waiting = waiting[len(taken) :]
+        model.decode_frames(_bucket(max(live) + 1, max_batch), frames_per_poll)
+        slots = list(live)
+        statuses = dict(zip(slots, model.status(model.poll(), slots), strict=True))
+        ended = [slot for slot in slots if statuses[slot].is_finished]
+        for slot in ended:
+            codes = model.codes(slot, statuses[slot].frames).cpu()
+            (samples,) = model.decode_audio([codes]) if len(codes) else [codes.new_zeros(0).float()]
+            rows[live.pop(slot)] = Row(codes, samples.cpu(), statuses[slot].finish_reason)
+        model.release(ended)
+        if is_compact and live and not waiting:
+            live = _compact(model, live)
+    return [rows[i] for i in range(len(requests))]
+
+
+def _bucket(num_slots: int, max_batch: int) -> int:
+    return min(max_batch, 1 << (num_slots - 1).bit_length())
+
+
+def _compact(model: SpeechModel, live: dict[int, int]) -> dict[int, int]:
+    count = len(live)
+    holes = [slot for slot in range(count) if slot not in live]
+    strays = [slot for slot in live if slot >= count]
+    if strays:
+        model.move(strays, holes)
+    moved = dict(zip(strays, holes, strict=True))
+    return {moved.get(slot, slot): row for slot, row in live.items()}

@@ -1,0 +1,142 @@
+"""Defaults, ranges and the flags that show them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from tts_cli.commands import options
+from tts_cli.config import RANGES, SUBTYPES, Range, RunConfig, describe_field, flag
+from tts_cli.errors import UsageError
+
+
+def test_defaults_are_valid() -> None:
+    RunConfig().validate()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"seed": -1}, "--seed must be 0 to"),
+        ({"seed": 2**63}, "--seed"),
+        ({"temperature": 0.0}, "use greedy"),
+        ({"temperature": float("nan")}, "--temperature"),
+        ({"top_k": -1}, "--top-k"),
+        ({"top_p": 0.0}, "--top-p must be over 0"),
+        ({"subtalker_top_p": 1.5}, "--subtalker-top-p"),
+        ({"repetition_penalty": 0.0}, "--repetition-penalty"),
+        ({"max_seconds": 0.0}, "--max-seconds"),
+        ({"retries": -1}, "--retries"),
+        ({"retries": 101}, "--retries"),
+        ({"limit": 0}, "--limit"),
+        ({"sample_rate": 100}, "--sample-rate must be 8000 to 192000, not 100"),
+        ({"max_batch": 0}, "--max-batch"),
+        ({"max_batch": 48}, "--max-batch must be a power of two, not 48; use 32"),
+        ({"max_batch": 2048}, "--max-batch"),
+        ({"device": "tpu"}, "--device 'tpu': must be auto, cpu, cuda or cuda:N"),
+        ({"device": "cuda:x"}, "--device"),
+        ({"dtype": "float16"}, "--dtype 'float16': must be one of auto, float32, bfloat16"),
+        ({"layout": "x"}, "--layout"),
+        ({"format": "aac"}, "--format"),
+        ({"manifest_format": "xls"}, "--manifest-format"),
+        ({"subtype": "FLOAT", "format": "flac"}, "use --format wav"),
+        ({"subtype": "PCM_24", "format": "mp3"}, "--subtype PCM_24 does not exist in mp3"),
+        ({"subtype": "PCM_8"}, "use PCM_16, PCM_24 or FLOAT"),
+        ({"shard": (0, 4)}, "--shard 0/4"),
+        ({"shard": (5, 4)}, "--shard 5/4: the part must be 1 to 4"),
+        ({"shard": (1, 0)}, "--shard"),
+        ({"overwrite": True, "retry_failed": True}, "exclude each other"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        RunConfig(**settings).validate()
+    assert words in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"device": "cuda:7"},
+        {"max_batch": 1},
+        {"max_batch": 256},
+        {"subtype": "PCM_24", "format": "flac"},
+        {"shard": (4, 4)},
+        {"top_k": 0},
+        {"seed": 2**63 - 1},
+    ],
+)
+def test_good_settings(settings: dict[str, Any]) -> None:
+    RunConfig(**settings).validate()
+
+
+def test_options_to_config() -> None:
+    config = RunConfig.from_options({"seed": 5, "verbose": 2, "quiet": 0})
+    assert (config.seed, config.verbosity) == (5, 1)
+    assert RunConfig.from_options({"verbose": 1, "quiet": 3}).verbosity == -1
+    with pytest.raises(UsageError):
+        RunConfig.from_options({"seed": -5})
+
+
+def test_as_dict_is_plain() -> None:
+    values = RunConfig(out=Path("x"), shard=(1, 2)).as_dict()
+    assert (values["out"], values["shard"], values["seed"]) == ("x", "1/2", 0)
+    assert set(values) == {entry.name for entry in fields(RunConfig)}
+
+
+def test_ranges_belong_to_settings_or_rows() -> None:
+    assert set(RANGES) - {entry.name for entry in fields(RunConfig)} == {"max_frames"}
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_no_range_holds_infinity(value: float) -> None:
+    assert Range(0, float("inf")).problem(value)
+
+
+def all_options() -> dict[str, click.Option]:
+    @options.manifest_argument
+    @options.model_options
+    @options.device_options
+    @options.row_options
+    @options.sampling_options
+    @options.output_options()
+    @options.run_options
+    @options.common_options
+    def command(**_: Any) -> None: ...
+
+    found = click.command()(command).params
+    return {str(param.name): param for param in found if isinstance(param, click.Option)}
+
+
+def test_every_setting_has_a_flag_with_its_default_and_help() -> None:
+    found = all_options()
+    for entry in fields(RunConfig):
+        if entry.name == "verbosity":
+            continue
+        option = found.pop(entry.name)
+        default, text, unset = describe_field(entry.name)
+        assert flag(entry.name) in option.opts
+        assert option.default == default == entry.default
+        assert option.help == text
+        assert text.endswith(".")
+        assert entry.default is not None or unset, f"{entry.name}: what does None mean?"
+    assert set(found) == {"verbose", "quiet"}
+
+
+def test_the_lossy_formats_take_the_default_subtype() -> None:
+    assert all(RunConfig().subtype in subtypes for subtypes in SUBTYPES.values())
+
+
+@pytest.mark.parametrize("value", ["1", "1/", "a/b", "1/2/3", "-1/2", "1/9999999", ""])
+def test_malformed_shards(value: str) -> None:
+    with pytest.raises(click.BadParameter):
+        options.parse_shard(value)
+
+
+def test_shard_values() -> None:
+    assert options.parse_shard("2/8") == (2, 8)

@@ -1,0 +1,156 @@
+"""The flags that commands share, in groups. Defaults and help come from `RunConfig`.
+
+A command takes its groups' values as keyword arguments and hands them to `RunConfig.from_options`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tts_cli.config import (
+    DTYPES,
+    LAYOUTS,
+    MANIFEST_FORMATS,
+    SUBTYPES,
+    describe_field,
+    flag,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+LOGGERS = ("tts_cli", "models", "kernels")
+WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
+
+
+@dataclass
+class Invocation:
+    """What `main` must know of a command line once the command has failed."""
+
+    is_debug: bool = False
+
+
+def parse_shard(value: str) -> tuple[int, int]:
+    """`I/N` as a pair of whole numbers."""
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not of the form I/N, such as 1/4")
+    return int(match[1]), int(match[2])
+
+
+def config_option(name: str, **settings: Any) -> Decorator[Any]:
+    """A click option for one field of `RunConfig`."""
+    default, text, unset = describe_field(name)
+    if default is not False:
+        settings.setdefault("show_default", unset or True)
+    is_switch = default is False
+    return click.option(flag(name), name, default=default, help=text, is_flag=is_switch, **settings)
+
+
+def _group(*options: Decorator[Any]) -> Decorator[Any]:
+    def apply(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return apply
+
+
+def _choice(values: tuple[str, ...]) -> click.Choice[str]:
+    return click.Choice(values, case_sensitive=False)
+
+
+def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Set the level of our loggers as soon as -v, -q or --debug is read."""
+    if not value:
+        return value
+    is_quiet = param.name == "quiet"
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING if is_quiet else logging.DEBUG)
+    if not is_quiet:
+        logging.getLogger(WARNINGS_LOGGER).setLevel(logging.WARNING)
+    if param.name == "debug":
+        ctx.ensure_object(Invocation).is_debug = True
+    return value
+
+
+manifest_argument = click.argument("manifest", type=click.Path(allow_dash=True))
+
+model_options = _group(
+    config_option("model", metavar="PATH|REPO"),
+    config_option("revision", metavar="REV"),
+)
+
+device_options = _group(
+    config_option("device", metavar="DEVICE"),
+    config_option("dtype", type=_choice(DTYPES)),
+    config_option("max_batch", type=int, metavar="N"),
+    config_option("no_graphs"),
+)
+
+row_options = _group(
+    config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
+    config_option("limit", type=int, metavar="N"),
+    config_option("shard", type=parse_shard, metavar="I/N"),
+    config_option("skip_invalid"),
+)
+
+sampling_options = _group(
+    config_option("voice", metavar="NAME"),
+    config_option("language", metavar="NAME"),
+    config_option("layout", type=_choice(LAYOUTS)),
+    config_option("seed", type=int, metavar="N"),
+    config_option("greedy"),
+    config_option("temperature", type=float, metavar="T"),
+    config_option("top_k", type=int, metavar="K"),
+    config_option("top_p", type=float, metavar="P"),
+    config_option("repetition_penalty", type=float, metavar="R"),
+    config_option("subtalker_temperature", type=float, metavar="T"),
+    config_option("subtalker_top_k", type=int, metavar="K"),
+    config_option("subtalker_top_p", type=float, metavar="P"),
+    config_option("max_seconds", type=float, metavar="S"),
+)
+
+
+def output_options(is_out_required: bool = False) -> Decorator[Any]:
+    """Where and how audio is written; `synth` requires --out."""
+    return _group(
+        config_option(
+            "out",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            required=is_out_required,
+            show_default=False,
+        ),
+        config_option("format", type=_choice(tuple(SUBTYPES))),
+        config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
+        config_option("sample_rate", type=int, metavar="HZ"),
+        config_option("save_codes"),
+    )
+
+
+run_options = _group(
+    config_option("retries", type=int, metavar="N"),
+    config_option("accept_truncated"),
+    config_option("overwrite"),
+    config_option("retry_failed"),
+    config_option("dry_run"),
+)
+
+common_options = _group(
+    config_option("json"),
+    click.option(
+        "-v", "--verbose", count=True, callback=_set_levels, help="More messages on stderr."
+    ),
+    click.option(
+        "-q", "--quiet", count=True, callback=_set_levels, help="Warnings and errors only."
+    ),
+    config_option("debug", callback=_set_levels),
+)

@@ -1,0 +1,228 @@
+"""`tts-cli synth`: a manifest in, audio files, a timing log and a report out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.commands.options import (
+    common_options,
+    device_options,
+    manifest_argument,
+    model_options,
+    output_options,
+    row_options,
+    run_options,
+    sampling_options,
+)
+from tts_cli.config import RunConfig
+from tts_cli.errors import Interrupted, StoppedEarly
+from tts_cli.manifest import Source, open_source
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.session import Session
+    from tts_cli.synthesis import RowPlan, Survey, Synthesis
+
+log = logging.getLogger(__name__)
+
+
+@click.command("synth")
+@manifest_argument
+@output_options(is_out_required=True)
+@model_options
+@device_options
+@row_options
+@sampling_options
+@run_options
+@common_options
+def command(manifest: str, **options: Any) -> int:
+    """Speak every row of a manifest; resumes by itself.
+
+    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or TSV with a
+    header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio file a row,
+    timings.jsonl with one line a row, and run.json. Run the same command again and only rows that
+    are missing, changed or failed are spoken.
+
+    \b
+    Examples:
+      tts-cli synth lines.jsonl --out wavs/
+      tts-cli synth book.csv --out wavs/ --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice --max-batch 256
+      tts-cli synth lines.txt --out wavs/ --voice clara --seed 7 --format flac
+    """
+    config = RunConfig.from_options(options)
+    with open_source(manifest, config.manifest_format) as source:
+        return run(source, config)
+
+
+def run(source: Source, config: RunConfig) -> int:
+    """Check, then speak. Returns the exit code."""
+    from tts_cli.commands.validate import inspect_manifest, show_summary
+    from tts_cli.journal import Journal
+    from tts_cli.lock import FolderLock
+    from tts_cli.output import AudioWriter, prepare_folder, remove_stale_parts
+    from tts_cli.session import read_info
+    from tts_cli.synthesis import RowPlan
+
+    info = read_info(config)
+    summary = inspect_manifest(source, config, info)
+    if not config.skip_invalid:
+        summary.require_good()
+    if config.dry_run:
+        show_summary(summary, is_json=config.json)
+        return 0
+    assert config.out is not None
+    prepare_folder(config.out)
+    with FolderLock(config.out), Journal(config.out) as journal:
+        remove_stale_parts(config.out)
+        writer = AudioWriter(config.out, config, info.sample_rate_hz)
+        plan = RowPlan(source, config, info, journal, writer)
+        survey = plan.survey()
+        if not survey.pending and not survey.bad:
+            say_nothing_to_do(config, survey)
+            return 0
+        return speak(config, info, plan, survey)
+
+
+def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
+    """Tell that every row is done; run.json of the run that did it stays."""
+    if config.json:
+        click.echo(json.dumps({"pending": 0, "skipped": survey.skipped}))
+    elif config.retry_failed:
+        click.echo("nothing to do: no row of this manifest is recorded as failed")
+    else:
+        click.echo(f"nothing to do: all {survey.skipped} rows are done already")
+
+
+def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
+    """Load the model, speak the pending rows, write run.json, print the summary."""
+    from tts_cli.progress import Progress
+    from tts_cli.report import Totals, build_report, summary_lines, write_report
+    from tts_cli.session import device_facts, open_session, prepare
+    from tts_cli.sources import is_synthetic, model_label
+    from tts_cli.synthesis import Synthesis
+
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    session = open_session(config)
+    prepare(
+        session,
+        num_rows=survey.pending,
+        max_positions=survey.max_positions,
+        max_frames=survey.max_frames,
+        max_trailing=survey.max_trailing,
+    )
+    totals = Totals(
+        rows=survey.pending + survey.bad + survey.skipped,
+        skipped=survey.skipped,
+        load_s=session.load_s,
+        capture_s=session.capture_s,
+    )
+    accepts_truncated = config.accept_truncated or is_synthetic(config.model)
+    error: BaseException | None = None
+    started_s = time.perf_counter()
+    with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
+        synthesis = Synthesis(
+            config, info, session, plan, totals, progress.update, accepts_truncated
+        )
+        try:
+            with stop_on_signal(synthesis):
+                synthesis.run()
+        except Exception as caught:
+            error = as_stop(caught)
+    totals.wall_s = time.perf_counter() - started_s
+    totals.is_interrupted = error is not None
+    add_device_totals(totals, session)
+    exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
+    facts = device_facts(session)
+    model = {"source": model_label(config.model), "family": info.family, "type": info.type}
+    model |= {"size": info.size, "identity": info.identity}
+    model |= {"default_voice": config.voice or (info.voices[0] if info.voices else None)}
+    engine = synthesis.engine
+    facts |= {"steps": engine.steps, "row_steps": engine.row_steps, "padded_steps": engine.padded_steps}
+    facts |= {"memory_step_downs": engine.shrinks}
+    report = build_report(
+        config, totals, model=model, device=facts, started=started, exit_code=exit_code
+    )
+    assert config.out is not None
+    try:
+        write_report(config.out, report)
+    except StoppedEarly:
+        if error is None:
+            raise
+    if config.json:
+        click.echo(json.dumps(report, indent=2))
+    elif config.verbosity >= 0:
+        click.echo("\n".join(summary_lines(totals)))
+    if error is not None:
+        raise error
+    return exit_code
+
+
+def as_stop(error: Exception) -> Exception:
+    """A lost device as the early stop it is; any other error as it came."""
+    from tts_cli.engine import first_line
+    from tts_cli.synthesis import is_cuda_failure
+
+    if not is_cuda_failure(error):
+        return error
+    return StoppedEarly(
+        f"the device failed: {first_line(error)}",
+        remedy="finished rows are kept; check the device and run the same command again",
+    )
+
+
+def add_device_totals(totals: Any, session: Session) -> None:
+    """Graph counts and peak memory."""
+    import torch
+
+    for runner in session.model.graph_runners():
+        totals.graph_hits += runner.stats.hits
+        totals.graph_misses += runner.stats.misses
+        if runner.stats.misses:
+            totals.graph_misses_by[runner.name] = runner.stats.misses
+    if session.device.type == "cuda":
+        totals.peak_memory_bytes = torch.cuda.max_memory_allocated(session.device)
+
+
+@contextmanager
+def stop_on_signal(synthesis: Synthesis) -> Iterator[None]:
+    """First SIGINT or SIGTERM: stop admitting and finish writing; a second ends the process at once.
+
+    Raises:
+        Interrupted: on leaving, when a signal came.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        if received:
+            sys.stderr.write("stopped at once; finished rows are kept\n")
+            sys.stderr.flush()
+            kill_self(number)
+        received.append(number)
+        log.warning("stopping: finishing what is decoded (again to stop at once)")
+        synthesis.stop()
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    if received:
+        raise Interrupted(received[0])
+
+
+def kill_self(number: int) -> None:
+    """End the process without clean-up, with the exit code of a signal."""
+    import os
+
+    os._exit(128 + number)

@@ -1,0 +1,138 @@
+"""`tts-cli validate`: everything `synth` checks, without a model in memory.
+
+`synth --dry-run` shows the same through `inspect_manifest` and `show_summary`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.checks import ManifestSummary, check_manifest
+from tts_cli.commands.options import (
+    common_options,
+    manifest_argument,
+    model_options,
+    output_options,
+    row_options,
+    sampling_options,
+)
+from tts_cli.config import RunConfig
+from tts_cli.manifest import open_source
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.manifest import Source
+
+log = logging.getLogger(__name__)
+
+
+@click.command("validate")
+@manifest_argument
+@model_options
+@row_options
+@sampling_options
+@output_options()
+@common_options
+def command(manifest: str, **options: Any) -> int:
+    """Check a manifest without a model in memory.
+
+    Reads every row of MANIFEST (JSONL, CSV, TSV, .txt, or - for JSONL on stdin) and reports bad
+    rows, duplicate ids, voices and languages the checkpoint lacks, and estimates of audio and disk.
+    The options are those of synth, so its command line can be tried here.
+    """
+    config = RunConfig.from_options(options)
+    with open_source(manifest, config.manifest_format) as source:
+        summary = inspect_manifest(source, config)
+    show_summary(summary, is_json=config.json)
+    return 2 if summary.bad_count and not config.skip_invalid else 0
+
+
+def inspect_manifest(
+    source: Source, config: RunConfig, info: ModelInfo | None = None
+) -> ManifestSummary:
+    """Check a manifest, the audio format and the disk; warnings and bad rows go to the log.
+
+    Args:
+        info: the checkpoint's, if it is known already.
+    Raises:
+        ManifestError, UsageError, SetupError: nothing can be spoken as asked.
+    """
+    from tts_cli.encoding import check_format
+    from tts_cli.output import check_space
+
+    if info is None:
+        from tts_cli.session import read_info
+
+        info = read_info(config)
+    rate_hz = config.sample_rate or info.sample_rate_hz
+    check_format(config.format, config.subtype, info.sample_rate_hz, rate_hz)
+    summary = check_manifest(source, config, info)
+    level = logging.WARNING if config.skip_invalid else logging.ERROR
+    for line in summary.bad_lines():
+        log.log(level, "%s", line)
+    for line in summary.warnings:
+        log.warning("%s", line)
+    if config.out is not None and (problem := check_space(config.out, summary.disk_bytes)):
+        log.warning("%s", problem)
+    return summary
+
+
+def show_summary(summary: ManifestSummary, is_json: bool = False) -> None:
+    """Print a summary on stdout: JSON, a table on a terminal, or plain lines."""
+    if is_json:
+        click.echo(json.dumps(_as_dict(summary), indent=2))
+        return
+    lines = _lines(summary)
+    if not sys.stdout.isatty():
+        for name, value in lines:
+            click.echo(f"{name}: {value}")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, title=Text(summary.manifest))
+    for name, value in lines:
+        table.add_row(name, Text(value))
+    Console().print(table)
+
+
+def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
+    lines = [
+        ("rows", f"{summary.rows:,} good, {summary.bad_count:,} bad"),
+        ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
+        ("audio", f"about {_duration(summary.audio_s)}"),
+        ("disk", f"about {summary.disk_bytes / 1e6:,.1f} MB"),
+    ]
+    if summary.longest_chars:
+        longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
+        lines.insert(2, ("longest text", longest))
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+
+
+def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
+    return {
+        "manifest": summary.manifest,
+        "rows": summary.rows,
+        "selected": summary.selected,
+        "chars": summary.chars,
+        "longest_id": summary.longest_id,
+        "longest_chars": summary.longest_chars,
+        "audio_s": round(summary.audio_s, 3),
+        "disk_bytes": summary.disk_bytes,
+        "warnings": list(summary.warnings),
+        "bad_rows": summary.bad_count,
+        "bad": [{"line": row.line, "id": row.id, "message": row.message} for row in summary.bad],
+    }

@@ -1,0 +1,183 @@
+"""The command group, and the one place where errors become messages and exit codes.
+
+A command is imported when it is used, so `--help` answers without torch. Each command module has a
+click command called `command`, whose return value is the exit code (None is 0).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import click
+
+from tts_cli.commands.options import LOGGERS, WARNINGS_LOGGER, Invocation
+from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError
+
+log = logging.getLogger("tts_cli")
+
+COMMANDS = {
+    "synth": "Speak every row of a manifest; resumes by itself.",
+    "warmup": "Compile kernels and capture graphs ahead of a run.",
+    "profile": "Measure each stage: latency, bandwidth, real-time factors.",
+    "validate": "Check a manifest without a model in memory.",
+    "voices": "List speakers, languages and modes of a checkpoint.",
+    "doctor": "Show versions, devices and caches, and what is missing.",
+}
+EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"tts_cli.commands.{cmd_name}").command
+        assert isinstance(command, click.Command), cmd_name
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(_unknown_command(args[0]))
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would end with 1: some rows failed
+            return _silence_stdout()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _unknown_command(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    advice = f"did you mean '{close[0]}'?" if close else "see tts-cli --help"
+    return f"no such command {name!r}; {advice}"
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from tts_cli.report import versions
+
+    found = versions()
+    click.echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")
+    for name in ("python", "torch", "triton", "transformers"):
+        click.echo(f"{name} {found[name] or 'not installed'}")
+    ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 every row done; 1 some rows failed; 2 usage or manifest error; "
+    "3 environment; 4 stopped early; 130 or 143 after SIGINT or SIGTERM.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show versions and exit.",
+)
+def cli() -> None:
+    """Turn manifests of text into speech, in batches, on your own hardware."""
+
+
+class _Formatter(logging.Formatter):
+    """Plain lines; warnings and errors say so."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        label = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        return label + super().format(record)
+
+
+def _set_up_logging() -> logging.Handler:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter())
+    logging.getLogger().addHandler(handler)
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.INFO)
+    logging.getLogger(WARNINGS_LOGGER).setLevel(logging.ERROR)
+    logging.captureWarnings(True)
+    return handler
+
+
+def _on_terminate(signal_number: int, frame: FrameType | None) -> None:
+    raise Interrupted(signal_number)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Args:
+        args: without the program's name; None takes them from `sys.argv`.
+    """
+    invocation = Invocation()
+    handler = _set_up_logging()
+    is_main = threading.current_thread() is threading.main_thread()
+    earlier = signal.signal(signal.SIGTERM, _on_terminate) if is_main else None
+    try:
+        return _run(args, invocation)
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, earlier)
+        logging.captureWarnings(False)
+        logging.getLogger().removeHandler(handler)
+
+
+def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
+    try:
+        code = cli.main(args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
+        sys.stdout.flush()
+        return int(code or 0)
+    except click.Abort:
+        return _report(Interrupted(signal.SIGINT), invocation)
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except KeyboardInterrupt:
+        return _report(Interrupted(signal.SIGINT), invocation)
+    except TtsCliError as error:
+        return _report(error, invocation)
+    except BrokenPipeError:
+        return _silence_stdout()
+    except Exception as error:
+        kind = type(error).__name__
+        internal = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")
+        return _report(internal, invocation)
+
+
+def _report(error: TtsCliError, invocation: Invocation) -> int:
+    """Log the error being handled; the traceback only with --debug."""
+    log.error("%s", error, exc_info=invocation.is_debug)
+    return error.exit_code
+
+
+def _silence_stdout() -> int:
+    """Nobody reads stdout any more; Python must not complain when it flushes it at exit."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):  # stdout may be no real file
+        os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+    return EXIT_PIPE
