@@ -310,11 +310,16 @@ def time_us(case: Case, mode: str) -> float:
 
 
 def copy_rate() -> float:
-    """GB/s, read plus written, of a large device copy: the ceiling to hold the numbers against."""
-    source = torch.zeros(1 << 30, dtype=torch.uint8, device="cuda")
+    """GB/s, read plus written, of a large elementwise pass: the ceiling to hold the numbers to."""
+    source = torch.zeros(1 << 28, device="cuda")
     target = torch.empty_like(source)
-    case = Case("copy", "1 GiB", 2 << 30, lambda: {"x": source}, lambda i: (target.copy_(i["x"]),))
-    return case.num_bytes / time_us(case, "reference") / 1e3
+    num_bytes = 2 * source.numel() * source.itemsize
+
+    def run(inputs: Inputs) -> tuple[Tensor, ...]:
+        return (torch.neg(inputs["x"], out=target),)
+
+    case = Case("pass", "1 GiB", num_bytes, lambda: {"x": source}, run)
+    return num_bytes / time_us(case, "reference") / 1e3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -334,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 3
     dtype = getattr(torch, options.dtype)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {describe()}, {dtype}")
-    print(f"device copy: {copy_rate():.0f} GB/s")
+    print(f"elementwise pass over 1 GiB: {copy_rate():.0f} GB/s")
     print(f"{'op':20} {'shape':28} {'error':>8} {'us':>8} {'KB':>10} {'GB/s':>7} {'ref us':>8}")
     has_failed = False
     for batch in options.batch or _BATCHES:

@@ -85,7 +85,7 @@ def _shared_position(positions: Tensor) -> int | None:
 
 
 @jit
-def _rotate_part(x, other, sign, cos, sin, dtype: tl.constexpr):
+def _rotate_half(x, other, sign, cos, sin, dtype: tl.constexpr):
     """One half of the rotation, every product and the sum rounded to dtype."""
     straight = (x * cos).to(dtype).to(tl.float32)
     crossed = (sign * other * sin).to(dtype).to(tl.float32)
@@ -117,55 +117,63 @@ def _qk_norm_rope_store_kernel(
     HEAD_DIM: tl.constexpr,
     ROWS_PER_SLOT: tl.constexpr,
     HAS_NORM: tl.constexpr,
-    BLOCK: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    BLOCK_D: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1)
+    slot = row // ROWS_PER_SLOT
     HALF: tl.constexpr = HEAD_DIM // 2
     dtype: tl.constexpr = q_out_ptr.dtype.element_ty
-    low = tl.arange(0, BLOCK)
+    # A tile of heads, whatever they are: its parts go three ways at the end.
+    head = (tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H))[:, None]
+    is_query = head < NUM_HEADS
+    is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS)
+    is_value = (head >= NUM_HEADS + NUM_KV_HEADS) & (head < NUM_HEADS + 2 * NUM_KV_HEADS)
+    low = tl.arange(0, BLOCK_D)[None, :]
     high = low + HALF
-    inside = low < HALF
+    is_dim = low < HALF
+    inside = (head < NUM_HEADS + 2 * NUM_KV_HEADS) & is_dim
     source = qkv_ptr + row * qkv_stride + head * HEAD_DIM
     position = tl.load(positions_ptr + row)
-    slot = row // ROWS_PER_SLOT
-    if head >= NUM_HEADS + NUM_KV_HEADS:
-        kv_head = head - NUM_HEADS - NUM_KV_HEADS
-        v = (
-            v_cache_ptr
-            + slot * v_slot_stride
-            + kv_head * v_head_stride
-            + position * v_position_stride
-        )
-        tl.store(v + low, tl.load(source + low, mask=inside, other=0.0), mask=inside)
-        tl.store(v + high, tl.load(source + high, mask=inside, other=0.0), mask=inside)
-    else:
-        x_low = tl.load(source + low, mask=inside, other=0.0).to(tl.float32)
-        x_high = tl.load(source + high, mask=inside, other=0.0).to(tl.float32)
-        if HAS_NORM:
-            weight = q_weight_ptr
-            if head >= NUM_HEADS:
-                weight = k_weight_ptr
-            total = tl.sum(x_low * x_low + x_high * x_high, axis=0)
-            scale = tl.rsqrt(total / HEAD_DIM + eps)
-            w_low = tl.load(weight + low, mask=inside, other=0.0).to(tl.float32)
-            w_high = tl.load(weight + high, mask=inside, other=0.0).to(tl.float32)
-            x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
-            x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
-        table = position * table_stride
-        cos_low = tl.load(cos_ptr + table + low, mask=inside, other=0.0).to(tl.float32)
-        sin_low = tl.load(sin_ptr + table + low, mask=inside, other=0.0).to(tl.float32)
-        cos_high = tl.load(cos_ptr + table + high, mask=inside, other=0.0).to(tl.float32)
-        sin_high = tl.load(sin_ptr + table + high, mask=inside, other=0.0).to(tl.float32)
-        y_low = _rotate_part(x_low, x_high, -1.0, cos_low, sin_low, dtype)
-        y_high = _rotate_part(x_high, x_low, 1.0, cos_high, sin_high, dtype)
-        if head < NUM_HEADS:
-            target = q_out_ptr + (row * NUM_HEADS + head) * HEAD_DIM
-        else:
-            k = k_cache_ptr + slot * k_slot_stride + (head - NUM_HEADS) * k_head_stride
-            target = k + position * k_position_stride
-        tl.store(target + low, y_low, mask=inside)
-        tl.store(target + high, y_high, mask=inside)
+    given_low = tl.load(source + low, mask=inside, other=0.0)
+    given_high = tl.load(source + high, mask=inside, other=0.0)
+    x_low = given_low.to(tl.float32)
+    x_high = given_high.to(tl.float32)
+    if HAS_NORM:
+        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
+        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
+        q_low = tl.load(q_weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
+        q_high = tl.load(q_weight_ptr + high, mask=is_dim, other=0.0).to(tl.float32)
+        k_low = tl.load(k_weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
+        k_high = tl.load(k_weight_ptr + high, mask=is_dim, other=0.0).to(tl.float32)
+        x_low = (x_low * scale).to(dtype).to(tl.float32)
+        x_high = (x_high * scale).to(dtype).to(tl.float32)
+        x_low = (x_low * tl.where(is_query, q_low, k_low)).to(dtype).to(tl.float32)
+        x_high = (x_high * tl.where(is_query, q_high, k_high)).to(dtype).to(tl.float32)
+    table = position * table_stride
+    cos_low = tl.load(cos_ptr + table + low, mask=is_dim, other=0.0).to(tl.float32)
+    sin_low = tl.load(sin_ptr + table + low, mask=is_dim, other=0.0).to(tl.float32)
+    cos_high = tl.load(cos_ptr + table + high, mask=is_dim, other=0.0).to(tl.float32)
+    sin_high = tl.load(sin_ptr + table + high, mask=is_dim, other=0.0).to(tl.float32)
+    y_low = _rotate_half(x_low, x_high, -1.0, cos_low, sin_low, dtype)
+    y_high = _rotate_half(x_high, x_low, 1.0, cos_high, sin_high, dtype)
+
+    q = q_out_ptr + (row * NUM_HEADS + head) * HEAD_DIM
+    tl.store(q + low, y_low, mask=is_query & is_dim)
+    tl.store(q + high, y_high, mask=is_query & is_dim)
+    k_head = (head - NUM_HEADS).to(tl.int64)
+    k = k_cache_ptr + slot * k_slot_stride + k_head * k_head_stride + position * k_position_stride
+    tl.store(k + low, y_low, mask=is_key & is_dim)
+    tl.store(k + high, y_high, mask=is_key & is_dim)
+    v_head = k_head - NUM_KV_HEADS
+    v = v_cache_ptr + slot * v_slot_stride + v_head * v_head_stride + position * v_position_stride
+    tl.store(v + low, given_low, mask=is_value & is_dim)
+    tl.store(v + high, given_high, mask=is_value & is_dim)
+
+
+def launch_settings(num_rows: int) -> tuple[int, int]:
+    """Heads a program and its warps."""
+    return (8, 2)
 
 
 def qk_norm_rope_store(
@@ -230,8 +238,9 @@ def qk_norm_rope_store(
     q = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
     if num_rows == 0:
         return q
+    block_h, num_warps = launch_settings(num_rows)
     # Without fused multiply-add the float32 kernel rounds where the reference does.
-    _qk_norm_rope_store_kernel[(num_rows, num_all_heads)](
+    _qk_norm_rope_store_kernel[(num_rows, -(-num_all_heads // block_h))](
         qkv,
         q_weight if q_weight is not None else qkv,
         k_weight if k_weight is not None else qkv,
@@ -255,8 +264,9 @@ def qk_norm_rope_store(
         HEAD_DIM=head_dim,
         ROWS_PER_SLOT=rows_per_slot,
         HAS_NORM=q_weight is not None,
-        BLOCK=next_power_of_2(head_dim // 2),
-        num_warps=1,
+        BLOCK_H=block_h,
+        BLOCK_D=next_power_of_2(head_dim // 2),
+        num_warps=num_warps,
         enable_fp_fusion=False,
     )
     return q

@@ -17,8 +17,8 @@ A row with nothing left to draw also gets -1. The noise comes in as `uniform`, s
 function of its row.
 
 In PyTorch this is a sort or two and some thirty kernels; here one program keeps a whole row in
-registers. Sorting is avoided by searching the threshold bit by bit in the order-preserving integer
-form of float32: 32 counts at most, exact.
+registers. Sorting is avoided by searching for the thresholds: the k-th value by bisection in about ten
+counts, the top-p limit bit by bit in the order-preserving integer form of float32. Both exact.
 """
 
 from __future__ import annotations
@@ -141,6 +141,34 @@ def _draw(
 
 
 @jit
+def _kth_largest(x, top, k):
+    """A threshold that keeps the k largest values above -inf, ties with the k-th, and no others."""
+    is_number = x > float("-inf")
+    low = tl.min(tl.where(is_number, x, float("inf")), axis=0)  # reached by at least k values
+    at_low = tl.sum(is_number.to(tl.int32), axis=0)
+    high = top + float("inf")  # reached by fewer
+    at_high = at_low * 0
+    # Bisect the values until few are left in between. Logits in bfloat16 have many ties, which
+    # would keep a search for the last bit busy.
+    middle = 0.5 * low + 0.5 * top
+    while (at_low > k) & (at_low - at_high > 4) & (middle > low) & (middle < high):
+        count = tl.sum((x >= middle).to(tl.int32), axis=0)
+        is_low = count >= k
+        low = tl.where(is_low, middle, low)
+        at_low = tl.where(is_low, count, at_low)
+        high = tl.where(is_low, high, middle)
+        at_high = tl.where(is_low, at_high, count)
+        middle = 0.5 * low + 0.5 * tl.minimum(high, top)
+    # Then go down from above, one distinct value at a time.
+    if at_low > k:
+        while (at_high < k) & (high > float("-inf")):
+            high = tl.max(tl.where(x < high, x, float("-inf")), axis=0)
+            at_high = tl.sum((x >= high).to(tl.int32), axis=0)
+        low = high
+    return low
+
+
+@jit
 def _sample_kernel(
     logits_ptr,
     uniform_ptr,
@@ -193,34 +221,19 @@ def _sample_kernel(
         temperature = tl.load(temperature_ptr + row)
         x = tl.div_rn(x, temperature)
         top = tl.div_rn(top, temperature)
-        if HAS_TOP_K or HAS_TOP_P:
-            # Unsigned integers in the order of the floats; both zeros made one, -inf and the
-            # padding lowest.
-            bits = tl.where(x == 0.0, 0.0, x).to(tl.uint32, bitcast=True)
-            key = tl.where(bits >= 0x80000000, bits ^ 0xFFFFFFFF, bits ^ 0x80000000)
-            key = tl.where(x > low, key, 0).to(tl.uint32)
         if HAS_TOP_K:
             k = tl.load(top_k_ptr + row)
-            if (k > 0) & (k < num_ids):
-                # The largest threshold that k values reach is the k-th value; if exactly k reach
-                # one, it will do.
-                threshold = tl.full((), 0, tl.uint32)
-                bit = tl.full((), 0x80000000, tl.uint32)
-                reached = tl.full((), BLOCK, tl.int32)
-                while (bit > 0) & (reached != k):
-                    candidate = threshold | bit
-                    count = tl.sum((key >= candidate).to(tl.int32), axis=0)
-                    threshold = tl.where(count >= k, candidate, threshold)
-                    reached = tl.where(count >= k, count, reached)
-                    bit = bit >> 1
-                x = tl.where(key >= threshold, x, low)
+            if k > 0:
+                x = tl.where(x >= _kth_largest(x, top, k), x, low)
         if HAS_TOP_P:
             top_p = tl.load(top_p_ptr + row)
             if top_p < 1.0:
                 weight = tl.exp(x - top)
                 limit = (1.0 - top_p) * tl.sum(weight, axis=0)
-                # The largest threshold with at most the limit's mass below it is the lowest value
-                # kept.
+                # Unsigned integers in the order of the floats, both zeros made one. The largest of
+                # them with at most the limit's mass below it is the lowest value kept.
+                bits = tl.where(x == 0.0, 0.0, x).to(tl.uint32, bitcast=True)
+                key = tl.where(bits >= 0x80000000, bits ^ 0xFFFFFFFF, bits ^ 0x80000000)
                 threshold = tl.full((), 0, tl.uint32)
                 bit = tl.full((), 0x80000000, tl.uint32)
                 while bit > 0:

@@ -129,6 +129,10 @@ class SpeechModel(Protocol):
         """The runners whose hits, misses and captures belong into the report."""
         ...
 
+    def stages(self, batch: int, position: int) -> list[Any]:
+        """The parts of a frame for slots 0..batch-1 at `position` (`models.timing.Stage`)."""
+        ...
+
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
         """Run prompts through the talker into distinct free slots and sample each first code."""
         ...

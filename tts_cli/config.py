@@ -145,7 +145,9 @@ class RunConfig:
         False, "Keep rows that reach their cap as they are, instead of failing them."
     )
     # what is written
-    out: Path | None = _setting(None, "Folder for audio, timings.jsonl, run.json.")  # noqa: RUF009
+    out: Path | None = _setting(  # noqa: RUF009
+        None, "Folder for the audio, timings.jsonl and run.json.", "nothing is written"
+    )
     format: str = _setting("wav", "Audio format.")
     subtype: str = _setting("PCM_16", "Sample format of wav and flac (FLOAT: wav only).")
     sample_rate: int | None = _setting(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -15,6 +14,13 @@ from models.graphs import Capturer, CudaCapturer
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import SUPPRESSED_TAIL, Qwen3TTS
+from models.qwen3_tts.prompt import (
+    ROLE_TOKENS,
+    TAIL_TOKENS,
+    TEMPLATE_HEAD,
+    TEMPLATE_TAIL,
+    Tokenizer,
+)
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.vocoder_config import VocoderConfig
@@ -82,7 +88,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     info = describe(folder)
     config = Qwen3TTSConfig.from_folder(folder)
     vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
-    tokenize = load_tokenizer(folder)
+    tokenize = load_tokenizer(folder, config.text_vocab_size)
     tensors = read_tensors(folder, device)
     if config.model_type == "base":
         # Cloning is refused before these would be used.
@@ -95,18 +101,33 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer)
 
 
-def load_tokenizer(folder: Path) -> Callable[[str], list[int]]:
-    """The checkpoint's byte-level BPE with the plain Qwen2 pre-tokenizer; special tokens are recognised."""
+def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
+    """The checkpoint's byte-level BPE with the plain Qwen2 pre-tokenizer; special tokens are recognised.
+
+    Raises:
+        CheckpointError: it cannot be read, does not know the template's tokens, or has ids beyond vocab_size.
+    """
     from transformers import Qwen2TokenizerFast
 
+    is_pair = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
+    if not is_pair and not (folder / "tokenizer.json").is_file():
+        # transformers would make do with an empty vocabulary.
+        raise CheckpointError(f"{folder}: its tokenizer is missing (vocab.json and merges.txt)")
     try:
         tokenizer = Qwen2TokenizerFast.from_pretrained(str(folder), local_files_only=True)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        largest = max(tokenizer.get_vocab().values())
+    except Exception as error:  # the tokenizers library raises nothing narrower
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
 
     def tokenize(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    role, tail = tokenize(TEMPLATE_HEAD), tokenize(TEMPLATE_TAIL)
+    if len(role) != ROLE_TOKENS or len(tail) != TAIL_TOKENS or largest >= vocab_size:
+        raise CheckpointError(
+            f"{folder}: its tokenizer does not fit: the chat template takes {len(role)} and {len(tail)} "
+            f"tokens instead of {ROLE_TOKENS} and {TAIL_TOKENS}, or an id ({largest}) is not below {vocab_size}"
+        )
     return tokenize
 
 

@@ -21,10 +21,12 @@ from models.kv_cache import cache_bytes
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
+from models.qwen3_tts.stages import frame_stages
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.sampling import UNKNOWN, Hints, SamplingSlots
 from models.slots import Poll, SlotBuffers
+from models.timing import Stage
 
 SUPPRESSED_TAIL = 1024  # the last ids of the codec vocabulary are control ids, speakers and languages
 PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
@@ -114,6 +116,10 @@ class Qwen3TTS:
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
         return [self.frames, self.vocoder.runner]
+
+    def stages(self, batch: int, position: int) -> list[Stage]:
+        """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
+        return frame_stages(self, batch, position)
 
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:

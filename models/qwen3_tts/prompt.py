@@ -14,6 +14,8 @@ from models.qwen3_tts.config import Qwen3TTSConfig
 NONE = -1  # no embedding of this kind at this position
 Tokenizer = Callable[[str], list[int]]
 
+TEMPLATE_HEAD = "<|im_start|>assistant\n"
+TEMPLATE_TAIL = "<|im_end|>\n<|im_start|>assistant\n"
 ROLE_TOKENS = 3  # start marker, `assistant`, newline
 TAIL_TOKENS = 5  # the template's end; never used
 
@@ -33,7 +35,7 @@ def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechReq
         )
     if request.ref_audio is not None:
         raise RequestError(f"a {config.model_type} checkpoint cannot clone; leave ref_audio out")
-    ids = tokenize(f"<|im_start|>assistant\n{request.text}<|im_end|>\n<|im_start|>assistant\n")
+    ids = tokenize(TEMPLATE_HEAD + request.text + TEMPLATE_TAIL)
     role, text = ids[:ROLE_TOKENS], ids[ROLE_TOKENS:-TAIL_TOKENS]
     if not text:
         raise RequestError("the text has no tokens")

@@ -6,14 +6,15 @@ two operations a multiply-add. Activations, which caches hold, are left out, so 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
-from models.base import Prompt, SpeechRequest
 from models.qwen3_tts.config import TransformerConfig
-from models.qwen3_tts.model import Qwen3TTS
 from models.timing import Stage
 
-SAMPLE_TEXT = "The quick brown fox jumps over the lazy dog, and nobody minds."
+if TYPE_CHECKING:
+    from models.qwen3_tts.model import Qwen3TTS
 
 
 def layer_weights(shape: TransformerConfig) -> int:
@@ -27,29 +28,11 @@ def cache_bytes_a_position(shape: TransformerConfig, itemsize: int) -> int:
     return 2 * shape.num_layers * shape.num_kv_heads * shape.head_dim * itemsize
 
 
-def sample_prompts(model: Qwen3TTS, count: int, max_frames: int) -> list[Prompt]:
-    """Prompts of equal length for timing: the checkpoint's voices in turn, one seed each."""
-    voices = model.info.voices or (None,)
-    instruct = "a calm voice" if model.info.type == "voice_design" else None
-    return [
-        model.plan(
-            SpeechRequest(
-                SAMPLE_TEXT,
-                voice=voices[row % len(voices)],
-                instruct=instruct,
-                sampling=model.info.sampling,
-                seed=row,
-                max_frames=max_frames,
-            )
-        )
-        for row in range(count)
-    ]
-
-
 def frame_stages(model: Qwen3TTS, batch: int, position: int) -> list[Stage]:
     """Stages of one frame for slots 0..batch-1 that stand at `position`.
 
-    Sampling is timed alone as well; it is contained in the other stages' sum only once, as the frame is.
+    The draws of the other codebooks are part of the code predictor's stage; the last stage times all draws of a frame
+    alone, to show what they cost.
     """
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor

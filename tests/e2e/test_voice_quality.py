@@ -16,7 +16,8 @@ from types import ModuleType
 
 import pytest
 
-RECIPE = Path(__file__).parents[2] / "samples" / "voice" / "recipe"
+ROOT = Path(__file__).parents[2]
+RECIPE = ROOT / "samples" / "voice" / "recipe"
 EVERY = 3
 MAX_WER_PERCENT = {"arthur": 12.0, "clara": 20.0, "ewan": 15.0}
 MIN_SHIFTED_PERCENT = 90.0
@@ -52,9 +53,8 @@ def test_words_are_recognised(score: ModuleType, tmp_path: Path) -> None:
     out = tmp_path / "wavs"
     start_s = time.perf_counter()
     command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out)]
-    result = subprocess.run(
-        [*command, "--device", "cpu", "--seed", "0"], capture_output=True, text=True
-    )
+    command += ["--device", "cpu", "--seed", "0"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     synth_s = time.perf_counter() - start_s
 

@@ -83,9 +83,11 @@ def main() -> int:
     for name in options.specs:
         seed = SEEDS[name] if options.seed is None else options.seed
         with tempfile.TemporaryDirectory() as folder:
-            wrapper = official.load_model(tiny.write_checkpoint(Path(folder), name, seed))
+            checkpoint = tiny.write_checkpoint(Path(folder), name, seed)
+            digest = tiny.digest(checkpoint)
+            wrapper = official.load_model(checkpoint)
             report, tensors = speak_all(wrapper, name)
-            report |= {"spec": name, "seed": seed, "versions": versions()}
+            report |= {"spec": name, "seed": seed, "checkpoint": digest, "versions": versions()}
             report |= long_decode(wrapper, name, seed, tensors)
         (options.out / f"golden_{name}.safetensors").write_bytes(save(tensors))
         text = json.dumps(report, indent=1) + "\n"

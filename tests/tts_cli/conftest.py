@@ -33,6 +33,12 @@ CUSTOM_VOICE = ModelInfo(
 )
 
 
+@pytest.fixture(autouse=True)
+def _subprocesses_find_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever folder pytest was started in."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent.parent))
+
+
 @pytest.fixture
 def make_info() -> MakeInfo:
     """A custom voice checkpoint, with the given fields changed."""

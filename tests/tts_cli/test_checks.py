@@ -141,7 +141,7 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource) -> None:
     assert len(lines) == 21
     assert lines[0].startswith(f"{source.path}:2: id 'x': seed: must be")
     assert lines[20] == f"{source.path}: 11 more bad rows"
-    with pytest.raises(ManifestError, match="31 of 32 rows are bad; .*--skip-invalid"):
+    with pytest.raises(ManifestError, match=r"31 of 32 rows are bad; .*--skip-invalid"):
         summary.require_good()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,15 @@ class Golden:
     tensors: dict[str, Tensor]  # codes.ID, samples.ID (thinned by `sample_step`), prompt.ID, trailing.ID
 
 
+@pytest.fixture(scope="session", autouse=True)
+def single_thread() -> Iterator[None]:
+    """Tensors this small only lose time to threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """A function that writes a tiny checkpoint (see `tiny_qwen3_tts.write_checkpoint`) into a fresh folder."""
@@ -50,6 +59,7 @@ def golden(request: pytest.FixtureRequest, checkpoint: Callable[..., Path]) -> G
     report = json.loads((ORACLE / f"golden_{name}.json").read_text(encoding="utf-8"))
     tensors = load_file(ORACLE / f"golden_{name}.safetensors")
     folder = checkpoint(name, report["seed"])
+    assert tiny.digest(folder) == report["checkpoint"], "the tiny checkpoint changed: make the goldens anew"
     return Golden(name, folder, report["rows"], report["long"], report["seed"], tensors)
 
 

@@ -1,0 +1,279 @@
+"""Reading checkpoints in the released layout: every variant loads, every defect is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from operator import delitem
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import official_package as official
+import pytest
+import tiny_qwen3_tts as tiny
+import torch
+from safetensors.torch import load_file, save_file
+from speak import speak
+
+from models.base import RequestError, Sampling, SpeechRequest
+from models.checkpoint import CheckpointError
+from models.registry import describe, load_model
+
+Write = Callable[..., Path]
+GREEDY = Sampling(greedy=True, subtalker_greedy=True)
+REQUEST = SpeechRequest("Hello there.", "ada", sampling=GREEDY, max_frames=9)
+# The release's sizes (configs and tensor counts of the published files).
+RELEASED = tiny.Spec(
+    "custom_voice", "0b6", 16, 2048, 1024, 3072, 28, 16, 8, 1024, 3072, 5, 16, 8, 2048, (8, 5, 4, 3), (2, 2), 1536, 72,
+    head_dim=128,
+)  # fmt: skip
+RELEASED_LARGE = replace(RELEASED, size="1b7", hidden=2048, intermediate=6144)
+TEXT_VOCAB = 151936
+
+
+def load(folder: Path) -> Any:
+    """Our model of a checkpoint, float32 on the CPU."""
+    return load_model(str(folder), "cpu", torch.float32)
+
+
+def spoken_codes(folder: Path) -> torch.Tensor:
+    """Codes of one request: they tell whether two checkpoints mean the same."""
+    return speak(load(folder), [REQUEST], 1)[0].codes
+
+
+@pytest.fixture(scope="module")
+def plain(checkpoint: Write) -> Path:
+    """The checkpoint the others differ from."""
+    return checkpoint("custom_voice", 7)
+
+
+@pytest.fixture(scope="module")
+def plain_codes(plain: Path) -> torch.Tensor:
+    """What it says."""
+    return spoken_codes(plain)
+
+
+@pytest.fixture
+def copied(plain: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    return shutil.copytree(plain, tmp_path / "copy")
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a JSON file in place."""
+    values = json.loads(path.read_text(encoding="utf-8"))
+    change(values)
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+def edit_weights(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Change a safetensors file in place."""
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def num_values(shapes: tiny.Shapes) -> int:
+    return sum(int(np.prod(shape)) for shape in shapes.values())
+
+
+@pytest.mark.parametrize(
+    ("spec", "num_tensors", "num_parameters"),
+    [(RELEASED, 402, 905_788_672), (RELEASED_LARGE, 404, 1_916_676_352)],
+)
+def test_tiny_layout_scales_up_to_the_release(
+    spec: tiny.Spec, num_tensors: int, num_parameters: int
+) -> None:
+    shapes = tiny.main_shapes(spec)
+    assert len(shapes) == num_tensors
+    missing_text = (TEXT_VOCAB - tiny.TEXT_VOCAB) * spec.text_hidden
+    assert num_values(shapes) + missing_text == num_parameters
+    # The released speaker encoder has 76 tensors: three of its blocks have four more pairs than the tiny ones.
+    assert len(tiny.main_shapes(replace(spec, type="base"))) - num_tensors == 76 - 3 * 4 * 2
+    # The released vocoder has eight pre-transformer layers of 11 tensors, the tiny one two.
+    assert len(tiny.decoder_shapes(spec)) == 271 - 6 * 11
+
+
+@pytest.mark.parametrize("name", sorted(tiny.SPECS))
+def test_describe_says_what_the_config_says(name: str, checkpoint: Write) -> None:
+    spec = tiny.SPECS[name]
+    info = describe(str(checkpoint(name)))
+    assert (info.family, info.type, info.size) == ("qwen3_tts", spec.type, spec.size)
+    assert info.voices == spec.speakers
+    assert info.languages == ("auto", *tiny.LANGUAGES)  # dialects belong to speakers
+    assert info.takes_instruct == (name in ("custom_voice_wide", "voice_design"))
+    assert info.num_codebooks == spec.num_codebooks
+    assert (info.sample_rate_hz, info.samples_per_frame) == (24000, spec.samples_per_frame)
+    assert (info.max_frames, info.max_positions) == (8191, 32768)
+    assert info.sampling == Sampling()
+
+
+@pytest.mark.parametrize("name", sorted(tiny.SPECS))
+def test_every_spec_loads(name: str, checkpoint: Write) -> None:
+    folder = checkpoint(name)
+    assert load(folder).info == describe(str(folder))
+
+
+def test_base_is_recognised_and_refuses_to_speak(checkpoint: Write) -> None:
+    model = load(checkpoint("base"))
+    for request in (SpeechRequest("Hello."), SpeechRequest("Hello.", ref_audio="a.wav", ref_text="a")):
+        with pytest.raises(RequestError, match=r"Base checkpoint.*cloning"):
+            model.plan(request)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_shards": 3},
+        {"has_audio_encoder": False},
+        {"num_shards": 2, "has_audio_encoder": False},
+    ],
+    ids=str,
+)
+def test_files_laid_out_otherwise_mean_the_same(
+    options: dict[str, Any], checkpoint: Write, plain_codes: torch.Tensor
+) -> None:
+    assert torch.equal(spoken_codes(checkpoint("custom_voice", 7, **options)), plain_codes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_stored_dtype_does_not_matter(
+    dtype: torch.dtype, copied: Path, plain_codes: torch.Tensor
+) -> None:
+    # Both hold these bfloat16 values exactly, but for float16's very smallest.
+    path = copied / "model.safetensors"
+    edit_weights(path, lambda tensors: tensors.update({k: t.to(dtype) for k, t in tensors.items()}))
+    assert torch.equal(spoken_codes(copied), plain_codes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_speech_tokenizer_may_be_stored_in_half_precision(dtype: torch.dtype, checkpoint: Write) -> None:
+    codes = tiny.random_codes(tiny.SPECS["voice_design"], 0, 6)
+    (exact,) = load(checkpoint("voice_design", 7)).decode_audio([codes])
+    (rounded,) = load(checkpoint("voice_design", 7, codec_dtype=dtype)).decode_audio([codes])
+    error = (rounded - exact).square().mean().sqrt() / exact.square().mean().sqrt()
+    assert 0 < float(error) < 0.1  # only the stored weights are rounded
+
+
+def test_generation_config_sets_the_defaults(checkpoint: Write) -> None:
+    changes = {"temperature": 0.5, "top_k": 20, "subtalker_top_p": 0.8, "max_new_tokens": 100}
+    changes |= {"do_sample": False, "repetition_penalty": 1}
+    info = describe(str(checkpoint("voice_design", generation=changes)))
+    expected = Sampling(0.5, 20, repetition_penalty=1.0, greedy=True, subtalker_top_p=0.8)
+    assert info.sampling == expected
+    assert info.max_frames == 99
+
+
+def test_without_generation_config_the_package_defaults_hold(copied: Path) -> None:
+    (copied / "generation_config.json").unlink()
+    info = describe(str(copied))
+    assert info.sampling == Sampling()
+    assert info.max_frames == 2047
+
+
+def test_identity_follows_contents_not_the_folder(plain: Path, copied: Path) -> None:
+    identity = describe(str(plain)).identity
+    assert describe(str(copied)).identity == identity
+    edit_weights(copied / "model.safetensors", lambda t: t["talker.model.norm.weight"].add_(1))
+    changed = describe(str(copied)).identity
+    edit_json(copied / "generation_config.json", lambda values: values.update(top_k=3))
+    assert len({identity, changed, describe(str(copied)).identity}) == 3
+
+
+NORM = "talker.model.norm.weight"
+LAST_HEAD = "talker.code_predictor.lm_head.14.weight"
+BOOK = "decoder.quantizer.rvq_rest.vq.layers.14._codebook.embedding_sum"
+
+
+@pytest.mark.parametrize("name", [NORM, LAST_HEAD, "talker.model.layers.1.mlp.up_proj.weight"])
+def test_missing_tensor_is_named(name: str, copied: Path) -> None:
+    edit_weights(copied / "model.safetensors", lambda tensors: delitem(tensors, name))
+    with pytest.raises(CheckpointError, match="missing"):
+        load(copied)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "speech_tokenizer/model.safetensors"])
+def test_unexpected_tensor_is_named(file: str, copied: Path) -> None:
+    name = "talker.extra.weight" if file == "model.safetensors" else "decoder.extra.weight"
+    edit_weights(copied / file, lambda tensors: tensors.update({name: torch.zeros(2)}))
+    with pytest.raises(CheckpointError, match=f"unexpected {name}"):
+        load(copied)
+
+
+@pytest.mark.parametrize(("file", "name"), [("", NORM), ("speech_tokenizer", BOOK)])
+def test_wrong_shape_is_named_with_both_shapes(file: str, name: str, copied: Path) -> None:
+    path = copied / file / "model.safetensors"
+    edit_weights(path, lambda tensors: tensors.update({name: tensors[name][:-1].clone()}))
+    with pytest.raises(CheckpointError, match="has shape"):
+        load(copied)
+
+
+def test_missing_vocoder_tensor_is_named(copied: Path) -> None:
+    path = copied / "speech_tokenizer" / "model.safetensors"
+    edit_weights(path, lambda tensors: delitem(tensors, BOOK))
+    with pytest.raises(CheckpointError, match=f"missing {BOOK}"):
+        load(copied)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "speech_tokenizer/model.safetensors"])
+def test_truncated_weights_are_named(file: str, copied: Path) -> None:
+    path = copied / file
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
+        load(copied)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["config.json", "vocab.json", "merges.txt", "speech_tokenizer/config.json", "speech_tokenizer/model.safetensors"],
+)
+def test_missing_file_is_an_error_of_the_checkpoint(file: str, copied: Path) -> None:
+    (copied / file).unlink()
+    with pytest.raises(CheckpointError):
+        load(copied)
+
+
+@pytest.mark.parametrize("shard", ["../model.safetensors", "absent.safetensors", "model.bin", 3])
+def test_shard_names_stay_in_the_folder(shard: Any, checkpoint: Write) -> None:
+    folder = checkpoint("custom_voice", 7, num_shards=2)
+    edit_json(folder / "model.safetensors.index.json", lambda index: index["weight_map"].update({NORM: shard}))
+    with pytest.raises(CheckpointError, match="shard"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("codec_eos_token_id", None),
+        ("num_code_groups", 8),
+        ("hidden_act", "gelu"),
+        ("num_key_value_heads", 2),
+        ("rope_scaling", {"rope_type": "yarn", "factor": 4.0}),
+        ("head_dim", "16"),
+    ],
+)
+def test_bad_talker_config_is_named(key: str, value: Any, copied: Path) -> None:
+    def change(config: dict[str, Any]) -> None:
+        if value is None:
+            del config["talker_config"][key]
+        else:
+            config["talker_config"][key] = value
+
+    edit_json(copied / "config.json", change)
+    with pytest.raises(CheckpointError):
+        load(copied)
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not official.is_installed(), reason="the official qwen_tts package is not on the path")
+@pytest.mark.parametrize("name", sorted(tiny.SPECS))
+def test_names_and_shapes_are_the_official_ones(name: str, checkpoint: Write) -> None:
+    model = official.load_model(checkpoint(name)).model
+    found = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    assert found == tiny.main_shapes(tiny.SPECS[name])
+    codec = model.speech_tokenizer.model
+    found = {key: tuple(value.shape) for key, value in codec.state_dict().items()}
+    assert found == tiny.decoder_shapes(tiny.SPECS[name])

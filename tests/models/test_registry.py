@@ -1,0 +1,88 @@
+"""Registry: a checkpoint is recognised by its own config, and only then is the family imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_qwen3_tts import write_checkpoint
+
+from models.base import SpeechModel
+from models.checkpoint import CheckpointError
+from models.qwen3_tts.model import Qwen3TTS
+from models.registry import SYNTHETIC, describe, load_model
+
+
+def test_a_folder_is_described_without_its_weights(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "voice", "custom_voice")
+    info = describe(str(folder))
+    assert (info.family, info.type, info.size) == ("qwen3_tts", "custom_voice", "0b6")
+    assert info.voices == ("ada", "boris", "chen")
+    assert info.languages == ("auto", "chinese", "english", "german", "japanese")
+    assert (info.num_codebooks, info.samples_per_frame, info.sample_rate_hz) == (16, 1920, 24000)
+    assert info.frame_s == 0.08
+    assert info.max_frames == 8191
+    assert load_model(str(folder)).info == info
+
+
+def test_a_loaded_model_keeps_the_protocol(tmp_path: Path) -> None:
+    model = load_model(str(write_checkpoint(tmp_path / "voice", "voice_design")))
+    assert isinstance(model, Qwen3TTS)
+    assert isinstance(model, SpeechModel)
+    assert model.dtype == torch.float32
+    assert [runner.capturer for runner in model.graph_runners()] == [None, None]
+
+
+def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "voice", "voice_design")
+    model = load_model(str(folder), "cpu", torch.bfloat16, use_graphs=True)
+    assert isinstance(model, Qwen3TTS)
+    assert model.dtype == torch.bfloat16
+    assert model.frames.capturer is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no config.json; is this a checkpoint folder"),
+        ("{", "not readable as JSON"),
+        ("[]", "not readable as JSON"),
+        ("\xff\xfe", "not readable as JSON"),
+        ("[" * 99999, "not readable as JSON"),
+        ("{}", "model_type None is not one of qwen3_tts"),
+        ('{"model_type": "llama"}', "model_type 'llama' is not one of"),
+        ('{"model_type": ["qwen3_tts"]}', "is not one of"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(CheckpointError, match=message):
+        describe(str(tmp_path))
+    with pytest.raises(CheckpointError, match=message):
+        load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_synthetic_models_are_described_without_weights(name: str) -> None:
+    info = describe(f"synthetic:{name}")
+    assert info.voices == ("synthetic",)
+    assert info.num_codebooks == 16
+    assert info.identity == f"synthetic:{name}"
+
+
+def test_an_unknown_synthetic_model_names_the_known() -> None:
+    with pytest.raises(CheckpointError, match=r"no synthetic model 'x'; there are qwen3-tts-0\.6b"):
+        describe("synthetic:x")
+
+
+def test_importing_the_registry_loads_no_family() -> None:
+    script = (
+        "import sys, models.registry; "
+        "assert not [m for m in sys.modules if m.startswith('models.qwen3_tts')]"
+    )
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", script], cwd=root, check=True)

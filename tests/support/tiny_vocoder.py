@@ -1,0 +1,132 @@
+"""Tiny vocoders: their `config.json`, and random tensors under the official names.
+
+The scales keep activations and samples in the range of a trained decoder: a random one at PyTorch's
+default scales is silent, and at larger ones its sines amplify rounding until nothing can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.qwen3_tts.vocoder import Vocoder
+from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.qwen3_tts.vocoder_weights import expected_shapes
+
+DECODER = {
+    "codebook_size": 16,
+    "codebook_dim": 16,
+    "num_quantizers": 4,
+    "latent_dim": 16,
+    "hidden_size": 24,  # heads * head_dim is another width
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "sliding_window": 5,
+    "rope_theta": 10000,
+    "rms_norm_eps": 1e-05,
+    "max_position_embeddings": 400,
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "layer_scale_initial_scale": 0.01,
+    "decoder_dim": 16,
+    "upsample_rates": [4, 3],
+    "upsampling_ratios": [2],
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "small": {},
+    "released_rates": {
+        "num_quantizers": 16,
+        "upsample_rates": [8, 5, 4, 3],
+        "upsampling_ratios": [2, 2],
+        "decoder_dim": 48,
+        "num_attention_heads": 4,
+        "sliding_window": 9,
+    },
+    "shared_heads": {
+        "num_key_value_heads": 1,
+        "upsample_rates": [2, 7, 3],
+        "upsampling_ratios": [3, 2],
+        "decoder_dim": 24,
+        "sliding_window": 1,
+        "rope_theta": 500,
+    },
+}
+
+
+def tokenizer_config(variant: str = "small", **changes: Any) -> dict[str, Any]:
+    """`speech_tokenizer/config.json` of a variant; changes go to decoder_config."""
+    decoder = {**DECODER, **VARIANTS[variant], **changes}
+    total = math.prod(decoder["upsample_rates"]) * math.prod(decoder["upsampling_ratios"])
+    return {
+        "output_sample_rate": 24000,
+        "decode_upsample_rate": total,
+        "decoder_config": decoder,
+    }
+
+
+def read_config(folder: Path, values: dict[str, Any]) -> VocoderConfig:
+    """Write the values as `config.json` and read them with the real loader."""
+    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    return VocoderConfig.from_folder(folder)
+
+
+def config(variant: str = "small", **changes: Any) -> VocoderConfig:
+    """A variant's config, with changes to decoder_config, by way of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        return read_config(Path(folder), tokenizer_config(variant, **changes))
+
+
+def build(
+    config: VocoderConfig,
+    tensors: dict[str, Tensor],
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Vocoder:
+    """A vocoder by the real loader."""
+    return Vocoder.from_state(config, tensors, device, dtype)
+
+
+def random_tensors(config: VocoderConfig, seed: int = 0) -> dict[str, Tensor]:
+    """float32 `decoder.*` tensors."""
+    generator = torch.Generator().manual_seed(seed)
+    last_conv = f"decoder.decoder.{len(config.upsample_rates) + 2}.conv.weight"
+    tensors = {}
+    for name, shape in expected_shapes(config).items():
+        value = torch.randn(shape, generator=generator)
+        if name.endswith("cluster_usage"):
+            value = 0.5 + value.abs()
+            value[3] = 0  # a code never used in training
+        elif name.endswith("embedding_sum"):
+            value[3] *= 1e-5
+        elif name.endswith(("norm.weight", "layernorm.weight")):
+            value = 1 + 0.2 * value
+        elif name.endswith((".scale", ".gamma")):
+            value = 0.4 + 0.2 * value
+        elif name.endswith((".alpha", ".beta")):
+            value = 0.3 * value + (1 if name.endswith("beta") else 0)
+        elif name.endswith(".bias"):
+            value = 0.2 * value
+        else:
+            value = value / value[0].numel() ** 0.5
+            value *= 0.1 if name == last_conv else 0.4 if ".conv2." in name else 1
+        tensors[name] = value
+    return tensors
+
+
+def random_codes(config: VocoderConfig, batch: int, frames: int, seed: int = 0) -> Tensor:
+    """(B, K, F) codes that include the first and the last of a codebook."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (batch, config.num_codebooks, frames)
+    codes = torch.randint(0, config.codebook_size, shape, generator=generator)
+    codes[0, :, 0] = 0
+    codes[-1, :, -1] = config.codebook_size - 1
+    return codes

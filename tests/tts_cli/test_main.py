@@ -1,0 +1,393 @@
+"""The command line as a user meets it: help, messages, exit codes, speed of `--help`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from tts_cli import main as main_module
+from tts_cli.errors import DiskFull, Interrupted, ManifestError, SetupError, UsageError
+from tts_cli.main import COMMANDS, cli, main
+
+Install = Callable[[Callable[[], Any]], None]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Make `tts-cli doctor` run a function of the test."""
+
+    def use(function: Callable[[], Any]) -> None:
+        from tts_cli.commands.options import common_options
+
+        @click.command("doctor")
+        @common_options
+        def command(**_: Any) -> Any:
+            return function()
+
+        def get(self: Any, ctx: click.Context, name: str) -> click.Command:
+            return command
+
+        monkeypatch.setattr(main_module.LazyGroup, "get_command", get)
+
+    return use
+
+
+def raising(error: BaseException) -> Callable[[], Any]:
+    def function() -> Any:
+        raise error
+
+    return function
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    program = """
+        import sys
+        from tts_cli.main import main
+        code = main(["--help"])
+        heavy = {"torch", "numpy", "soundfile", "rich", "transformers", "models", "kernels"}
+        print(code, sorted(heavy & set(sys.modules)))
+        print([name for name in sys.modules if name.startswith("tts_cli.commands.")])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True
+    )
+    *text, state, imported = done.stdout.splitlines()
+    assert state == "0 []", done.stderr
+    assert imported == "['tts_cli.commands.options']"
+    for name, help_text in COMMANDS.items():
+        assert any(line.split() == [name, *help_text.split()] for line in text)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_needs_no_torch(name: str) -> None:
+    program = f"""
+        import sys
+        from tts_cli.main import main
+        code = main([{name!r}, "--help"])
+        print(code, sorted({{"torch", "transformers"}} & set(sys.modules)))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True
+    )
+    *text, state = done.stdout.splitlines()
+    assert state == "0 []", done.stderr
+    assert text[0].startswith(f"Usage: tts-cli {name}")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_are_called_as_listed(name: str) -> None:
+    command = importlib.import_module(f"tts_cli.commands.{name}").command
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    assert {"-v", "-q", "--debug", "--json"} <= {
+        flag for param in command.params for flag in param.opts
+    }
+
+
+def test_help_is_quick() -> None:
+    """Typically 0.05 s; the bound leaves room for a busy machine."""
+    spent = []
+    for _ in range(3):
+        before = os.times()
+        subprocess.run(
+            [sys.executable, "-m", "tts_cli", "--help"], stdout=subprocess.DEVNULL, check=True
+        )
+        after = os.times()
+        spent.append(
+            after.children_user
+            - before.children_user
+            + after.children_system
+            - before.children_system
+        )
+    assert statistics.median(spent) < 1.0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "tts-cli",
+        "python",
+        "torch",
+        "triton",
+        "transformers",
+    ]
+
+
+def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Commands:" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["snyth"], "no such command 'snyth'; did you mean 'synth'?"),
+        (["xyz"], "see tts-cli --help"),
+        (["--bogus"], "No such option"),
+        (["validate"], "Missing argument 'MANIFEST'"),
+        (["validate", "m", "--bogus"], "No such option"),
+        (["validate", "m", "--seed", "x"], "not a valid integer"),
+        (["validate", "m", "--seed", "-1"], "--seed must be 0 to"),
+        (["validate", "m", "--shard", "3"], "not of the form I/N"),
+        (["validate", "m", "--shard", "5/4"], "the part must be 1 to 4"),
+        (["validate", "m", "--format", "aac"], "is not one of"),
+        (["validate", "m", "--top-p", "nan"], "--top-p must be"),
+        (["validate", "m", "m2"], "unexpected extra argument"),
+    ],
+)
+def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(args) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (UsageError("bad flag", "try x"), 2, "error: bad flag; try x\n"),
+        (ManifestError("bad file"), 2, "error: bad file\n"),
+        (SetupError("no device"), 3, "error: no device\n"),
+        (DiskFull("full"), 4, "error: full\n"),
+        (Interrupted(signal.SIGTERM), 143, "error: stopped by SIGTERM\n"),
+        (Interrupted(signal.SIGINT), 130, "error: interrupted\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+        (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
+        (OSError(28, "No space left on device"), 4, "internal error: OSError"),
+        (click.UsageError("odd"), 2, "odd"),
+        (click.FileError("f", "gone"), 2, "gone"),
+    ],
+)
+def test_errors_become_messages_and_codes(
+    install: Install,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    words: str,
+) -> None:
+    install(raising(error))
+    assert main(["doctor"]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), SetupError("missing")])
+def test_debug_shows_the_traceback(
+    install: Install, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    install(raising(error))
+    main(["doctor", "--debug"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("result", "code"), [(None, 0), (0, 0), (1, 1), (2, 2)])
+def test_a_command_returns_its_exit_code(install: Install, result: Any, code: int) -> None:
+    install(lambda: result)
+    assert main(["doctor"]) == code
+
+
+@pytest.mark.parametrize(
+    ("flags", "seen"),
+    [
+        ([], ["info", "warning: warn", "error: err"]),
+        (["-v"], ["debug", "info", "warning: warn", "error: err"]),
+        (["--debug"], ["debug", "info", "warning: warn", "error: err"]),
+        (["-q"], ["warning: warn", "error: err"]),
+    ],
+)
+def test_how_much_is_said(
+    install: Install, capsys: pytest.CaptureFixture[str], flags: list[str], seen: list[str]
+) -> None:
+    def talk() -> None:
+        log = logging.getLogger("tts_cli.somewhere")
+        log.debug("debug")
+        log.info("info")
+        log.warning("warn")
+        log.error("err")
+        logging.getLogger("some.library").info("chatter")
+
+    install(talk)
+    main(["doctor", *flags])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == seen
+
+
+def test_nothing_is_left_behind(install: Install) -> None:
+    before = signal.getsignal(signal.SIGTERM), list(logging.getLogger().handlers)
+    install(raising(ValueError()))
+    main(["doctor"])
+    assert (signal.getsignal(signal.SIGTERM), logging.getLogger().handlers) == before
+
+
+def test_warnings_of_libraries_are_not_for_users(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def warn() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn("deprecated somewhere", FutureWarning, stacklevel=1)
+
+    install(warn)
+    main(["doctor"])
+    assert capsys.readouterr().err == ""
+
+
+def test_outside_the_main_thread(install: Install) -> None:
+    install(lambda: 0)
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["doctor"])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+
+
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals(signal_number: int, code: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tts_cli", "validate", "-", "--manifest-format", "txt"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    threading.Timer(0.5, process.send_signal, [signal_number]).start()
+    assert process.wait(timeout=30) == code
+    assert process.stderr is not None
+    assert process.stdin is not None
+    assert "Traceback" not in process.stderr.read()
+    process.stdin.close()
+    process.stderr.close()
+
+
+def test_a_reader_that_went_away() -> None:
+    """`tts-cli ... | head -0` must neither complain nor claim that rows failed."""
+    program = "import sys; from tts_cli.main import main; sys.exit(main(['doctor']))"
+    body = textwrap.dedent("""
+        import click
+        from tts_cli import main as module
+        @click.command("doctor")
+        def command():
+            for _ in range(100000):
+                click.echo("x" * 100)
+        module.LazyGroup.get_command = lambda *_: command
+    """)
+    process = subprocess.Popen(
+        [sys.executable, "-c", body + program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(timeout=30) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+class TestValidate:
+    """`tts-cli validate` on real files, with the sample voice's description."""
+
+    @pytest.fixture(autouse=True)
+    def sample_voice(self, monkeypatch: pytest.MonkeyPatch, make_info: Callable[..., Any]) -> None:
+        from tts_cli import session
+
+        monkeypatch.setattr(session, "read_info", lambda config: make_info())
+
+    def test_good(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "m.txt"
+        path.write_text("Hello there.\n" * 3)
+        assert main(["validate", str(path)]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert out.splitlines()[:3] == [
+            "rows: 3 good, 0 bad",
+            "selected: 3 rows, 36 characters",
+            "longest text: 12 characters, id 000001",
+        ]
+
+    def test_bad(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "m.jsonl"
+        path.write_text('{"text": "a", "id": "x"}\n{"id": "X", "text": "b"}\n{"text": 1}\n')
+        assert main(["validate", str(path), "--json"]) == 2
+        out, err = capsys.readouterr()
+        summary = json.loads(out)
+        assert (summary["rows"], summary["bad_rows"]) == (1, 2)
+        assert [row["line"] for row in summary["bad"]] == [2, 3]
+        assert err.splitlines()[0].startswith(f"error: {path}:2: id 'X' is taken by line 1")
+        assert main(["validate", str(path), "--skip-invalid"]) == 0
+        assert capsys.readouterr().err.startswith("warning: ")
+
+    @pytest.mark.parametrize(
+        ("args", "code", "words"),
+        [
+            (["nowhere.jsonl"], 2, "nowhere.jsonl: no such file"),
+            (["."], 2, "is a folder"),
+            (["EMPTY"], 2, "has no rows"),
+            (["GOOD", "--voice", "klara"], 2, "did you mean 'clara'?"),
+            (["GOOD", "--format", "mp3", "--subtype", "PCM_24"], 2, "does not exist in mp3"),
+        ],
+    )
+    def test_unusable(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        args: list[str],
+        code: int,
+        words: str,
+    ) -> None:
+        (tmp_path / "GOOD.txt").write_text("hi\n")
+        (tmp_path / "EMPTY.txt").write_text("\n")
+        args[0] = {name: str(tmp_path / f"{name}.txt") for name in ("GOOD", "EMPTY")}.get(
+            args[0], args[0]
+        )
+        assert main(["validate", *args]) == code
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert words in err
+
+    def test_a_small_disk(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from tts_cli import output
+
+        usage = type("Usage", (), {"free": 10})
+        monkeypatch.setattr(output.shutil, "disk_usage", lambda _: usage)
+        path = tmp_path / "m.txt"
+        path.write_text("hi\n")
+        assert main(["validate", str(path), "--out", str(tmp_path / "out")]) == 3
+        assert "make room" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+    def test_a_table_on_a_terminal(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from tts_cli.commands import validate
+
+        monkeypatch.setattr(validate.sys.stdout, "isatty", lambda: True, raising=False)
+        path = tmp_path / "m[red].txt"
+        path.write_text("hi\n" * 2)
+        assert main(["validate", str(path)]) == 0
+        assert "2 good, 0 bad" in capsys.readouterr().out
+
+
+def test_the_group_is_lazy() -> None:
+    assert set(cli.commands) == set()

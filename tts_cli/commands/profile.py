@@ -1,0 +1,127 @@
+"""`tts-cli profile`: latency of each stage, achieved rates, and how fast a whole run can be."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tts_cli.commands.options import common_options, device_options, model_options
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.tables import show_table
+
+log = logging.getLogger(__name__)
+
+SYNTHETIC = ("qwen3-tts-0.6b", "qwen3-tts-1.7b")
+BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
+
+
+@click.command("profile")
+@model_options
+@click.option(
+    "--synthetic",
+    type=click.Choice(SYNTHETIC),
+    help="Random weights of a released size, so that hardware can be judged before any download.",
+)
+@device_options
+@click.option(
+    "--batches",
+    metavar="N,N,...",
+    show_default=f"{BATCHES_CUDA} on cuda, {BATCHES_CPU} on cpu",
+    help="Batch sizes to measure, powers of two.",
+)
+@click.option(
+    "--frames",
+    type=click.IntRange(1, 2000),
+    default=125,
+    show_default=True,
+    help="Length of the rows in frames: where decoding stands, and what the vocoder gets.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    show_default="50 on cuda, 5 on cpu",
+    help="Timed runs of each stage.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a Chrome trace of one prefill, five frames and one vocoder batch.",
+)
+@common_options
+def command(
+    synthetic: str | None,
+    batches: str | None,
+    frames: int,
+    repeats: int | None,
+    trace: Path | None,
+    **options: Any,
+) -> int:
+    """Measure each stage: latency, bandwidth, real-time factors.
+
+    For each batch size: prompt, prefill, code predictor, talker, sampling, the whole frame by graph and eagerly,
+    vocoder and file writing; p50 and p95 in ms, the share of the frame, and GB/s and TFLOP/s against the
+    bytes and operations the model needs at least. xRT is audio seconds per second, RTF its inverse.
+
+    \b
+    Examples:
+      tts-cli profile --synthetic qwen3-tts-0.6b --batches 1,64,256
+      tts-cli profile --device cpu --json
+    """
+    if synthetic and options.get("model"):
+        raise UsageError("--synthetic and --model exclude each other", "give one")
+    if synthetic:
+        options["model"] = f"synthetic:{synthetic}"
+    config = RunConfig.from_options(options)
+    from tts_cli.profiling import Profiler
+    from tts_cli.session import open_session
+    from tts_cli.workload import parse_batches
+
+    session = open_session(config)
+    is_cuda = session.device.type == "cuda"
+    sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
+    if config.max_batch is not None:
+        sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
+    session.max_batch = max(sizes)
+    profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5))
+    profiler.prepare(sizes)
+    results = [profiler.measure(size) for size in sizes]
+    if trace is not None:
+        profiler.write_trace(trace, sizes[-1])
+        log.info("trace written to %s", trace)
+    if config.json:
+        click.echo(json.dumps(profiler.report(results), indent=2))
+        return 0
+    for result in results:
+        show(result)
+    sys.stdout.flush()
+    return 0
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print one batch size as a table and a line of conclusions."""
+    rows = [
+        [
+            stage["stage"],
+            f"{stage['p50_ms']:.3f}",
+            f"{stage['p95_ms']:.3f}",
+            f"{100 * stage['share']:.0f}%" if stage["share"] is not None else "-",
+            f"{stage['gb_s']:.0f}" if stage["gb_s"] else "-",
+            f"{stage['tflop_s']:.2f}" if stage["tflop_s"] else "-",
+        ]
+        for stage in result["stages"]
+    ]
+    columns = ["stage", "p50 ms", "p95 ms", "of frame", "GB/s", "TFLOP/s"]
+    show_table(f"batch {result['batch']}", columns, rows)
+    speedup = result["graph_speedup"]
+    against = "" if speedup is None else f", graph {speedup:.1f} times as fast as eager"
+    click.echo(
+        f"  codes {result['codes_xrt']:.1f} xRT, vocoder {result['vocoder_xrt']:.1f} xRT, "
+        f"together {result['xrt']:.1f} xRT (RTF {result['rtf']:.4f}){against}"
+    )

@@ -1,0 +1,121 @@
+"""`tts-cli warmup`: compile kernels into the cache, capture every graph once, check graph against eager."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.commands.options import common_options, config_option, device_options, model_options
+from tts_cli.config import RunConfig
+from tts_cli.tables import show_table
+
+if TYPE_CHECKING:
+    import torch
+
+    from models.base import SpeechModel
+    from models.graphs import GraphRunner
+    from tts_cli.session import Session
+
+log = logging.getLogger(__name__)
+
+LONGEST_S = 30.0  # rows that the warmed-up buckets have room for, unless --max-seconds says otherwise
+CHECK_FRAMES = 16
+
+
+@click.command("warmup")
+@model_options
+@device_options
+@config_option("max_seconds", type=float, metavar="S")
+@common_options
+def command(**options: Any) -> int:
+    """Compile kernels, capture every graph once and check it against eager.
+
+    Compiled kernels stay in the kernel cache (see `tts-cli doctor`), so later runs start faster; graphs live in
+    one process and are captured again by every run. Prints one line a graph: bucket, capture time, memory,
+    and whether its output equals the eager one. Exit code 1 when a graph is missing or differs.
+    """
+    config = RunConfig.from_options(options)
+    from tts_cli.session import open_session, prepare
+
+    session = open_session(config)
+    info = session.model.info
+    frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)
+    prepare(
+        session,
+        num_rows=session.max_batch,
+        max_positions=min(frames + 256, info.max_positions),
+        max_frames=frames,
+    )
+    graphs = coverage(session)
+    if config.json:
+        report = {"device": str(session.device), "load_s": round(session.load_s, 3)}
+        report |= {"capture_s": round(session.capture_s, 3), "graphs": graphs}
+        click.echo(json.dumps(report, indent=2))
+    elif not graphs:
+        reason = "--no-graphs" if session.device.type == "cuda" else "graphs need a CUDA device"
+        click.echo(f"{session.device}: no graphs to capture ({reason}); the model loads and can speak")
+    else:
+        rows = [[g["graph"], g["key"], str(g["capture_ms"]), str(g["mib"]), g["check"]] for g in graphs]
+        title = f"{len(graphs)} graphs on {session.device}, captured in {session.capture_s:.1f} s"
+        show_table(title, ["graph", "bucket", "capture ms", "MiB", "graph against eager"], rows)
+    return int(any(graph["check"] != "equal" for graph in graphs))
+
+
+def coverage(session: Session) -> list[dict[str, Any]]:
+    """One entry a bucket: capture time, memory and the outcome of its check."""
+    runners = session.model.graph_runners()
+    found = []
+    for runner in runners:
+        if runner.capturer is None:
+            continue
+        check = check_frames if runner.name == "frame" else check_output
+        captured = {entry["key"]: entry for entry in runner.stats.captures}
+        for key in runner.keys:
+            found.append({**captured[str(key)], "check": check(session.model, runner, key)})
+        for key, reason in runner.stats.failures.items():
+            entry = {"graph": runner.name, "key": key, "capture_ms": "-", "mib": "-"}
+            found.append({**entry, "check": f"not captured: {reason}"})
+    return found
+
+
+def check_frames(model: SpeechModel, runner: GraphRunner[Any], bucket: int) -> str:
+    """Speak the same rows by graph and eagerly and compare every code."""
+    import torch
+
+    from tts_cli.workload import sample_prompts
+
+    slots = list(range(bucket))
+    prompts = sample_prompts(model, bucket, CHECK_FRAMES)
+
+    def speak(step: Any) -> list[torch.Tensor]:
+        model.prefill(prompts, slots)
+        with torch.inference_mode():
+            for _ in range(CHECK_FRAMES):
+                step(bucket)
+        statuses = model.status(model.poll(), slots)
+        codes = [model.codes(slot, status.frames) for slot, status in enumerate(statuses)]
+        model.release(slots)
+        return codes
+
+    graph, eager = speak(runner.run), speak(runner.function)
+    for row, (ours, theirs) in enumerate(zip(graph, eager, strict=True)):
+        if ours.shape != theirs.shape:
+            return f"row {row}: {len(ours)} frames against {len(theirs)}"
+        if not torch.equal(ours, theirs):
+            frame, codebook = (ours != theirs).nonzero()[0].tolist()
+            return f"row {row} differs first at frame {frame}, codebook {codebook}"
+    return "equal"
+
+
+def check_output(model: SpeechModel, runner: GraphRunner[Any], key: Any) -> str:
+    """Compare the output of a graph with the eager one on the same static input."""
+    import torch
+
+    with torch.inference_mode():
+        graph = runner.run(key).clone()
+        eager = runner.function(key)
+    worst = float((graph - eager).abs().max())
+    return "equal" if worst == 0 else f"differs by up to {worst:.2e}"

@@ -1,0 +1,205 @@
+"""Timing of stages on a prepared model; `commands/profile.py` shows the figures."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from models.graphs import GraphRunner
+from models.timing import time_stage
+from tts_cli.config import RunConfig
+from tts_cli.output import AudioWriter
+from tts_cli.report import versions
+from tts_cli.session import Session, device_facts, prepare
+from tts_cli.workload import sample_prompts
+
+VOCODER_ROWS = 32
+HOST_REPEATS = 20
+
+
+class Profiler:
+    """Measures one session.
+
+    Args:
+        frames: length of rows: decoding is timed half-way through one, the vocoder on whole ones.
+        repeats: timed runs of each device stage.
+    """
+
+    def __init__(self, session: Session, frames: int, repeats: int) -> None:
+        self.session = session
+        self.model = session.model
+        self.device = session.device
+        self.frames = min(frames, session.model.info.max_frames)
+        self.repeats = repeats
+
+    def prepare(self, batches: list[int]) -> None:
+        """Allocate and capture for the largest batch."""
+        prompt = sample_prompts(self.model, 1, 1)[0]
+        # Rows go on from half-way for as long as they are timed.
+        room = prompt.num_tokens + self.frames + 2 * (self.repeats + 16)
+        prepare(
+            self.session,
+            num_rows=max(batches),
+            max_positions=min(room, self.model.info.max_positions),
+            max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
+        )
+
+    @torch.inference_mode()
+    def measure(self, batch: int) -> dict[str, Any]:
+        """All stages at one batch size."""
+        model, info = self.model, self.model.info
+        slots = list(range(batch))
+        runner = model.graph_runners()[0]
+        prompts = sample_prompts(model, batch, self.frames)
+        stages = [self._host("prompt (one row)", lambda: model.plan(prompts[0].request))]
+        repeats = min(5, self.repeats)
+        prefill = self._device("prefill (batch)", lambda: model.prefill(prompts, slots), repeats)
+        stages.append(prefill)
+        model.decode_frames(batch, min(8, self.frames))
+        frame = self._device("frame", lambda: runner.run(batch))
+        frame_ms = frame["p50_ms"]
+        position = prompts[0].num_tokens + self.frames // 2
+        for stage in model.stages(batch, position):
+            run = self._captured(stage.name, stage.run, runner.capturer)
+            entry = self._device(stage.name, run, num_bytes=stage.num_bytes, num_ops=stage.num_ops)
+            entry["share"] = entry["p50_ms"] / frame_ms
+            stages.append(entry)
+        frame["share"] = 1.0
+        stages.append(frame)
+        eager = None
+        if runner.capturer is not None:
+            eager = self._device("frame, eager", lambda: runner.function(batch), min(10, self.repeats))
+            stages.append(eager)
+        model.release(slots)
+        vocoder, vocoder_xrt = self._vocoder(min(batch, VOCODER_ROWS))
+        stages += [vocoder, self._write()]
+        codes_xrt = batch * info.frame_s * 1000 / frame_ms
+        xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt)
+        return {
+            "batch": batch,
+            "stages": stages,
+            "codes_xrt": codes_xrt,
+            "vocoder_xrt": vocoder_xrt,
+            "xrt": xrt,
+            "rtf": 1 / xrt,
+            "graph_speedup": eager["p50_ms"] / frame_ms if eager else None,
+        }
+
+    def _vocoder(self, rows: int) -> tuple[dict[str, Any], float]:
+        info = self.model.info
+        shape = (self.frames, info.num_codebooks)
+        # Codes of any checkpoint go at least this far.
+        codes = [torch.randint(0, 32, shape, device=self.device) for _ in range(rows)]
+        name = f"vocoder ({rows} x {self.frames} frames)"
+        entry = self._device(name, lambda: self.model.decode_audio(codes), min(10, self.repeats))
+        return entry, rows * self.frames * info.frame_s * 1000 / entry["p50_ms"]
+
+    def _write(self) -> dict[str, Any]:
+        info = self.model.info
+        samples = np.zeros(self.frames * info.samples_per_frame, dtype=np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
+            return self._host("write (one row)", lambda: writer.write("row", samples))
+
+    def _captured(
+        self, name: str, run: Callable[[], Any], capturer: Any
+    ) -> Callable[[], Any]:
+        stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)
+        stage.capture([0], size=int)
+        return lambda: stage.run(0)
+
+    def _device(
+        self,
+        name: str,
+        run: Callable[[], Any],
+        repeats: int | None = None,
+        num_bytes: int = 0,
+        num_ops: int = 0,
+    ) -> dict[str, Any]:
+        times = time_stage(run, self.device, repeats or self.repeats)
+        return entry_of(name, times, num_bytes, num_ops)
+
+    def _host(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
+        times = []
+        for _ in range(HOST_REPEATS):
+            started = time.perf_counter()
+            run()
+            times.append(1000 * (time.perf_counter() - started))
+        return entry_of(name, times)
+
+    @torch.inference_mode()
+    def write_trace(self, path: Path, batch: int) -> None:
+        """A Chrome trace of one prefill, five frames and one vocoder batch."""
+        from torch.profiler import ProfilerActivity, profile, record_function
+
+        model, slots = self.model, list(range(batch))
+        prompts = sample_prompts(model, batch, self.frames)
+        activities = [ProfilerActivity.CPU]
+        if self.device.type == "cuda":
+            activities.append(ProfilerActivity.CUDA)
+        shape = (self.frames, model.info.num_codebooks)
+        codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(batch, VOCODER_ROWS)
+        with profile(activities=activities) as profiler:
+            with record_function("prefill"):
+                model.prefill(prompts, slots)
+            with record_function("frames"):
+                model.decode_frames(batch, 5)
+            with record_function("vocoder"):
+                model.decode_audio(codes)
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+        model.release(slots)
+        profiler.export_chrome_trace(str(path))
+
+    def report(self, results: list[dict[str, Any]]) -> dict[str, Any]:
+        """Figures with everything needed to compare them."""
+        is_cuda = self.device.type == "cuda"
+        return {
+            "model": self.model.info.identity,
+            "device": device_facts(self.session),
+            "versions": versions(),
+            "commit": commit(),
+            "frames": self.frames,
+            "repeats": self.repeats,
+            "load_s": round(self.session.load_s, 3),
+            "capture_s": round(self.session.capture_s, 3),
+            "peak_memory_bytes": torch.cuda.max_memory_allocated(self.device) if is_cuda else None,
+            "graphs": [c for runner in self.model.graph_runners() for c in runner.stats.captures],
+            "results": results,
+        }
+
+
+def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0) -> dict[str, Any]:
+    """Median and 95th percentile of times in ms, with achieved rates."""
+    p50, p95 = np.percentile(times, [50, 95])
+    return {
+        "stage": name,
+        "p50_ms": float(p50),
+        "p95_ms": float(p95),
+        "share": None,
+        "gb_s": num_bytes / p50 / 1e6 if num_bytes else None,
+        "tflop_s": num_ops / p50 / 1e9 if num_ops else None,
+    }
+
+
+def commit() -> str | None:
+    """The checkout's commit, with `+` when it has changes; None outside a checkout."""
+    folder = Path(__file__).resolve().parent.parent
+
+    def git(*args: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *args], capture_output=True, text=True, timeout=10, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
