@@ -98,10 +98,12 @@ def _swiglu_cases(batch: int, dtype: torch.dtype) -> list[Case]:
 
 def _attention_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     """Talker at mixed lengths of 100 to 500, code predictor at its last and its first two."""
+    order = torch.randperm(batch, generator=torch.Generator().manual_seed(0))
+    mixed = torch.linspace(100, 500, batch).long()[order]
     return [
         case
         for where, positions, rows_per_slot, lengths in (
-            ("talker", _TALKER_POSITIONS, 1, torch.linspace(100, 500, batch).long()),
+            ("talker", _TALKER_POSITIONS, 1, mixed),
             ("predictor", _PREDICTOR_POSITIONS, 1, torch.full((batch,), _PREDICTOR_POSITIONS - 1)),
             ("predictor, first", _PREDICTOR_POSITIONS, 2, torch.arange(2).repeat(batch)),
         )

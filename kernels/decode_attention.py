@@ -24,7 +24,7 @@ from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_trito
 
 _SPLIT_FROM = 512  # cache length from which splitting can pay
 _MAX_SPLITS = 16
-_WANTED_PROGRAMS = 256  # about two for each multiprocessor of a large GPU
+_WANTED_PROGRAMS = 512  # about four for each multiprocessor of a large GPU
 
 
 def decode_attention_ref(
@@ -137,7 +137,6 @@ def _attention_kernel(
     ROWS_PER_SLOT: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
-    USE_DOT: tl.constexpr,
     UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_S: tl.constexpr,
@@ -183,21 +182,14 @@ def _attention_kernel(
         if UPCAST:
             k = k.to(tl.float32)
             v = v.to(tl.float32)
-        if USE_DOT:
-            scores = tl.dot(q, k, input_precision="ieee") * scale
-        else:
-            product = q.to(tl.float32)[:, :, None] * k.to(tl.float32)[None, :, :]
-            scores = tl.sum(product, axis=1) * scale
+        scores = tl.dot(q, k, input_precision="ieee") * scale
         scores = tl.where(position[None, :] < length[:, None], scores, -1e30)
         new_highest = tl.maximum(highest, tl.max(scores, axis=1))
         fade = tl.exp(highest - new_highest)
         weight = tl.exp(scores - new_highest[:, None])
         total = total * fade + tl.sum(weight, axis=1)
         mixed = mixed * fade[:, None]
-        if USE_DOT:
-            mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
-        else:
-            mixed += tl.sum(weight[:, :, None] * v.to(tl.float32)[None, :, :], axis=1)
+        mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
         highest = new_highest
 
     if NUM_SPLITS == 1:
@@ -256,11 +248,11 @@ def num_splits(num_programs: int, num_positions: int) -> int:
     return splits
 
 
-def launch_settings(dtype: torch.dtype, num_positions: int) -> tuple[int, int, int, bool]:
+def launch_settings(dtype: torch.dtype, num_positions: int) -> tuple[int, int, int]:
     """Positions a tile, warps and pipeline stages; a short cache is one tile of one warp."""
     if num_positions <= 32:
-        return max(16, next_power_of_2(num_positions)), 1, 1, True
-    return (32, 4, 2, True) if dtype == torch.float32 else (64, 4, 2, True)
+        return max(16, next_power_of_2(num_positions)), 1, 1
+    return (32, 4, 2) if dtype == torch.float32 else (64, 4, 2)
 
 
 def decode_attention(
@@ -304,7 +296,7 @@ def decode_attention(
     group = num_heads // num_kv_heads
     splits = num_splits(slots * num_kv_heads, num_positions)
     block_d = max(16, next_power_of_2(head_dim))
-    block_s, num_warps, num_stages, use_dot = launch_settings(q.dtype, num_positions)
+    block_s, num_warps, num_stages = launch_settings(q.dtype, num_positions)
     if splits == 1:
         target = stats = out
     else:
@@ -331,9 +323,8 @@ def decode_attention(
         ROWS_PER_SLOT=rows_per_slot,
         HEAD_DIM=head_dim,
         NUM_SPLITS=splits,
-        USE_DOT=use_dot,
         UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
-        BLOCK_M=max(16 if use_dot else 1, next_power_of_2(rows_per_slot * group)),
+        BLOCK_M=max(16, next_power_of_2(rows_per_slot * group)),
         BLOCK_S=block_s,
         BLOCK_D=block_d,
         num_warps=num_warps,

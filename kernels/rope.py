@@ -172,8 +172,8 @@ def _qk_norm_rope_store_kernel(
 
 
 def launch_settings(num_rows: int) -> tuple[int, int]:
-    """Heads a program and its warps."""
-    return (8, 2)
+    """Heads a program handles and its warps: single heads spread a few rows over the GPU."""
+    return (1, 1) if num_rows <= 8 else (8, 2)
 
 
 def qk_norm_rope_store(

@@ -17,8 +17,9 @@ A row with nothing left to draw also gets -1. The noise comes in as `uniform`, s
 function of its row.
 
 In PyTorch this is a sort or two and some thirty kernels; here one program keeps a whole row in
-registers. Sorting is avoided by searching for the thresholds: the k-th value by bisection in about ten
-counts, the top-p limit bit by bit in the order-preserving integer form of float32. Both exact.
+registers. Sorting is avoided by searching for the thresholds: the k-th value by bisection in about
+ten counts, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
+exact.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ def _sample_kernel(
 
 
 def _num_warps(block: int) -> int:
-    return min(8, max(1, block // 512))
+    return 16 if block > 2048 else max(1, block // 512)
 
 
 def sample(

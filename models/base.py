@@ -1,7 +1,8 @@
 """The types every speech model and the engine agree on.
 
-A family implements `SpeechModel`. The engine plans each request into a `Prompt`, prefills prompts into slots, steps all
-slots together one frame at a time, and hands finished codes to the vocoder. Nothing here knows a family by name.
+A family implements `SpeechModel`. The engine plans each request into a `Prompt`, prefills prompts
+into slots, steps all slots together one frame at a time, and hands finished codes to the vocoder.
+Nothing here knows a family by name.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class SpeechRequest:
     voice: str | None = None  # a speaker of the checkpoint; None where the model type has none
     language: str = "auto"
     instruct: str | None = None
-    layout: str = "auto"  # auto, streaming or non_streaming: where the text stands relative to the codes
+    layout: str = (
+        "auto"  # auto, streaming or non_streaming: where the text stands relative to the codes
+    )
     sampling: Sampling = field(default_factory=Sampling)
     seed: int = 0  # 0 .. 2**63 - 1
     max_frames: int = 750  # at most this many frames are kept
@@ -154,7 +157,7 @@ class SpeechModel(Protocol):
         ...
 
     def release(self, slots: list[int], is_failed: bool = False) -> None:
-        """Clear slots so that nothing of the old row can reach a new one; caches too when a row failed."""
+        """Clear slots so that nothing of an old row reaches a new one; caches too if it failed."""
         ...
 
     def codes(self, slot: int, frames: int) -> Tensor:
@@ -162,5 +165,5 @@ class SpeechModel(Protocol):
         ...
 
     def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
-        """Vocoder: each (F, K) codes to (F * samples_per_frame,) float32 samples in [-1, 1], on the device."""
+        """Each (F, K) codes to (F * samples_per_frame,) float32 samples in [-1, 1]."""
         ...

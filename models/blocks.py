@@ -1,8 +1,9 @@
 """The transformer both the talker and the code predictor are made of, over a static cache.
 
-Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU, residual. Two ways
-through it: `prefill` for whole prompts, `step` for one new position a row. Rounding points in bf16 are the reference
-implementation's: norms and softmax compute in float32 and round where it rounds.
+Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
+residual. Two ways through it: `prefill` for whole prompts, `step` for one new position a row.
+Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32
+and round where it rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Weight(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Weights of one layer; the computation is in `Decoder`, which chains residuals across layers."""
+    """Weights of one layer; `Decoder` computes, because residuals chain across layers."""
 
     def __init__(
         self, width: int, mlp_width: int, num_heads: int, num_kv_heads: int, head_dim: int
@@ -135,8 +136,8 @@ class Decoder(nn.Module):
         """Whole prompts from position 0, right-padded; fills the cache of their slots.
 
         Args:
-            x: (B, T, D) inputs, used up. Padding may hold anything finite: attention is causal, and the cache
-                beyond a row's length is overwritten before it is read.
+            x: (B, T, D) inputs, used up. Padding may hold anything finite: attention is causal,
+                and the cache beyond a row's length is overwritten before it is read.
             slots: (B,) int64, distinct.
             last: (B,) int64 index of each row's last real position.
         Returns:

@@ -1,7 +1,7 @@
 """Bucket choice as pure functions: which padded size a batch or a length runs in.
 
-Batch buckets are powers of two. Frame buckets of the vocoder are powers of two plus the exact chunk sizes in use, so that
-a full chunk is never padded.
+Batch buckets are powers of two. Frame buckets of the vocoder are powers of two plus the exact
+chunk sizes in use, so that a full chunk is never padded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def batch_buckets(max_batch: int) -> list[int]:
 
 
 def frame_buckets(chunk_frames: int, left_context: int, smallest: int = 16) -> list[int]:
-    """Vocoder lengths, ascending: powers of two up to a chunk, the chunk, the chunk with its left context."""
+    """Vocoder lengths, ascending: powers of two below a chunk, the chunk alone and with context."""
     exact = {chunk_frames, chunk_frames + left_context}
     powers = set()
     size = smallest

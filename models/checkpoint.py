@@ -1,4 +1,5 @@
-"""Checkpoints on disk or on the hub: where they are, what is in them, and loading that leaves nothing unexplained.
+"""Checkpoints on disk or on the hub: where they are, what is in them, and loading that leaves
+nothing unexplained.
 
 Only safetensors files are read: no pickle, no code from a checkpoint.
 """
@@ -69,7 +70,11 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
         raise CheckpointError(f"{index}: not a shard index: {error!r}") from None
     files = []
     for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+        if (
+            not isinstance(name, str)
+            or Path(name).name != name
+            or not name.endswith(".safetensors")
+        ):
             raise CheckpointError(f"{index}: shard {name!r} is not a plain safetensors file name")
         if not (folder / name).is_file():
             raise CheckpointError(f"{index}: shard {name} is missing")
@@ -93,13 +98,15 @@ def read_tensors(folder: Path, device: torch.device, stem: str = "model") -> dic
 
 
 def fuse(tensors: dict[str, Tensor], sources: Iterable[str], target: str) -> None:
-    """Replace row-stacked projections by one tensor, in place; missing sources stay for the key report."""
+    """Replace projections by one row-stacked tensor, in place, unless one is missing."""
     names = list(sources)
     if all(name in tensors for name in names):
         tensors[target] = torch.cat([tensors.pop(name) for name in names])
 
 
-def load_strictly(module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype, what: str) -> None:
+def load_strictly(
+    module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
+) -> None:
     """Give every parameter and buffer of a meta-built module its tensor, cast to dtype.
 
     Raises:
@@ -122,7 +129,8 @@ def load_strictly(module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dt
 
 
 def identity(folder: Path, parts: Iterable[Path]) -> str:
-    """A short hash that changes with configs and weights: small files whole, weights by header and samples.
+    """A short hash that changes with configs and weights: small files whole, weights by header and
+    samples.
 
     It tells checkpoints apart for resume; it is no protection against forgery.
     """
@@ -130,7 +138,9 @@ def identity(folder: Path, parts: Iterable[Path]) -> str:
     found = folder.rglob("*")
     small = sorted(path for path in found if path.suffix in (".json", ".txt") and path.is_file())
     for path in small:
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(
+            path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
+        )
     for path in parts:
         size = path.stat().st_size
         digest.update(f"{path.name}:{size}\0".encode())

@@ -1,8 +1,9 @@
 """Rows of codes to rows of samples: chunks, buckets and graphs around a vocoder.
 
-Long rows are cut into the checkpoint's chunks with left context, as the official decoder does. Chunks of similar length
-share a batch; a batch is padded to a (batch, frames) bucket on the right, which a causal vocoder does not notice, and the
-pad is cut off exactly. On a CPU every chunk runs alone at its own length.
+Long rows are cut into the checkpoint's chunks with left context, as the official decoder does.
+Chunks of similar length share a batch; a batch is padded to a (batch, frames) bucket on the right,
+which a causal vocoder does not notice, and the pad is cut off exactly. On a CPU every chunk runs
+alone at its own length.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class ChunkedVocoder:
         self._inputs: dict[Bucket, Tensor] = {}
 
     def capture(self, max_batch: int, max_frames: int) -> None:
-        """Keep to batches of up to max_batch from now on, and capture the buckets that rows of up to
-        max_frames frames can need."""
+        """Keep to batches of up to max_batch from now on, and capture the buckets that rows of up
+        to max_frames frames can need."""
         self.batch_limit = min(MAX_BATCH, next_power_of_two(max_batch))
         longest = max_frames
         if max_frames > self.chunk_frames:
@@ -90,7 +91,7 @@ class ChunkedVocoder:
         return min(self.batch_limit, 1 << max(1, BATCH_FRAMES // frames).bit_length() - 1)
 
     def decode(self, codes: list[Tensor]) -> list[Tensor]:
-        """(F, K) int64 codes each to (F * samples_per_frame,) float32 samples each, on the device."""
+        """Each (F, K) int64 codes to (F * samples_per_frame,) float32 samples, on the device."""
         jobs = [
             Job(row, chunk)
             for row, row_codes in enumerate(codes)

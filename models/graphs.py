@@ -1,9 +1,10 @@
 """CUDA graph capture and replay: the only file that touches torch.cuda.CUDAGraph.
 
-A `GraphRunner` owns one function of a key (a bucket) that works on static buffers. `capture` records it for every key,
-largest first, in a shared memory pool; `run` replays the recording, or calls the function eagerly where there is none. The
-graphs of a pool must never overlap, which one stream guarantees. The object that captures is handed in, so that the choice
-between replay and eager is tested on a CPU with a fake.
+A `GraphRunner` owns one function of a key (a bucket) that works on static buffers. `capture`
+records it for every key, largest first, in a shared memory pool; `run` replays the recording, or
+calls the function eagerly where there is none. The graphs of a pool must never overlap, which one
+stream guarantees. The object that captures is handed in, so that the choice between replay and
+eager is tested on a CPU with a fake.
 """
 
 from __future__ import annotations
@@ -86,12 +87,14 @@ class GraphRunner(Generic[Key]):
 
     Args:
         name: for messages, such as `frame`.
-        function: does the work of one key on static buffers; its output is static as well and valid until the
-            next run of any graph of the same pool.
+        function: does the work of one key on static buffers; its output is static as well and
+            valid until the next run of any graph of the same pool.
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
     """
 
-    def __init__(self, name: str, function: Callable[[Key], Any], capturer: Capturer | None) -> None:
+    def __init__(
+        self, name: str, function: Callable[[Key], Any], capturer: Capturer | None
+    ) -> None:
         self.name = name
         self.function = function
         self.capturer = capturer
@@ -104,13 +107,13 @@ class GraphRunner(Generic[Key]):
         return list(self._graphs)
 
     def reset(self) -> None:
-        """Drop every recording and what was noted of it: the static buffers it works on are gone."""
+        """Drop every recording: the static buffers it works on are gone."""
         self._graphs.clear()
         self.stats.captures.clear()
         self.stats.failures.clear()
 
     def capture(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
-        """Record keys, largest first. A failure leaves that key eager, is logged once and counted."""
+        """Record keys, largest first; one that fails stays eager, is logged once and counted."""
         if self.capturer is None:
             return
         for key in sorted(keys, key=size, reverse=True):
@@ -138,7 +141,7 @@ class GraphRunner(Generic[Key]):
     def run(self, key: Key) -> Any:
         """Do the work of a key and return its static output.
 
-        Inside somebody else's capture the function runs eagerly: replaying a graph there is illegal.
+        Inside somebody else's capture the function runs eagerly: a replay there is illegal.
         """
         if self.capturer is None:
             return self.function(key)

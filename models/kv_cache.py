@@ -1,7 +1,8 @@
 """Static key-value cache: one allocation, one row (slot) a request, addressed by per-row positions.
 
-Nothing in it ever moves except a whole slot. What lies beyond a row's position is never read, so a slot needs no clearing
-between requests; it is cleared only after a row went wrong, because the reference attention multiplies masked values by 0.
+Nothing in it ever moves except a whole slot. What lies beyond a row's position is never read, so
+a slot needs no clearing between requests; it is cleared only after a row went wrong, because the
+reference attention multiplies masked values by 0.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ class StaticKVCache:
         dtype: torch.dtype,
     ) -> None:
         self.data = torch.zeros(
-            num_layers, 2, num_slots, num_kv_heads, num_positions, head_dim, device=device, dtype=dtype
+            num_layers,
+            2,
+            num_slots,
+            num_kv_heads,
+            num_positions,
+            head_dim,
+            device=device,
+            dtype=dtype,
         )
         self.num_positions = num_positions
 

@@ -1,4 +1,6 @@
-"""Which module reads a checkpoint: found by the `model_type` its config.json names, imported when asked for."""
+"""Which module reads a checkpoint: found by the `model_type` its config.json names, imported when
+asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Per-slot sampling settings as device tensors, and the two draws of a frame.
 
-Order, as the official implementation applies it: repetition penalty over the row's generated first-codebook codes, no end
-of speech before the minimum, suppressed ids, temperature, top-k, top-p, draw. Codebooks 1..K-1 have their own settings and
-only the last four steps. Each draw is addressed by (row seed, frame, codebook), so it never depends on batch mates.
+Order, as the official implementation applies it: repetition penalty over the row's generated
+first-codebook codes, no end of speech before the minimum, suppressed ids, temperature, top-k,
+top-p, draw. Codebooks 1..K-1 have their own settings and only the last four steps. Each draw is
+addressed by (row seed, frame, codebook), so it never depends on batch mates.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class SamplingSlots:
         self.eos = eos
         self.rows: list[Sampling | None] = [None] * num_slots
 
-    def assign(self, slots: list[int], rows: list[Sampling], seeds: list[int], index: Tensor) -> None:
+    def assign(
+        self, slots: list[int], rows: list[Sampling], seeds: list[int], index: Tensor
+    ) -> None:
         """Give slots new settings and an empty history. `index` is `slots` on the device."""
         device = self.seeds.device
 
@@ -109,7 +112,13 @@ class SamplingSlots:
         return uniforms(self.seeds[rows], frames, count)
 
     def first(
-        self, rows: Tensor | slice, logits: Tensor, uniform: Tensor, step: Tensor, hints: Hints, out: Tensor
+        self,
+        rows: Tensor | slice,
+        logits: Tensor,
+        uniform: Tensor,
+        step: Tensor,
+        hints: Hints,
+        out: Tensor,
     ) -> Tensor:
         """Draw first-codebook codes (B,) into `out`; -1 where the logits are not finite.
 
@@ -133,7 +142,9 @@ class SamplingSlots:
             has_top_p=hints.has_top_p,
         )
 
-    def rest(self, bucket: int, logits: Tensor, uniform: Tensor, hints: Hints, out: Tensor) -> Tensor:
+    def rest(
+        self, bucket: int, logits: Tensor, uniform: Tensor, hints: Hints, out: Tensor
+    ) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
         return sample(
             logits,

@@ -1,7 +1,8 @@
 """Static buffers of all slots and the bookkeeping of a frame.
 
-A slot is the row one request owns until it ends. Every buffer is allocated once and only its contents change, so a captured
-graph stays valid. The host never reads them inside a frame: it polls a packed copy every few frames.
+A slot is the row one request owns until it ends. Every buffer is allocated once and only its
+contents change, so a captured graph stays valid. The host never reads them inside a frame: it
+polls a packed copy every few frames.
 """
 
 from __future__ import annotations
@@ -71,12 +72,19 @@ class SlotBuffers:
         return self.trailing[self.index[:bucket], step]
 
     def admit(
-        self, index: Tensor, hidden: Tensor, code: Tensor, lengths: Tensor, limits: Tensor, trailing: Tensor
+        self,
+        index: Tensor,
+        hidden: Tensor,
+        code: Tensor,
+        lengths: Tensor,
+        limits: Tensor,
+        trailing: Tensor,
     ) -> None:
         """Start rows in the slots `index` (n,), after their prefill.
 
         Args:
-            hidden: (n, D) talker output at each prompt's end. code: (n,) first codes, -1 where not finite.
+            hidden: (n, D) talker output at each prompt's end. code: (n,) first codes, -1 where not
+                finite.
             lengths: (n,) prompt positions. limits: (n,) frames allowed.
             trailing: (n, max_trailing, D).
         """
@@ -140,7 +148,8 @@ class SlotBuffers:
             poll.rows = poll.packed.tolist()
         frames, reasons = poll.rows
         return [
-            SlotStatus(frames[slot], reasons[slot] != RUNNING, REASONS[reasons[slot]]) for slot in slots
+            SlotStatus(frames[slot], reasons[slot] != RUNNING, REASONS[reasons[slot]])
+            for slot in slots
         ]
 
     def _per_slot(self) -> list[Tensor]:

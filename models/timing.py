@@ -1,4 +1,6 @@
-"""Durations on the device's own clock: CUDA events where there is a stream, the wall clock elsewhere."""
+"""Durations on the device's own clock: CUDA events where there is a stream, the wall clock
+elsewhere.
+"""
 
 from __future__ import annotations
 

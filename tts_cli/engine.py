@@ -1,8 +1,9 @@
 """Keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
 
-The host never waits inside a frame. On a GPU it launches a few frames, asks for a copy of the slots' status, and reads the
-copy of the launch before, so that the device always has work queued; a finished row therefore idles for a few frames. On a
-CPU there is nothing to overlap and every frame is looked at.
+The host never waits inside a frame. On a GPU it launches a few frames, asks for a copy of the
+slots' status, and reads the copy of the launch before, so that the device always has work queued;
+a finished row therefore idles for a few frames. On a CPU there is nothing to overlap and every
+frame is looked at.
 """
 
 from __future__ import annotations
@@ -237,22 +238,25 @@ class Engine:
         slots = [slot for slot, job in flight.slots.items() if job in present]
         statuses = self.model.status(flight.poll, slots)
         share_ms = flight.span.milliseconds() / max(1, len(flight.slots))
+        ended: dict[str, list[int]] = {}  # by reason
         for slot, status in zip(slots, statuses, strict=True):
             job = flight.slots[slot]
             job.decode_ms += share_ms
             job.bucket = max(job.bucket, flight.bucket)
             if status.is_finished:
                 self._finish(job, present[job], status.finish_reason, status.frames)
+                ended.setdefault(status.finish_reason, []).append(present[job])
+        for reason, freed in ended.items():
+            self.model.release(freed, is_failed=reason == "nan")
 
     def _finish(self, job: Job, slot: int, reason: str, frames: int) -> None:
-        again = self.retry(job, reason)
-        codes = None if again or reason == "nan" else self.model.codes(slot, frames)
-        self.model.release([slot], is_failed=reason == "nan")
-        # Last, so that a row whose codes find no memory still has its slot and starts again.
+        """Retry a row, or keep its codes for the vocoder; the caller clears the slot."""
         self.scheduler.finish(slot)
+        again = self.retry(job, reason)
         if again is not None:
             self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
         else:
+            codes = None if reason == "nan" else self.model.codes(slot, frames)
             self._ready.append(Outcome(job, reason, frames, codes=codes))
 
     def _vocode(self, is_last: bool) -> None:
@@ -281,19 +285,23 @@ class Engine:
             half = len(batch) // 2
             return self._decode(batch[:half]) + self._decode(batch[half:])
         total = max(1, sum(outcome.frames for outcome in speakable))
-        for outcome, wave, row_codes in zip(speakable, waves, codes, strict=True):
-            outcome.samples, outcome.codes = self._to_host(wave), self._to_host(row_codes)
+        on_host = zip(speakable, self._to_host(waves), self._to_host(codes), strict=True)
+        for outcome, wave, row_codes in on_host:
+            outcome.samples, outcome.codes = wave, row_codes
             outcome.vocoder, outcome.vocoder_share = span, outcome.frames / total
         copied = Span(self.device).end()
         for outcome in speakable:
             outcome.copied = copied
         return batch
 
-    def _to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type != "cuda":
-            return tensor
-        host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        return host.copy_(tensor, non_blocking=True)
+    def _to_host(self, rows: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Start one pinned copy of all rows; they are there when the span after it has ended."""
+        if not self.is_async:
+            return rows
+        joined = torch.cat(rows)
+        host = torch.empty(joined.shape, dtype=joined.dtype, pin_memory=True)
+        host.copy_(joined, non_blocking=True)
+        return list(torch.split(host, [len(row) for row in rows]))
 
     def _shrink(self, error: torch.OutOfMemoryError) -> None:
         """Step down to half the slots; every live row starts again, with the same draws."""

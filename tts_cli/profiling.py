@@ -75,7 +75,9 @@ class Profiler:
         stages.append(frame)
         eager = None
         if runner.capturer is not None:
-            eager = self._device("frame, eager", lambda: runner.function(batch), min(10, self.repeats))
+            eager = self._device(
+                "frame, eager", lambda: runner.function(batch), min(10, self.repeats)
+            )
             stages.append(eager)
         model.release(slots)
         vocoder, vocoder_xrt = self._vocoder(min(batch, VOCODER_ROWS))
@@ -108,9 +110,7 @@ class Profiler:
             writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
             return self._host("write (one row)", lambda: writer.write("row", samples))
 
-    def _captured(
-        self, name: str, run: Callable[[], Any], capturer: Any
-    ) -> Callable[[], Any]:
+    def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
         stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)
         stage.capture([0], size=int)
         return lambda: stage.run(0)
@@ -145,7 +145,9 @@ class Profiler:
         if self.device.type == "cuda":
             activities.append(ProfilerActivity.CUDA)
         shape = (self.frames, model.info.num_codebooks)
-        codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(batch, VOCODER_ROWS)
+        codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(
+            batch, VOCODER_ROWS
+        )
         with profile(activities=activities) as profiler:
             with record_function("prefill"):
                 model.prefill(prompts, slots)
@@ -195,7 +197,11 @@ def commit() -> str | None:
 
     def git(*args: str) -> str:
         done = subprocess.run(
-            ["git", "-C", str(folder), *args], capture_output=True, text=True, timeout=10, check=True
+            ["git", "-C", str(folder), *args],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         )
         return done.stdout.strip()
 

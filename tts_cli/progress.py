@@ -1,4 +1,6 @@
-"""The progress bar of `synth`: rows, audio seconds, real-time factor and time left, on stderr, only on a terminal."""
+"""The progress bar of `synth`: rows, audio seconds, real-time factor and time left, on stderr,
+only on a terminal.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """From a manifest row to the request a model speaks: every setting resolved, none left to chance.
 
-Precedence: the row, then the flag, then the checkpoint's generation_config.json, then the built-in default.
+Precedence: the row, then the flag, then the checkpoint's generation_config.json, then the built-in
+    default.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from tts_cli.config import RunConfig
 from tts_cli.journal import row_seed
 from tts_cli.rows import Row
 
-# A row's cap when neither row nor flag gives one. Speech takes about 0.94 frames of 80 ms for a UTF-8 byte
-# of text in English and Chinese alike; three times that is a runaway.
+# A row's cap when neither row nor flag gives one. Speech takes about 0.94 frames of 80 ms for a
+# UTF-8 byte of text in English and Chinese alike; three times that is a runaway.
 CAP_FRAMES = 64
 CAP_FRAMES_PER_BYTE = 3
 
@@ -48,9 +49,14 @@ def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
 
 
 def build_sampling(row: Row, config: RunConfig, defaults: Sampling) -> Sampling:
-    """The row's sampling settings; `greedy` holds for all codebooks unless subtalker_greedy says otherwise."""
+    """The row's sampling settings; `greedy` holds for all codebooks unless subtalker_greedy says
+    otherwise.
+    """
     names = [field.name for field in fields(Sampling) if not field.name.endswith("greedy")]
-    values = {name: first(getattr(row, name), getattr(config, name), getattr(defaults, name)) for name in names}
+    values = {
+        name: first(getattr(row, name), getattr(config, name), getattr(defaults, name))
+        for name in names
+    }
     is_greedy = first(row.greedy, True if config.greedy else None, defaults.greedy)
     is_rest_greedy = first(
         row.subtalker_greedy, row.greedy, True if config.greedy else None, defaults.subtalker_greedy

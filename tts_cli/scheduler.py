@@ -1,8 +1,9 @@
 """Which row gets which slot, when to admit, and when to compact: plain Python, no tensor.
 
-Rows wait in a look-ahead window and are admitted longest estimate first, so that the last rows of a run are short ones and
-the batch stays full. A row passed over too often goes first whatever its length. Freed slots are refilled in groups, because a
-prefill stops everybody. When nothing waits any more, the live rows are moved together into a smaller bucket.
+Rows wait in a look-ahead window and are admitted longest estimate first, so that the last rows of
+a run are short ones and the batch stays full. A row passed over too often goes first whatever its
+length. Freed slots are refilled in groups, because a prefill stops everybody. When nothing waits
+any more, the live rows are moved together into a smaller bucket.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
 
-The order is a contract: load, size, allocate, capture. Slots are as many as asked for and as fit: the cache of every slot is as
-long as the longest row needs, so one very long row can lower the number of rows spoken at once, and that is said.
+The order is a contract: load, size, allocate, capture. Slots are as many as asked for and as fit:
+the cache of every slot is as long as the longest row needs, so one very long row can lower the
+number of rows spoken at once, and that is said.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ def read_info(config: RunConfig) -> ModelInfo:
     try:
         return describe(model_source(config.model), config.revision)
     except CheckpointError as error:
-        raise SetupError(str(error), remedy="see `tts-cli voices --help` for what --model takes") from None
+        raise SetupError(
+            str(error), remedy="see `tts-cli voices --help` for what --model takes"
+        ) from None
 
 
 def choose_device(config: RunConfig) -> torch.device:
     """The device `--device` means. Raises SetupError when it is not there."""
     if config.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(config.device)
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    device = torch.device("cuda:0" if config.device == "cuda" else config.device)
     if device.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
@@ -134,7 +137,8 @@ def _fit_cache(session: Session, max_positions: int) -> None:
         session.max_batch //= 2
     if session.max_batch < asked:
         log.warning(
-            "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once instead of %d; "
+            "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once "
+            "instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
             slot_bytes / GIB,
             session.max_batch,

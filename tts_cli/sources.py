@@ -1,4 +1,6 @@
-"""Which checkpoint a run speaks with: the one named, or the sample voice that travels with the tool."""
+"""Which checkpoint a run speaks with: the one named, or the sample voice that travels with the
+tool.
+"""
 
 from __future__ import annotations
 

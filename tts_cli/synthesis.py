@@ -1,7 +1,9 @@
-"""One `synth` run: rows to jobs in one thread, the engine in the main thread, outcomes to files in others.
+"""One `synth` run: rows to jobs in one thread, the engine in the main thread, outcomes to files in
+others.
 
-The manifest is streamed twice more after its check: once to see what is left to do and how long the longest row is, once to
-speak. A row's record is appended to the journal only when its audio is safely on disk.
+The manifest is streamed twice more after its check: once to see what is left to do and how long
+the longest row is, once to speak. A row's record is appended to the journal only when its audio is
+safely on disk.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ class RowPlan:
             yield PlannedRow(row.id, request, digest) if self._is_due(row.id, digest) else None
 
     def survey(self) -> Survey:
-        """Count, and bound the sizes of what will be spoken: a byte of text is at most one token."""
+        """Count, and bound the sizes: a byte of text is at most one token."""
         found = Survey()
         for row in self:
             if row is None:
@@ -194,8 +196,10 @@ class Synthesis:
             needed, room = prompt.num_tokens + row.request.max_frames, self.info.max_positions
             if needed > room:
                 raise RequestError(
-                    f"{prompt.num_tokens} prompt tokens and {row.request.max_frames} frames are more "
-                    f"than the {room} positions of this checkpoint; split the text or lower max_frames"
+                    f"{prompt.num_tokens} prompt tokens and {row.request.max_frames} frames "
+                    "are more "
+                    f"than the {room} positions of this checkpoint; split the text or lower "
+                    "max_frames"
                 )
         except RequestError as error:
             self._record(self._failure(row, str(error)))
@@ -205,7 +209,9 @@ class Synthesis:
     def _retry(self, job: Job, reason: str) -> Job | None:
         request = job.prompt.request
         is_runaway = reason == "max_frames" and not self.accepts_truncated
-        can_help = is_runaway and not (request.sampling.greedy and request.sampling.subtalker_greedy)
+        can_help = is_runaway and not (
+            request.sampling.greedy and request.sampling.subtalker_greedy
+        )
         has_retry = job.attempt <= self.config.retries if can_help else job.attempt == 1
         if not (can_help or reason == "nan") or not has_retry:
             return None
@@ -267,7 +273,8 @@ class Synthesis:
         tries = f" in {outcome.job.attempt} attempts" if outcome.job.attempt > 1 else ""
         return (
             f"no end of speech within {outcome.frames} frames "
-            f"({outcome.frames * self.info.frame_s:.1f} s){tries}; its audio is kept under truncated/"
+            f"({outcome.frames * self.info.frame_s:.1f} s){tries}; its audio is kept under "
+            "truncated/"
         )
 
     def _failure(self, row: PlannedRow, error: str) -> RowRecord:

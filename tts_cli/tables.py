@@ -17,7 +17,9 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
         table = Table(title=title, title_justify="left")
         for index, name in enumerate(columns):
-            table.add_column(name, justify="right" if index and _is_numeric(rows, index) else "left")
+            table.add_column(
+                name, justify="right" if index and _is_numeric(rows, index) else "left"
+            )
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         Console().print(table)

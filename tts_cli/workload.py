@@ -1,4 +1,6 @@
-"""The fixed rows that `warmup` and `profile` run: the same text for everybody, so that figures compare."""
+"""The fixed rows that `warmup` and `profile` run: the same text for everybody, so that figures
+compare.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def parse_batches(text: str) -> list[int]:
     try:
         batches = sorted({int(part) for part in text.split(",")})
     except ValueError:
-        raise UsageError(f"--batches {text!r}: must be numbers with commas, such as 1,16,64") from None
+        raise UsageError(
+            f"--batches {text!r}: must be numbers with commas, such as 1,16,64"
+        ) from None
     wrong = [batch for batch in batches if not is_power_of_two(batch) or batch > 1024]
     if wrong:
         raise UsageError(f"--batches: {wrong[0]} is not a power of two up to 1024")

@@ -1,1 +1,1 @@
-"""Qwen3-TTS 12 Hz: config, prompt, talker, code predictor, vocoder and the model that joins them."""
+"""Qwen3-TTS 12 Hz: prompt, talker, code predictor, vocoder and the model that joins them."""

@@ -1,8 +1,10 @@
-"""Code predictor: the small transformer over the codebooks of one frame (upstream: the talker's code predictor, subtalker).
+"""Code predictor: the small transformer over the codebooks of one frame (upstream: the talker's
+code predictor, subtalker).
 
-Per frame: the talker's hidden state and the first code's embedding enter together, then one code at a time. Its cache holds
-K positions and starts afresh every frame, so it needs no clearing. Embedding tables are as wide as the talker, because the
-talker's next input sums them too; `projection` narrows them where the predictor is narrower.
+Per frame: the talker's hidden state and the first code's embedding enter together, then one code
+at a time. Its cache holds K positions and starts afresh every frame, so it needs no clearing.
+Embedding tables are as wide as the talker, because the talker's next input sums them too;
+`projection` narrows them where the predictor is narrower.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class CodePredictor(nn.Module):
         return x if self.projection is None else self.projection(x)
 
     def embed(self, codes: Tensor, codebook: int) -> Tensor:
-        """(B,) codes of codebook 1..K-1 to (B, talker width). Codes below 0 (a failed row) count as 0."""
+        """(B,) codes of codebook 1..K-1 to (B, talker width). Codes below 0 (a failed row) count
+        as 0.
+        """
         return F.embedding(codes.clamp(min=0), self.embeddings.weight[codebook - 1])
 
     def logits(self, hidden: Tensor, codebook: int) -> Tensor:

@@ -1,7 +1,8 @@
 """Configuration of a Qwen3-TTS checkpoint, read from its own JSON files; nothing is guessed.
 
-Facts: the released `config.json` and `generation_config.json` (Qwen team, Apache-2.0). The configuration classes of the
-official package carry defaults that differ from every released checkpoint, so a missing key is an error here.
+Facts: the released `config.json` and `generation_config.json` (Qwen team, Apache-2.0). The
+configuration classes of the official package carry defaults that differ from every released
+checkpoint, so a missing key is an error here.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ class TransformerConfig:
         section.expect("tie_word_embeddings", False)
         if section.values.get("rope_scaling") is not None:
             scaling = section.section("rope_scaling").values
-            # Three equal position rows make the interleaved multimodal RoPE plain one-dimensional RoPE.
+            # Three equal position rows make the interleaved multimodal RoPE plain one-dimensional
+            # RoPE.
             kind = scaling.get("rope_type", scaling.get("type", "default"))
             if kind != "default":
                 raise CheckpointError(f"{section.where}: rope_scaling {kind!r} is not supported")
@@ -127,7 +129,8 @@ class TransformerConfig:
         )
         if config.num_heads % config.num_kv_heads:
             raise CheckpointError(
-                f"{section.where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
+                f"{section.where}: {config.num_heads} heads cannot share "
+                f"{config.num_kv_heads} key heads"
             )
         return config
 
@@ -189,7 +192,9 @@ class Qwen3TTSConfig:
 
     @property
     def language_names(self) -> tuple[str, ...]:
-        """Languages a request may name: `auto` first, dialects left out as the official package does."""
+        """Languages a request may name: `auto` first, dialects left out as the official package
+        does.
+        """
         return ("auto", *(name for name in self.languages if "dialect" not in name))
 
     @classmethod
@@ -199,7 +204,8 @@ class Qwen3TTSConfig:
         model_type = root.read("tts_model_type", str)
         if model_type not in MODEL_TYPES:
             raise CheckpointError(
-                f"{root.where}: tts_model_type {model_type!r} is not one of {', '.join(MODEL_TYPES)}"
+                f"{root.where}: tts_model_type {model_type!r} is not one of "
+                f"{', '.join(MODEL_TYPES)}"
             )
         talker = root.section("talker_config")
         predictor = talker.section("code_predictor_config")
@@ -245,7 +251,8 @@ class Qwen3TTSConfig:
 def read_generation(path: Path) -> tuple[Sampling, int]:
     """The checkpoint's sampling defaults and `max_new_tokens`.
 
-    Keys that are left out take the official package's own last defaults (those of `Sampling`; 2,048 tokens).
+    Keys that are left out take the official package's own last defaults (those of `Sampling`; 2,048
+    tokens).
     """
     if not path.exists():
         return Sampling(), 2048
@@ -292,7 +299,9 @@ def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
     for name in entries.values:
         dialect = entries.read(name, (str, bool))
         if dialect and dialect not in languages:
-            raise CheckpointError(f"{entries.where}: {name!r} speaks {dialect!r}, not a language here")
+            raise CheckpointError(
+                f"{entries.where}: {name!r} speaks {dialect!r}, not a language here"
+            )
         if dialect:
             dialects[name.lower()] = dialect
     return dialects

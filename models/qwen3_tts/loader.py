@@ -56,13 +56,15 @@ def model_info(config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str) ->
     """The family-independent description of a configuration."""
     if vocoder.num_codebooks != config.num_codebooks:
         raise CheckpointError(
-            f"the talker makes {config.num_codebooks} codebooks, the vocoder takes {vocoder.num_codebooks}"
+            f"the talker makes {config.num_codebooks} codebooks, the vocoder takes "
+            f"{vocoder.num_codebooks}"
         )
     num_first = config.vocab_size - SUPPRESSED_TAIL
     largest = max(num_first, config.predictor_vocab_size)
     if num_first < 1 or largest > vocoder.codebook_size:
         raise CheckpointError(
-            f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, the vocoder's "
+            f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, "
+            "the vocoder's "
             f"codebooks have {vocoder.codebook_size}"
         )
     return ModelInfo(
@@ -102,10 +104,12 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
 
 
 def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
-    """The checkpoint's byte-level BPE with the plain Qwen2 pre-tokenizer; special tokens are recognised.
+    """The checkpoint's byte-level BPE with the plain Qwen2 pre-tokenizer; special tokens are
+    recognised.
 
     Raises:
-        CheckpointError: it cannot be read, does not know the template's tokens, or has ids beyond vocab_size.
+        CheckpointError: it cannot be read, does not know the template's tokens, or has ids beyond
+            vocab_size.
     """
     from transformers import Qwen2TokenizerFast
 
@@ -125,8 +129,10 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
     role, tail = tokenize(TEMPLATE_HEAD), tokenize(TEMPLATE_TAIL)
     if len(role) != ROLE_TOKENS or len(tail) != TAIL_TOKENS or largest >= vocab_size:
         raise CheckpointError(
-            f"{folder}: its tokenizer does not fit: the chat template takes {len(role)} and {len(tail)} "
-            f"tokens instead of {ROLE_TOKENS} and {TAIL_TOKENS}, or an id ({largest}) is not below {vocab_size}"
+            f"{folder}: its tokenizer does not fit: the chat template takes {len(role)} and "
+            f"{len(tail)} "
+            f"tokens instead of {ROLE_TOKENS} and {TAIL_TOKENS}, or an id ({largest}) is "
+            f"not below {vocab_size}"
         )
     return tokenize
 

@@ -1,8 +1,9 @@
 """Qwen3-TTS 12 Hz as a `SpeechModel`: prefill, whole frames over slots, and audio from codes.
 
-One frame, in the reference's order: the code predictor expands the first code drawn last time into K codes, their embeddings
-and the text vector are summed, the talker steps, and the next first code is drawn. So the last drawn first code is never
-expanded. The whole frame is one function of the bucket over static buffers, which is what a graph captures.
+One frame, in the reference's order: the code predictor expands the first code drawn last time
+into K codes, their embeddings and the text vector are summed, the talker steps, and the next first
+code is drawn. So the last drawn first code is never expanded. The whole frame is one function of
+the bucket over static buffers, which is what a graph captures.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from models.sampling import UNKNOWN, Hints, SamplingSlots
 from models.slots import Poll, SlotBuffers
 from models.timing import Stage
 
-SUPPRESSED_TAIL = 1024  # the last ids of the codec vocabulary are control ids, speakers and languages
+SUPPRESSED_TAIL = (
+    1024  # the last ids of the codec vocabulary are control ids, speakers and languages
+)
 PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
 CHUNK_FRAMES, LEFT_CONTEXT = 300, 25  # chunks of the official decoder
 
@@ -133,7 +136,8 @@ class Qwen3TTS:
             tokens, frames = prompt.num_tokens, prompt.request.max_frames
             if tokens + frames > room or frames > most:
                 raise ValueError(
-                    f"{tokens} prompt tokens and {frames} frames; slots hold {room} and {most} frames"
+                    f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
+                    f"{most} frames"
                 )
         order = sorted(range(len(prompts)), key=lambda row: prompts[row].num_tokens)
         group: list[int] = []
@@ -237,7 +241,9 @@ class Qwen3TTS:
         self.slots.advance(bucket, hidden, self.config.codec.eos)
 
     def predict(self, bucket: int) -> None:
-        """Code predictor: expand each slot's first code into the K codes of its frame, in `slots.work`."""
+        """Code predictor: expand each slot's first code into the K codes of its frame, in
+        `slots.work`.
+        """
         slots, predictor = self.slots, self.predictor
         work, code = slots.work[:bucket], slots.code[:bucket]
         _, hints = self._hints(bucket)
@@ -256,7 +262,9 @@ class Qwen3TTS:
             self.sampling.rest(bucket, logits, uniform[:, codebook], hints, work[:, codebook])
 
     def step(self, bucket: int) -> tuple[Tensor, Tensor]:
-        """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook logits (B, V)."""
+        """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook
+        logits (B, V).
+        """
         slots = self.slots
         x = frame_embedding(
             slots.work[:bucket],

@@ -1,7 +1,8 @@
 """Prompt layout of Qwen3-TTS: which text and codec embeddings meet at which position.
 
-A prompt position is the sum of a projected text embedding and a codec embedding, either of which may be absent. So a
-prompt is two lists of ids; the talker turns them into vectors. Layouts follow the official `generate` of qwen-tts 0.1.1.
+A prompt position is the sum of a projected text embedding and a codec embedding, either of which
+may be absent. So a prompt is two lists of ids; the talker turns them into vectors. Layouts follow
+the official `generate` of qwen-tts 0.1.1.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechReq
     """
     if config.model_type == "base":
         raise RequestError(
-            "this is a Base checkpoint: it speaks only by cloning a reference voice, which this version "
+            "this is a Base checkpoint: it speaks only by cloning a reference voice, which "
+            "this version "
             "does not do yet; use a CustomVoice or VoiceDesign checkpoint"
         )
     if request.ref_audio is not None:

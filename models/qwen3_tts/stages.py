@@ -1,7 +1,8 @@
 """The parts of a frame and of a run as separately timed stages, with modelled bytes and operations.
 
-The model counts what must be moved and computed at least: every weight once a pass, the keys and values a row attends to,
-two operations a multiply-add. Activations, which caches hold, are left out, so achieved rates read a little low.
+The model counts what must be moved and computed at least: every weight once a pass, the keys and
+values a row attends to, two operations a multiply-add. Activations, which caches hold, are left
+out, so achieved rates read a little low.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def cache_bytes_a_position(shape: TransformerConfig, itemsize: int) -> int:
 def frame_stages(model: Qwen3TTS, batch: int, position: int) -> list[Stage]:
     """Stages of one frame for slots 0..batch-1 that stand at `position`.
 
-    The draws of the other codebooks are part of the code predictor's stage; the last stage times all draws of a frame
-    alone, to show what they cost.
+    The draws of the other codebooks are part of the code predictor; the last stage times all
+    draws of a frame alone, to show what they cost.
     """
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor

@@ -1,7 +1,7 @@
 """Random weights in the released sizes, so that hardware can be judged before any download.
 
-Sizes: the released checkpoints (reference: their config.json and tensor shapes). End of speech is made unlikely, so rows run
-to their frame cap and lengths are known in advance.
+Sizes: the released checkpoints (reference: their config.json and tensor shapes). End of speech is
+made unlikely, so rows run to their frame cap and lengths are known in advance.
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ def _randomise(
 
 
 def _vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
-    """A vocoder of official tensors: scaled by fan-in, so that its samples are neither silent nor clipped."""
+    """A vocoder of official tensors: scaled by fan-in, so that its samples are neither silent nor
+    clipped.
+    """
     config = vocoder_config()
     tensors = {}
     for name, shape in expected_shapes(config).items():

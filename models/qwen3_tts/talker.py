@@ -1,7 +1,8 @@
-"""Talker: the transformer over time that gives the first codebook (upstream: Qwen3TTSTalkerForConditionalGeneration).
+"""Talker: the transformer over time that gives the first codebook (upstream:
+Qwen3TTSTalkerForConditionalGeneration).
 
-Its input is a sum of a projected text embedding and codec embeddings; its output, after the final norm, feeds both the
-codec head and the code predictor.
+Its input is a sum of a projected text embedding and codec embeddings; its output, after the final
+norm, feeds both the codec head and the code predictor.
 """
 
 from __future__ import annotations

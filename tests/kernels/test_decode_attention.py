@@ -163,8 +163,8 @@ def test_nan_stays_in_its_row(device, with_kernel, with_reference) -> None:
         (8, 16, 1),  # short cache
         (8, 511, 1),
         (8, 4096, 16),
-        (64, 4096, 4),
-        (128, 4096, 2),
+        (64, 4096, 8),
+        (256, 4096, 2),
         (512, 4096, 1),  # enough programs
     ],
 )

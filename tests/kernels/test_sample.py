@@ -232,6 +232,26 @@ def test_top_k_keeps_ties(draw, device) -> None:
         assert set(out.tolist()) == kept, top_k
 
 
+def test_top_k_among_neighbouring_floats(draw, device) -> None:
+    """A crowd of values one rounding step apart, far above two that stretch the range."""
+    crowd = [1.0 + step * 2.0**-23 for step in (5, 3, 1, 4, 2, 2, 0)]
+    logits = torch.tensor([[-3e38, -1e9, *crowd]], device=device).repeat(32, 1)
+    uniform = (torch.arange(32.0, device=device) + 0.5) / 32  # the crowd shares it evenly
+    for top_k, kept in ((1, {2}), (3, {2, 3, 5}), (4, {2, 3, 5, 6, 7}), (7, set(range(2, 9)))):
+        out = draw(logits, uniform=uniform, top_k=top_k)
+        assert set(out.tolist()) == kept, top_k
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")  # the interpreter divides by zero
+def test_unused_row_with_zero_settings_ends(draw, device) -> None:
+    """A padded row may hold zeros everywhere; it must neither hang nor touch the others."""
+    logits = torch.randn(2, 63, device=device)
+    logits[1, :5] = 0.0
+    out = draw(logits, temperature=[1.0, 0.0], top_k=[5, 5], top_p=[0.9, 0.0])
+    assert out[:1].tolist() == draw(logits[:1], top_k=5, top_p=0.9).tolist()
+    assert -1 <= out[1] < 63
+
+
 def test_top_p_ties_share_their_fate(draw, device) -> None:
     """Four ids of mass 0.2 and two of 0.1: each group stays or goes as a whole."""
     probabilities = torch.tensor([0.2, 0.2, 0.1, 0.2, 0.2, 0.1], device=device)

@@ -1,11 +1,11 @@
 """Makes the golden files of this folder with the official package. See README.md for what it needs.
 
-`golden_draws.*` holds some of the package's random choices: the logits, and the probabilities it drew from.
-
-Each spec of tests/support/tiny_qwen3_tts.py gets `golden_<spec>.json` (every row's input and how it ended) and
-`golden_<spec>.safetensors` (codes, samples, prompts). Each row is spoken alone; then every group is spoken as one batch,
-and both must agree, or nothing is written. A choice closer than SMALLEST_GAP would be decided by rounding, not by the
-model: such a row is refused, and another seed or text is the remedy.
+Each spec of tests/support/tiny_qwen3_tts.py gets `golden_<spec>.json` (every row's input and how
+it ended) and `golden_<spec>.safetensors` (codes, samples, prompts). Every group is spoken as one
+batch, then each row alone, and both must agree, or nothing is written. A choice closer than
+SMALLEST_GAP would be decided by rounding, not by the model: such a row is refused, and another
+seed or text is the remedy. `golden_draws.*` holds some of the package's random choices: the logits,
+and the probabilities it drew from.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ SUBTALKER = {"subtalker_temperature": 0.8, "subtalker_top_k": 9, "subtalker_top_
 
 def main() -> int:
     """Write the golden files of the specs asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("specs", nargs="*", default=sorted(SEEDS), help="names of specs; all when left out")
+    parser = argparse.ArgumentParser(description="Make the golden files anew.")
+    parser.add_argument(
+        "specs", nargs="*", default=sorted(SEEDS), help="names of specs; all when left out"
+    )
     parser.add_argument("--out", type=Path, default=HERE, help="folder the files go to")
     parser.add_argument("--seed", type=int, help="try another seed than the one recorded here")
     options = parser.parse_args()
@@ -108,14 +110,15 @@ def write_draws(wrapper: Any, name: str, out: Path) -> None:
         draws = official.sampled_draws(wrapper, line, i, max_new_tokens=9, **settings, **SUBTALKER)
         talker = [draw for draw in draws if draw.is_talker]
         predictor = [draw for draw in draws if not draw.is_talker]
-        for step in (0, 1, 2, len(talker) - 1):
-            kept = talker[step]
-            tensors[f"logits.{len(cases)}"], tensors[f"probabilities.{len(cases)}"] = kept.logits, kept.probabilities
-            cases.append({"part": "talker", "step": step, "seen": kept.seen, **settings})
-        kept = predictor[3]
-        tensors[f"logits.{len(cases)}"], tensors[f"probabilities.{len(cases)}"] = kept.logits, kept.probabilities
+        kept = [(step, talker[step], settings) for step in (0, 1, 2, len(talker) - 1)]
         renamed = {key.removeprefix("subtalker_"): value for key, value in SUBTALKER.items()}
-        cases.append({"part": "predictor", "step": 3, "seen": [], **renamed, "repetition_penalty": 1.0})
+        kept.append((3, predictor[3], {**renamed, "repetition_penalty": 1.0}))
+        for step, draw, used in kept:
+            tensors[f"logits.{len(cases)}"] = draw.logits
+            tensors[f"probabilities.{len(cases)}"] = draw.probabilities
+            part = "talker" if draw.is_talker else "predictor"
+            seen = draw.seen if draw.is_talker else []
+            cases.append({"part": part, "step": step, "seen": seen, **used})
     (out / "golden_draws.safetensors").write_bytes(save(tensors))
     text = json.dumps({"spec": name, "cases": cases, "versions": versions()}, indent=1) + "\n"
     (out / "golden_draws.json").write_text(text, encoding="utf-8")
@@ -133,9 +136,9 @@ def speak_all(wrapper: Any, name: str) -> tuple[dict[str, Any], dict[str, Tensor
             row_id = f"{g}.{i}"
             smallest = min(smallest, spoken.smallest_gap)
             if spoken.smallest_gap < SMALLEST_GAP:
-                raise SystemExit(f"{name} row {row_id}: a choice was decided by {spoken.smallest_gap:.1e}")
+                raise SystemExit(f"{name} {row_id}: a choice by {spoken.smallest_gap:.1e} only")
             if not torch.equal(spoken.codes, mate.codes):
-                raise SystemExit(f"{name} row {row_id}: the official batch disagrees with the official single row")
+                raise SystemExit(f"{name} {row_id}: the official batch and single row disagree")
             torch.testing.assert_close(spoken.samples, mate.samples, rtol=0, atol=1e-5)
             step = max(1, len(spoken.samples) // MOST_SAMPLES)
             rows.append(
@@ -167,7 +170,9 @@ def long_decode(wrapper: Any, name: str, seed: int, tensors: dict[str, Tensor]) 
     """Random codes for more than one chunk of the official decoder."""
     spec = tiny.SPECS[name]
     codes = tiny.random_codes(spec, seed, LONG_FRAMES)
-    samples = torch.from_numpy(wrapper.model.speech_tokenizer.decode([{"audio_codes": codes}])[0][0])
+    samples = torch.from_numpy(
+        wrapper.model.speech_tokenizer.decode([{"audio_codes": codes}])[0][0]
+    )
     step = max(1, len(samples) // (4 * MOST_SAMPLES))
     tensors["samples.long"] = samples[::step].clone()
     return {"long": {"frames": LONG_FRAMES, "num_samples": len(samples), "sample_step": step}}
@@ -175,7 +180,9 @@ def long_decode(wrapper: Any, name: str, seed: int, tensors: dict[str, Tensor]) 
 
 def versions() -> dict[str, str]:
     """What made the files."""
-    found = {d.metadata["Name"]: d.version for d in reversed(list(importlib.metadata.distributions()))}
+    found = {
+        d.metadata["Name"]: d.version for d in reversed(list(importlib.metadata.distributions()))
+    }
     names = ("qwen-tts", "qwen-tts-hf", "torch", "transformers", "tokenizers", "numpy")
     return {name: found[name] for name in names if name in found}
 

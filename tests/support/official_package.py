@@ -1,8 +1,8 @@
-"""Loads the official `qwen_tts` package as the oracle, where somebody has put it on the path. Product code never does.
+"""The official `qwen_tts` package as the oracle, where it is on the path. No product code uses it.
 
-Its module-level imports ask for audio libraries that no text-to-speech path uses; empty modules stand in for those that are
-not installed, only while the package is imported. The audio encoder is left out: newer transformers cannot build it, and
-only cloning needs it.
+Its imports ask for audio libraries that no text-to-speech path uses; empty modules stand in for
+those that are not installed, only while the package is imported. The audio encoder is left out:
+newer transformers cannot build it, and only cloning needs it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def load() -> Any:
     """Import the official package and return its module."""
     from transformers import MimiConfig
 
-    if not hasattr(MimiConfig(), "rope_theta"):  # transformers 5 moved it; the package's RoPE asks for this name
-        MimiConfig.rope_theta = 10000.0
+    if not hasattr(MimiConfig(), "rope_theta"):
+        MimiConfig.rope_theta = 10000.0  # transformers 5 moved it; the package still asks for it
     missing = {name for name in STAND_INS if not _is_there(name.partition(".")[0])}
     added = [name for name in STAND_INS if name in missing]
     for name in added:
@@ -58,7 +58,8 @@ def load() -> Any:
             setattr(sys.modules[parent], child, module)
         sys.modules[name] = module
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints a note about an absent attention library
+        # It prints a note about an attention library that is not there.
+        with contextlib.redirect_stdout(io.StringIO()):
             package = importlib.import_module("qwen_tts")
     finally:
         for name in added:
@@ -110,7 +111,10 @@ def speak(
     repetition_penalty: float = 1.05,
     max_new_tokens: int = 64,
 ) -> list[Spoken]:
-    """Let the official package speak `lines` as one batch, greedily. N new tokens make at most N - 1 frames."""
+    """Let the official package speak `lines` as one batch, greedily.
+
+    N new tokens make at most N - 1 frames: the last one is drawn but never expanded.
+    """
     model = wrapper.model
     settings = {
         "text": [line.text for line in lines],
@@ -130,11 +134,15 @@ def speak(
     calls: list[dict[str, Any]] = []
     heard: list[Tensor] = []
     ids: list[list[int]] = []
+    talker, codec = model.talker, model.speech_tokenizer
     with contextlib.ExitStack() as stack:
         gaps = stack.enter_context(_watch_choices())
-        stack.enter_context(_replaced(model.talker, "generate", _recorder(model.talker.generate, calls)))
-        stack.enter_context(_replaced(model.speech_tokenizer, "decode", _listener(model.speech_tokenizer.decode, heard)))
-        stack.enter_context(_replaced(wrapper, "_tokenize_texts", _reader(wrapper._tokenize_texts, ids)))
+        for owner, name, value in (
+            (talker, "generate", _recorder(talker.generate, calls)),
+            (codec, "decode", _listener(codec.decode, heard)),
+            (wrapper, "_tokenize_texts", _reader(wrapper._tokenize_texts, ids)),
+        ):
+            stack.enter_context(_replaced(owner, name, value))
         stack.enter_context(_whole_history_penalised())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
@@ -170,7 +178,7 @@ class Draw:
 
 
 def sampled_draws(wrapper: Any, line: Line, seed: int, **settings: Any) -> list[Draw]:
-    """Every draw of one voice-design line, in order, with the sampling `settings` of the package."""
+    """Every draw of one voice-design line, in order, under sampling `settings` of the package."""
     talker = wrapper.model.talker
     heads: list[Tensor] = []
     draws: list[Draw] = []
@@ -197,7 +205,7 @@ def sampled_draws(wrapper: Any, line: Line, seed: int, **settings: Any) -> list[
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         wrapper.generate_voice_design(
-            text=line.text, instruct=line.instruct, do_sample=True, subtalker_dosample=True, **settings
+            line.text, line.instruct, do_sample=True, subtalker_dosample=True, **settings
         )
     return draws
 
@@ -206,8 +214,9 @@ def sampled_draws(wrapper: Any, line: Line, seed: int, **settings: Any) -> list[
 def _whole_history_penalised() -> Iterator[None]:
     """Keep the repetition penalty of transformers 4.57, which the package was released for.
 
-    Newer ones exempt as many ids as a row has padding, taking them for the prompt. Here the prompt is embeddings, so the
-    exempted ids are generated ones, and a row would depend on the length of its batch mates.
+    Newer ones exempt as many ids as a row has padding, taking them for the prompt. Here the prompt
+    is embeddings, so the exempted ids are generated ones, and a row would depend on the length of
+    its batch mates.
     """
     from transformers.generation import utils
 
@@ -294,6 +303,6 @@ def _is_there(name: str) -> bool:
 
 def _stand_in(name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{name} is only a stand-in here; install {name.partition('.')[0]} to use it")
+        raise RuntimeError(f"{name} is only a stand-in here")
 
     return call

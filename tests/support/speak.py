@@ -1,4 +1,4 @@
-"""The smallest driver of a `SpeechModel`: slots, whole frames, refill. Tests use it in place of the engine."""
+"""The smallest driver of a `SpeechModel`: slots, whole frames, refill. Tests use it as engine."""
 
 from __future__ import annotations
 
@@ -25,20 +25,25 @@ def speak(
     *,
     frames_per_poll: int = 1,
     is_compact: bool = False,
+    has_graphs: bool = False,
 ) -> list[Row]:
     """Speak requests in order over `max_batch` slots; a freed slot takes the next request.
 
     Args:
         frames_per_poll: frames run between two looks at the slots.
         is_compact: move live rows to the lowest slots after each poll, and step only those.
+        has_graphs: capture before the first prompt.
     """
     prompts = [model.plan(request) for request in requests]
+    max_frames = max(p.request.max_frames for p in prompts)
     model.allocate(
         max_batch,
         max_positions=max(p.num_tokens + p.request.max_frames for p in prompts),
-        max_frames=max(p.request.max_frames for p in prompts),
+        max_frames=max_frames,
         max_trailing=max(len(p.trailing_ids) for p in prompts),
     )
+    if has_graphs:
+        model.capture(max_batch, max_frames)
     rows: dict[int, Row] = {}
     live: dict[int, int] = {}  # slot -> request
     waiting = list(range(len(prompts)))

@@ -1,8 +1,9 @@
-"""Tiny random Qwen3-TTS checkpoints in the released layout: official file names, keys and shapes, random numbers.
+"""Tiny random Qwen3-TTS checkpoints in the released layout: official files, keys and shapes.
 
-Nothing here needs the official package. Weights come from numpy's raw PCG64 bits, so a (spec, seed) pair gives the same
-bytes on every machine and version; the golden files of tests/oracle rely on that. Scales are chosen so that greedy codes
-vary, rows end by EOS at different frames or hit their cap, and the waveform is neither silent nor all clamped.
+Nothing here needs the official package. Weights come from numpy's raw PCG64 bits, so a spec and a
+seed give the same bytes on every machine and version; the golden files of tests/oracle rely on it.
+Scales are chosen so that greedy codes vary, rows end by EOS at different frames or hit their cap,
+and the waveform is neither silent nor all clamped.
 """
 
 from __future__ import annotations
@@ -10,30 +11,52 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from tiny_qwen3_tts_configs import (
+    FEATURE_EXTRACTOR,
+    GENERATION,
+    LANGUAGES,
+    MERGES,
+    NUM_RESERVED,
+    PROCESSOR,
+    SPECIAL,
+    SPECS,
+    TEXT_VOCAB,
+    Spec,
+    Transformer,
+    codec_config,
+    main_config,
+)
+from tiny_qwen3_tts_shapes import (
+    Shapes,
+    audio_encoder_shapes,
+    decoder_shapes,
+    main_shapes,
+)
 
-SPECS = {
-    # Talker and predictor equally wide, the released upsampling, 16 codebooks; its size drops `instruct`.
-    "custom_voice": Spec(
-        "custom_voice", "0b6", 16, 64, 48, 96, 2, 3, 3, 48, 112, 2, 3, 1, 40, (8, 5, 4, 3), (2, 2), 32, 8,
-        ("ada", "boris", "chen"), (("chen", "sichuan_dialect"),), wave_gain=0.12,
-    ),
-    # Talker wider than the predictor, so small_to_mtp_projection is there; two query heads share a key head.
-    "custom_voice_wide": Spec(
-        "custom_voice", "1b7", 4, 128, 64, 160, 3, 4, 2, 32, 64, 2, 2, 1, 56, (5, 3), (2, 2), 24, 6,
-        ("dora", "emil", "fang"), (("fang", "beijing_dialect"),),
-    ),
-    "voice_design": Spec(
-        "voice_design", "1b7", 8, 32, 32, 64, 2, 2, 2, 48, 96, 1, 2, 2, 48, (4, 3), (2,), 16, 5
-    ),
-    "base": Spec("base", "0b6", 4, 64, 32, 64, 2, 2, 1, 32, 64, 1, 2, 1, 32, (3, 2), (2,), 16, 5),
-}  # fmt: skip
+__all__ = [
+    "LANGUAGES",
+    "NUM_RESERVED",
+    "SPECS",
+    "TEXT_VOCAB",
+    "Shapes",
+    "Spec",
+    "Transformer",
+    "audio_encoder_shapes",
+    "codec_config",
+    "decoder_shapes",
+    "digest",
+    "main_config",
+    "main_shapes",
+    "random_codes",
+    "uniform",
+    "write_checkpoint",
+]
 
 
 def write_checkpoint(
@@ -74,7 +97,8 @@ def write_checkpoint(
     else:
         _write_shards(folder, weights, num_shards)
     shapes = decoder_shapes(spec) | (audio_encoder_shapes(spec) if has_audio_encoder else {})
-    save_file(_draw(shapes, spec, seed, codec_dtype), codec / "model.safetensors", metadata={"format": "pt"})
+    weights = _draw(shapes, spec, seed, codec_dtype)
+    save_file(weights, codec / "model.safetensors", metadata={"format": "pt"})
     return folder
 
 
@@ -87,9 +111,10 @@ def digest(folder: Path) -> str:
 
 
 def uniform(seed: int, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """float32 in [-1, 1), a function of (seed, name, shape) alone: exact on every machine and numpy version."""
+    """float32 in [-1, 1): a function of seed, name and shape alone, exact wherever it runs."""
     bits = np.random.PCG64([seed, zlib.crc32(name.encode())]).random_raw(int(np.prod(shape)))
-    return ((bits >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-23) - np.float32(1)).reshape(shape)
+    steps = (bits >> np.uint64(40)).astype(np.float32)  # 24 bits
+    return (steps * np.float32(2.0**-23) - np.float32(1)).reshape(shape)
 
 
 def random_codes(spec: Spec, seed: int, frames: int) -> torch.Tensor:
@@ -105,23 +130,27 @@ def _draw(shapes: Shapes, spec: Spec, seed: int, dtype: torch.dtype) -> dict[str
         value = uniform(seed, name, shape)
         if name.endswith(("cluster_usage", "initialized")):
             value = np.float32(1) + value / 2
-            value[3:5] = 0  # never used entries: the loader divides by its epsilon instead
+            value[3:5] = 0  # entries never used: a loader divides by its epsilon instead
         elif name.endswith(("embedding_sum", "embed_sum")):
             value[3:5] *= np.float32(1e-5)
-        elif name.endswith(("norm.weight", "layernorm.weight")):
+        elif name.endswith("norm.weight"):
             value = np.float32(1) + value / 4
         elif name.endswith((".scale", ".gamma")):
             value = np.float32(0.5) + value / 4
+        elif name.startswith("decoder.decoder.") and name.endswith(".bias"):
+            value = value / 16
         elif name.endswith((".alpha", ".beta", ".bias")):
-            value = value / (16 if name.startswith("decoder.decoder.") and name.endswith(".bias") else 4)
+            value = value / 4
         elif name.endswith("embedding.weight") or ".codec_embedding." in name:
             value = value * np.float32(1.7)
         elif name.endswith("codec_head.weight"):
-            value = value * np.float32(4 / spec.hidden**0.5)
-            value[spec.codebook_size + 102] *= np.float32(spec.eos_gain)
+            value = value * np.float32(4 / spec.talker.width**0.5)
+            value[spec.eos] *= np.float32(spec.eos_gain)
         else:
-            value = value * np.float32((spec.wave_gain if name == last_conv else _gain(name)) / _fan_in(name, shape) ** 0.5)
-        weights[name] = torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32)).to(dtype)
+            gain = spec.wave_gain if name == last_conv else _gain(name)
+            value = value * np.float32(gain / _fan_in(name, shape) ** 0.5)
+        value = np.ascontiguousarray(value, dtype=np.float32)
+        weights[name] = torch.from_numpy(value).to(dtype)
     return weights
 
 
@@ -133,7 +162,7 @@ def _gain(name: str) -> float:
 
 
 def _fan_in(name: str, shape: tuple[int, ...]) -> int:
-    """Terms summed into one output; a transposed convolution (input width first) sums kernel/stride inputs."""
+    """Terms summed into one output; a transposed convolution names its inputs first."""
     if name.startswith("decoder.upsample") and ".0.conv" in name:
         return shape[0]
     if name.startswith("decoder.decoder.") and name.endswith("block.1.conv.weight"):
@@ -148,18 +177,22 @@ def _write_tokenizer(folder: Path) -> None:
     for i, merge in enumerate(MERGES):
         vocab[merge.replace(" ", "")] = 256 + i
     _write_json(folder / "vocab.json", vocab)
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{m}\n" for m in MERGES), encoding="utf-8")
+    merges = "".join(f"{merge}\n" for merge in MERGES)
+    (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+    special = [token for token in SPECIAL if token.startswith("<")]
+    added = {
+        str(i): {"content": token, **flags, "special": token in special}
+        for token, i in SPECIAL.items()
+    }
     _write_json(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "Qwen2Tokenizer",
             "add_bos_token": False,
             "add_prefix_space": False,
-            "added_tokens_decoder": {
-                str(i): {"content": token, **flags, "special": token.startswith("<")} for token, i in SPECIAL.items()
-            },
-            "additional_special_tokens": [t for t in SPECIAL if t.startswith("<") and t != "<|endoftext|>"],
+            "added_tokens_decoder": added,
+            "additional_special_tokens": [token for token in special if token != "<|endoftext|>"],
             "bos_token": None,
             "clean_up_tokenization_spaces": False,
             "eos_token": "<|im_end|>",

@@ -1,13 +1,13 @@
-"""The JSON files of a tiny Qwen3-TTS checkpoint: its sizes, and the released files filled with them."""
+"""Sizes of the tiny Qwen3-TTS checkpoints, and the released JSON files filled with them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-MERGES = ["t h", "th e", "Ġ the", "i n", "e r", "Ġ a", "l l", "o u", "Ġ s", "in g"]  # ids 256 and up
+# Byte-pair merges, ids 256 and up; Ġ stands for the space byte.
+MERGES = ["t h", "th e", "Ġ the", "i n", "e r", "Ġ a", "l l", "o u", "Ġ s", "in g"]
 SPECIAL = {
     "<|endoftext|>": 266,
     "<|im_start|>": 267,
@@ -19,43 +19,123 @@ SPECIAL = {
     "<tts_text_eod>": 273,
 }
 TEXT_VOCAB = 320
-NUM_RESERVED = 1024  # the talker's ids above the codes; the official code suppresses exactly that many
+NUM_RESERVED = (
+    1024  # the talker's ids above the codes; the official code suppresses exactly that many
+)
 LANGUAGES = ("chinese", "english", "german", "japanese")
 
 
 @dataclass(frozen=True)
+class Transformer:
+    """Sizes of the talker or of the code predictor."""
+
+    width: int
+    mlp_width: int
+    layers: int
+    heads: int
+    kv_heads: int
+
+
+@dataclass(frozen=True)
 class Spec:
-    """Sizes and kind of one tiny checkpoint."""
+    """Sizes and kind of one checkpoint."""
 
     type: str
     size: str
     num_codebooks: int
-    codebook_size: int
-    hidden: int
-    intermediate: int
-    layers: int
-    heads: int
-    kv_heads: int
-    predictor_hidden: int
-    predictor_intermediate: int
-    predictor_layers: int
-    predictor_heads: int
-    predictor_kv_heads: int
-    text_hidden: int
+    codebook_size: int  # a power of two: the audio encoder's config insists
+    talker: Transformer
+    predictor: Transformer
+    text_width: int
     upsample_rates: tuple[int, ...]
     upsampling_ratios: tuple[int, ...]
     decoder_dim: int
     sliding_window: int
     speakers: tuple[str, ...] = ()
-    dialects: tuple[tuple[str, str], ...] = ()  # (speaker, language it overrides chinese and auto with)
+    dialects: tuple[tuple[str, str], ...] = ()  # (speaker, its language for chinese and auto)
     head_dim: int = 16
-    eos_gain: float = 1.4  # how much the EOS row of the codec head outgrows the others: sooner or later ends
-    wave_gain: float = 0.4  # of the last convolution: loud, but hardly clamped
+    eos_gain: float = 1.4  # how much the codec head's EOS row outgrows the others
+    wave_gain: float = 0.4  # of the vocoder's last convolution: loud, but hardly clamped
+
+    @property
+    def vocab_size(self) -> int:
+        """Codec ids of the talker: the codes, then control ids, languages and speakers."""
+        return self.codebook_size + NUM_RESERVED
+
+    @property
+    def eos(self) -> int:
+        """The codec id that ends a row."""
+        return self.codebook_size + 102
 
     @property
     def samples_per_frame(self) -> int:
         """Waveform samples one frame of codes becomes."""
-        return int(np.prod(self.upsample_rates + self.upsampling_ratios))
+        return math.prod(self.upsample_rates + self.upsampling_ratios)
+
+
+SPECS = {
+    # Talker and predictor equally wide, the released upsampling; its size drops `instruct`.
+    "custom_voice": Spec(
+        type="custom_voice",
+        size="0b6",
+        num_codebooks=16,
+        codebook_size=64,
+        talker=Transformer(48, 96, layers=2, heads=3, kv_heads=3),
+        predictor=Transformer(48, 112, layers=2, heads=3, kv_heads=1),
+        text_width=40,
+        upsample_rates=(8, 5, 4, 3),
+        upsampling_ratios=(2, 2),
+        decoder_dim=32,
+        sliding_window=8,
+        speakers=("ada", "boris", "chen"),
+        dialects=(("chen", "sichuan_dialect"),),
+        wave_gain=0.12,
+    ),
+    # Talker wider than the predictor, so small_to_mtp_projection is there; grouped queries.
+    "custom_voice_wide": Spec(
+        type="custom_voice",
+        size="1b7",
+        num_codebooks=4,
+        codebook_size=128,
+        talker=Transformer(64, 160, layers=3, heads=4, kv_heads=2),
+        predictor=Transformer(32, 64, layers=2, heads=2, kv_heads=1),
+        text_width=56,
+        upsample_rates=(5, 3),
+        upsampling_ratios=(2, 2),
+        decoder_dim=24,
+        sliding_window=6,
+        speakers=("dora", "emil", "fang"),
+        dialects=(("fang", "beijing_dialect"),),
+    ),
+    # Predictor wider than the talker, one upsampling stage, a small codebook.
+    "voice_design": Spec(
+        type="voice_design",
+        size="1b7",
+        num_codebooks=8,
+        codebook_size=32,
+        talker=Transformer(32, 64, layers=2, heads=2, kv_heads=2),
+        predictor=Transformer(48, 96, layers=1, heads=2, kv_heads=2),
+        text_width=48,
+        upsample_rates=(4, 3),
+        upsampling_ratios=(2,),
+        decoder_dim=16,
+        sliding_window=5,
+    ),
+    # With a speaker encoder, as cloning needs it.
+    "base": Spec(
+        type="base",
+        size="0b6",
+        num_codebooks=4,
+        codebook_size=64,
+        talker=Transformer(32, 64, layers=2, heads=2, kv_heads=1),
+        predictor=Transformer(32, 64, layers=1, heads=2, kv_heads=1),
+        text_width=32,
+        upsample_rates=(3, 2),
+        upsampling_ratios=(2,),
+        decoder_dim=16,
+        sliding_window=5,
+    ),
+}
 
 
 def main_config(spec: Spec) -> dict[str, Any]:
@@ -77,18 +157,14 @@ def main_config(spec: Spec) -> dict[str, Any]:
         **common,
         "model_type": "qwen3_tts_talker_code_predictor",
         "vocab_size": spec.codebook_size,
-        "hidden_size": spec.predictor_hidden,
-        "intermediate_size": spec.predictor_intermediate,
-        "num_hidden_layers": spec.predictor_layers,
-        "num_attention_heads": spec.predictor_heads,
-        "num_key_value_heads": spec.predictor_kv_heads,
-        "layer_types": ["full_attention"] * spec.predictor_layers,
+        **_sizes(spec.predictor),
+        "layer_types": ["full_attention"] * spec.predictor.layers,
         "max_position_embeddings": 65536,
         "max_window_layers": 28,
         "rope_scaling": None,
         "sliding_window": None,
     }
-    base = spec.codebook_size
+    base = spec.codebook_size  # the first id that is no code
     dialects = dict(spec.dialects)
     languages = [*LANGUAGES, *dialects.values()]
     half = spec.head_dim // 2
@@ -96,13 +172,9 @@ def main_config(spec: Spec) -> dict[str, Any]:
         **common,
         "model_type": "qwen3_tts_talker",
         "code_predictor_config": predictor,
-        "vocab_size": base + NUM_RESERVED,
-        "hidden_size": spec.hidden,
-        "intermediate_size": spec.intermediate,
-        "num_hidden_layers": spec.layers,
-        "num_attention_heads": spec.heads,
-        "num_key_value_heads": spec.kv_heads,
-        "text_hidden_size": spec.text_hidden,
+        "vocab_size": spec.vocab_size,
+        **_sizes(spec.talker),
+        "text_hidden_size": spec.text_width,
         "text_vocab_size": TEXT_VOCAB,
         "max_position_embeddings": 32768,
         "rope_scaling": {
@@ -114,7 +186,7 @@ def main_config(spec: Spec) -> dict[str, Any]:
         "sliding_window": None,
         "codec_pad_id": base + 100,
         "codec_bos_id": base + 101,
-        "codec_eos_token_id": base + 102,
+        "codec_eos_token_id": spec.eos,
         "codec_think_id": base + 106,
         "codec_nothink_id": base + 107,
         "codec_think_bos_id": base + 108,
@@ -140,8 +212,19 @@ def main_config(spec: Spec) -> dict[str, Any]:
         "transformers_version": "4.57.3",
     }
     if spec.type == "base":
-        config["speaker_encoder_config"] = {"enc_dim": spec.hidden, "sample_rate": 24000, **SPEAKER_ENCODER}
+        speaker = {"enc_dim": spec.talker.width, "sample_rate": 24000, **SPEAKER_ENCODER}
+        config["speaker_encoder_config"] = speaker
     return config
+
+
+def _sizes(shape: Transformer) -> dict[str, int]:
+    return {
+        "hidden_size": shape.width,
+        "intermediate_size": shape.mlp_width,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+    }
 
 
 def codec_config(spec: Spec) -> dict[str, Any]:
@@ -251,4 +334,3 @@ SPEAKER_ENCODER = {
     "enc_res2net_scale": 4,
     "enc_se_channels": 8,
 }
-

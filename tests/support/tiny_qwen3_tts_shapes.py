@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tiny_qwen3_tts_configs import (
-    NUM_RESERVED,
     SPEAKER_ENCODER,
     TEXT_VOCAB,
     Spec,
@@ -14,59 +13,61 @@ from tiny_qwen3_tts_configs import (
 Shapes = dict[str, tuple[int, ...]]
 
 
-def _block(prefix: str, hidden: int, inner: int, heads: int, kv_heads: int, head_dim: int, has_qk_norm: bool) -> Shapes:
+def _block(prefix: str, shape: Transformer, head_dim: int, has_qk_norm: bool) -> Shapes:
+    queries, keys = shape.heads * head_dim, shape.kv_heads * head_dim
     shapes = {
-        "self_attn.q_proj.weight": (heads * head_dim, hidden),
-        "self_attn.k_proj.weight": (kv_heads * head_dim, hidden),
-        "self_attn.v_proj.weight": (kv_heads * head_dim, hidden),
-        "self_attn.o_proj.weight": (hidden, heads * head_dim),
-        "mlp.gate_proj.weight": (inner, hidden),
-        "mlp.up_proj.weight": (inner, hidden),
-        "mlp.down_proj.weight": (hidden, inner),
-        "input_layernorm.weight": (hidden,),
-        "post_attention_layernorm.weight": (hidden,),
+        "self_attn.q_proj.weight": (queries, shape.width),
+        "self_attn.k_proj.weight": (keys, shape.width),
+        "self_attn.v_proj.weight": (keys, shape.width),
+        "self_attn.o_proj.weight": (shape.width, queries),
+        "mlp.gate_proj.weight": (shape.mlp_width, shape.width),
+        "mlp.up_proj.weight": (shape.mlp_width, shape.width),
+        "mlp.down_proj.weight": (shape.width, shape.mlp_width),
+        "input_layernorm.weight": (shape.width,),
+        "post_attention_layernorm.weight": (shape.width,),
     }
     if has_qk_norm:
-        shapes |= {"self_attn.q_norm.weight": (head_dim,), "self_attn.k_norm.weight": (head_dim,)}
-    return {prefix + name: shape for name, shape in shapes.items()}
+        shapes |= {f"self_attn.{name}_norm.weight": (head_dim,) for name in "qk"}
+    return {prefix + name: value for name, value in shapes.items()}
 
 
 def main_shapes(spec: Spec) -> Shapes:
-    """Every tensor of model.safetensors: talker, code predictor and, for base, the speaker encoder."""
-    h, p = spec.hidden, spec.predictor_hidden
+    """Every tensor of model.safetensors; base has a speaker encoder as well."""
+    width, narrow = spec.talker.width, spec.predictor.width
     shapes: Shapes = {
-        "talker.model.text_embedding.weight": (TEXT_VOCAB, spec.text_hidden),
-        "talker.model.codec_embedding.weight": (spec.codebook_size + NUM_RESERVED, h),
-        "talker.model.norm.weight": (h,),
-        "talker.text_projection.linear_fc1.weight": (spec.text_hidden, spec.text_hidden),
-        "talker.text_projection.linear_fc1.bias": (spec.text_hidden,),
-        "talker.text_projection.linear_fc2.weight": (h, spec.text_hidden),
-        "talker.text_projection.linear_fc2.bias": (h,),
-        "talker.codec_head.weight": (spec.codebook_size + NUM_RESERVED, h),
-        "talker.code_predictor.model.norm.weight": (p,),
+        "talker.model.text_embedding.weight": (TEXT_VOCAB, spec.text_width),
+        "talker.model.codec_embedding.weight": (spec.vocab_size, width),
+        "talker.model.norm.weight": (width,),
+        "talker.text_projection.linear_fc1.weight": (spec.text_width, spec.text_width),
+        "talker.text_projection.linear_fc1.bias": (spec.text_width,),
+        "talker.text_projection.linear_fc2.weight": (width, spec.text_width),
+        "talker.text_projection.linear_fc2.bias": (width,),
+        "talker.codec_head.weight": (spec.vocab_size, width),
+        "talker.code_predictor.model.norm.weight": (narrow,),
     }
-    for i in range(spec.layers):
-        prefix = f"talker.model.layers.{i}."
-        shapes |= _block(prefix, h, spec.intermediate, spec.heads, spec.kv_heads, spec.head_dim, True)
-    heads, kv_heads = spec.predictor_heads, spec.predictor_kv_heads
-    for i in range(spec.predictor_layers):
-        prefix = f"talker.code_predictor.model.layers.{i}."
-        shapes |= _block(prefix, p, spec.predictor_intermediate, heads, kv_heads, spec.head_dim, True)
+    for i in range(spec.talker.layers):
+        shapes |= _block(f"talker.model.layers.{i}.", spec.talker, spec.head_dim, True)
+    prefix = "talker.code_predictor."
+    for i in range(spec.predictor.layers):
+        shapes |= _block(f"{prefix}model.layers.{i}.", spec.predictor, spec.head_dim, True)
     for i in range(spec.num_codebooks - 1):
-        shapes[f"talker.code_predictor.model.codec_embedding.{i}.weight"] = (spec.codebook_size, h)
-        shapes[f"talker.code_predictor.lm_head.{i}.weight"] = (spec.codebook_size, p)
-    if h != p:
-        shapes["talker.code_predictor.small_to_mtp_projection.weight"] = (p, h)
-        shapes["talker.code_predictor.small_to_mtp_projection.bias"] = (p,)
+        shapes[f"{prefix}model.codec_embedding.{i}.weight"] = (spec.codebook_size, width)
+        shapes[f"{prefix}lm_head.{i}.weight"] = (spec.codebook_size, narrow)
+    if width != narrow:
+        shapes |= _with_bias({f"{prefix}small_to_mtp_projection": (narrow, width)})
     if spec.type == "base":
-        shapes |= speaker_encoder_shapes(h)
+        shapes |= speaker_encoder_shapes(width)
     return shapes
 
 
 def speaker_encoder_shapes(enc_dim: int) -> Shapes:
     """speaker_encoder.*: the tensors only base checkpoints have."""
     channels, kernels = SPEAKER_ENCODER["enc_channels"], SPEAKER_ENCODER["enc_kernel_sizes"]
-    scale, attention, squeeze = (SPEAKER_ENCODER[f"enc_{k}"] for k in ("res2net_scale", "attention_channels", "se_channels"))
+    attention, squeeze = (
+        SPEAKER_ENCODER["enc_attention_channels"],
+        SPEAKER_ENCODER["enc_se_channels"],
+    )
+    scale = SPEAKER_ENCODER["enc_res2net_scale"]
     wide, part = channels[-1], channels[0] // scale
     convs: Shapes = {"blocks.0.conv": (channels[0], SPEAKER_ENCODER["mel_dim"], kernels[0])}
     for i in range(1, len(channels) - 1):
@@ -96,17 +97,24 @@ def decoder_shapes(spec: Spec) -> Shapes:
         shapes[prefix + "input_proj.weight"] = (code // 2, code, 1)
         shapes[prefix + "output_proj.weight"] = (code, code // 2, 1)
         for i in range(count):
-            shapes[f"{prefix}vq.layers.{i}._codebook.cluster_usage"] = (spec.codebook_size,)
-            shapes[f"{prefix}vq.layers.{i}._codebook.embedding_sum"] = (spec.codebook_size, code // 2)
+            book = f"{prefix}vq.layers.{i}._codebook."
+            shapes[book + "cluster_usage"] = (spec.codebook_size,)
+            shapes[book + "embedding_sum"] = (spec.codebook_size, code // 2)
     convs: Shapes = {"decoder.pre_conv.conv": (latent, code, 3)}
     prefix = "decoder.pre_transformer."
     convs |= {prefix + "input_proj": (hidden, latent), prefix + "output_proj": (latent, hidden)}
     shapes[prefix + "norm.weight"] = (hidden,)
-    for i in range(config["num_hidden_layers"]):
+    sizes = Transformer(
+        hidden,
+        config["intermediate_size"],
+        config["num_hidden_layers"],
+        config["num_attention_heads"],
+        config["num_key_value_heads"],
+    )
+    for i in range(sizes.layers):
         layer = f"{prefix}layers.{i}."
-        heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-        shapes |= _block(layer, hidden, config["intermediate_size"], heads, kv_heads, config["head_dim"], False)
-        shapes |= {layer + "self_attn_layer_scale.scale": (hidden,), layer + "mlp_layer_scale.scale": (hidden,)}
+        shapes |= _block(layer, sizes, config["head_dim"], False)
+        shapes |= {f"{layer}{name}_layer_scale.scale": (hidden,) for name in ("self_attn", "mlp")}
     for i, ratio in enumerate(spec.upsampling_ratios):
         prefix = f"decoder.upsample.{i}."
         shapes[prefix + "0.conv.weight"] = (latent, latent, ratio)
@@ -121,14 +129,16 @@ def decoder_shapes(spec: Spec) -> Shapes:
     convs["decoder.decoder.0.conv"] = (width, latent, 7)
     for i, rate in enumerate(spec.upsample_rates, 1):
         prefix, half = f"decoder.decoder.{i}.block.", width // 2
-        shapes |= {prefix + "0.alpha": (width,), prefix + "0.beta": (width,)}
-        shapes |= {prefix + "1.conv.weight": (width, half, 2 * rate), prefix + "1.conv.bias": (half,)}
-        for j in (2, 3, 4):
-            shapes |= {f"{prefix}{j}.act{a}.{name}": (half,) for a in (1, 2) for name in ("alpha", "beta")}
-            convs |= {f"{prefix}{j}.conv1.conv": (half, half, 7), f"{prefix}{j}.conv2.conv": (half, half, 1)}
+        shapes |= _snake(prefix + "0", width)
+        shapes[prefix + "1.conv.weight"] = (width, half, 2 * rate)  # transposed: inputs first
+        shapes[prefix + "1.conv.bias"] = (half,)
+        for unit in (2, 3, 4):
+            shapes |= _snake(f"{prefix}{unit}.act1", half) | _snake(f"{prefix}{unit}.act2", half)
+            convs[f"{prefix}{unit}.conv1.conv"] = (half, half, 7)
+            convs[f"{prefix}{unit}.conv2.conv"] = (half, half, 1)
         width = half
     last = len(spec.upsample_rates) + 1
-    shapes |= {f"decoder.decoder.{last}.alpha": (width,), f"decoder.decoder.{last}.beta": (width,)}
+    shapes |= _snake(f"decoder.decoder.{last}", width)
     convs[f"decoder.decoder.{last + 1}.conv"] = (1, width, 7)
     return shapes | _with_bias(convs)
 
@@ -141,8 +151,8 @@ def audio_encoder_shapes(spec: Spec) -> Shapes:
     width = config["num_filters"]
     convs: Shapes = {"encoder.encoder.layers.0.conv": (width, 1, config["kernel_size"])}
     for i, ratio in enumerate(reversed(config["upsampling_ratios"])):
-        first = 1 + 3 * i
-        convs[f"encoder.encoder.layers.{first}.block.1.conv"] = (width // 2, width, config["residual_kernel_size"])
+        first, kernel = 1 + 3 * i, config["residual_kernel_size"]
+        convs[f"encoder.encoder.layers.{first}.block.1.conv"] = (width // 2, width, kernel)
         convs[f"encoder.encoder.layers.{first}.block.3.conv"] = (width, width // 2, 1)
         convs[f"encoder.encoder.layers.{first + 2}.conv"] = (2 * width, width, 2 * ratio)
         width *= 2
@@ -152,7 +162,8 @@ def audio_encoder_shapes(spec: Spec) -> Shapes:
     for i in range(config["num_hidden_layers"]):
         prefix = f"encoder.encoder_transformer.layers.{i}."
         shapes |= {f"{prefix}self_attn.{name}_proj.weight": (hidden, hidden) for name in "qkvo"}
-        shapes |= {prefix + "mlp.fc1.weight": (inner, hidden), prefix + "mlp.fc2.weight": (hidden, inner)}
+        shapes[prefix + "mlp.fc1.weight"] = (inner, hidden)
+        shapes[prefix + "mlp.fc2.weight"] = (hidden, inner)
         for name in ("input_layernorm", "post_attention_layernorm"):
             shapes |= {f"{prefix}{name}.weight": (hidden,), f"{prefix}{name}.bias": (hidden,)}
         for name in ("self_attn", "mlp"):
@@ -163,9 +174,14 @@ def audio_encoder_shapes(spec: Spec) -> Shapes:
         shapes[prefix + "output_proj.weight"] = (hidden, inner_code, 1)
         for i in range(count):
             book = f"{prefix}layers.{i}.codebook."
-            shapes |= {book + "initialized": (1,), book + "cluster_usage": (config["codebook_size"],)}
+            shapes[book + "initialized"] = (1,)
+            shapes[book + "cluster_usage"] = (config["codebook_size"],)
             shapes[book + "embed_sum"] = (config["codebook_size"], config["codebook_dim"])
     return shapes
+
+
+def _snake(name: str, channels: int) -> Shapes:
+    return {f"{name}.alpha": (channels,), f"{name}.beta": (channels,)}
 
 
 def _with_bias(convs: Shapes) -> Shapes:
@@ -175,5 +191,3 @@ def _with_bias(convs: Shapes) -> Shapes:
         for name, shape in convs.items()
         for kind in (".weight", ".bias")
     }
-
-

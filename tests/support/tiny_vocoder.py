@@ -1,7 +1,7 @@
 """Tiny vocoders: their `config.json`, and random tensors under the official names.
 
 The scales keep activations and samples in the range of a trained decoder: a random one at PyTorch's
-default scales is silent, and at larger ones its sines amplify rounding until nothing can be compared.
+default scales is silent, and at larger ones its sines amplify rounding beyond comparison.
 """
 
 from __future__ import annotations

@@ -377,6 +377,11 @@ class TestValidate:
         assert "make room" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
+        # A resumed run needs less than the whole manifest, so it is not refused.
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "timings.jsonl").touch()
+        assert main(["validate", str(path), "--out", str(tmp_path / "out")]) == 0
+
     def test_a_table_on_a_terminal(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import sys
 import threading
 import tracemalloc
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tts_cli import manifest
 from tts_cli.errors import ManifestError
 from tts_cli.manifest import MAX_LINE_BYTES, Source, open_source, read_rows
 from tts_cli.rows import BadRow, Row
@@ -235,12 +237,17 @@ class TestOpening:
         with open_source(str(path), "txt") as source:
             assert texts(source) == ["x"]
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-    def test_unreadable(self, tmp_path: Path) -> None:
+    def test_unreadable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
         path = tmp_path / "m.txt"
         path.write_text("x")
-        path.chmod(0)
-        with pytest.raises(ManifestError, match="permission"), open_source(str(path)):
+        monkeypatch.setattr(manifest, "open", fail, raising=False)
+        with (
+            pytest.raises(ManifestError, match="permission denied; check the file's permissions"),
+            open_source(str(path)),
+        ):
             pass
 
     def test_a_nul_in_the_path(self) -> None:
@@ -277,3 +284,37 @@ class TestOpening:
         os.unlink(source.path)
         with pytest.raises(ManifestError, match=r"m\.txt: no such file"):
             list(read_rows(source))
+
+
+@pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.tsv", "m.txt"])
+def test_damaged_files_never_crash_the_reader(make_source: MakeSource, name: str) -> None:
+    generator = random.Random(name)
+    lines = [b'{"id": "a", "text": "one \\u00e9", "seed": 5, "greedy": true}'] * 4
+    if name.endswith("sv"):
+        comma = b"," if name == "m.csv" else b"\t"
+        lines = [comma.join([b"id", b"text", b"seed"])]
+        lines += [comma.join([b"a%d" % n, b'"one ""two""\nthree"', b"5"]) for n in range(4)]
+    whole = b"\n".join(lines)
+    pieces = [
+        b'"',
+        b",",
+        b"\n",
+        b"\r",
+        b"\0",
+        b"\xff",
+        b"\\",
+        b"{",
+        b"]",
+        b"\xef\xbb\xbf",
+        b"9" * 99,
+    ]
+    for _ in range(400):
+        damaged = bytearray(whole)
+        for _ in range(generator.randint(1, 6)):
+            place = generator.randrange(len(damaged))
+            damaged[place : place + generator.randint(0, 3)] = generator.choice(pieces)
+        try:
+            rows = list(read_rows(make_source(bytes(damaged), name)))
+        except ManifestError:
+            continue
+        assert all(row.line >= 1 and row.record_id for row in rows)

@@ -41,7 +41,9 @@ def command(**options: Any) -> int:
     if config.json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        rows = [[f.name, f.status, f.detail + (f"; {f.remedy}" if f.remedy else "")] for f in findings]
+        rows = [
+            [f.name, f.status, f.detail + (f"; {f.remedy}" if f.remedy else "")] for f in findings
+        ]
         show_table("tts-cli doctor", ["what", "status", "found"], rows)
     return 3 if any(finding.status == "missing" for finding in findings) else 0
 

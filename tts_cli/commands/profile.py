@@ -65,9 +65,10 @@ def command(
 ) -> int:
     """Measure each stage: latency, bandwidth, real-time factors.
 
-    For each batch size: prompt, prefill, code predictor, talker, sampling, the whole frame by graph and eagerly,
-    vocoder and file writing; p50 and p95 in ms, the share of the frame, and GB/s and TFLOP/s against the
-    bytes and operations the model needs at least. xRT is audio seconds per second, RTF its inverse.
+    For each batch size: prompt, prefill, code predictor, talker, sampling, the whole frame by graph
+    and eagerly, vocoder and file writing; p50 and p95 in ms, the share of the frame, and GB/s and
+    TFLOP/s against the bytes and operations the model needs at least. xRT is audio seconds per
+    second, RTF its inverse.
 
     \b
     Examples:

@@ -48,16 +48,17 @@ log = logging.getLogger(__name__)
 def command(manifest: str, **options: Any) -> int:
     """Speak every row of a manifest; resumes by itself.
 
-    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or TSV with a
-    header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio file a row,
-    timings.jsonl with one line a row, and run.json. Run the same command again and only rows that
-    are missing, changed or failed are spoken.
+    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or
+    TSV with a header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio
+    file a row, timings.jsonl with one line a row, and run.json. Run the same command again and only
+    rows that are missing, changed or failed are spoken.
 
     \b
     Examples:
       tts-cli synth lines.jsonl --out wavs/
-      tts-cli synth book.csv --out wavs/ --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice --max-batch 256
       tts-cli synth lines.txt --out wavs/ --voice clara --seed 7 --format flac
+      tts-cli synth book.csv --out wavs/ --max-batch 256 \\
+        --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
     """
     config = RunConfig.from_options(options)
     with open_source(manifest, config.manifest_format) as source:
@@ -143,11 +144,19 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     add_device_totals(totals, session)
     exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
     facts = device_facts(session)
-    model = {"source": model_label(config.model), "family": info.family, "type": info.type}
+    model: dict[str, str | None] = {
+        "source": model_label(config.model),
+        "family": info.family,
+        "type": info.type,
+    }
     model |= {"size": info.size, "identity": info.identity}
     model |= {"default_voice": config.voice or (info.voices[0] if info.voices else None)}
     engine = synthesis.engine
-    facts |= {"steps": engine.steps, "row_steps": engine.row_steps, "padded_steps": engine.padded_steps}
+    facts |= {
+        "steps": engine.steps,
+        "row_steps": engine.row_steps,
+        "padded_steps": engine.padded_steps,
+    }
     facts |= {"memory_step_downs": engine.shrinks}
     report = build_report(
         config, totals, model=model, device=facts, started=started, exit_code=exit_code
@@ -195,7 +204,8 @@ def add_device_totals(totals: Any, session: Session) -> None:
 
 @contextmanager
 def stop_on_signal(synthesis: Synthesis) -> Iterator[None]:
-    """First SIGINT or SIGTERM: stop admitting and finish writing; a second ends the process at once.
+    """First SIGINT or SIGTERM: stop admitting and finish writing; a second ends the process at
+    once.
 
     Raises:
         Interrupted: on leaving, when a signal came.

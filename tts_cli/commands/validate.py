@@ -63,6 +63,7 @@ def inspect_manifest(
         ManifestError, UsageError, SetupError: nothing can be spoken as asked.
     """
     from tts_cli.encoding import check_format
+    from tts_cli.journal import JOURNAL_NAME
     from tts_cli.output import check_space
 
     if info is None:
@@ -77,8 +78,11 @@ def inspect_manifest(
         log.log(level, "%s", line)
     for line in summary.warnings:
         log.warning("%s", line)
-    if config.out is not None and (problem := check_space(config.out, summary.disk_bytes)):
-        log.warning("%s", problem)
+    # In a folder with a journal much may be done already, and the estimate would be too high.
+    if config.out is not None and not (config.out / JOURNAL_NAME).exists():
+        problem = check_space(config.out, summary.disk_bytes)
+        if problem:
+            log.warning("%s", problem)
     return summary
 
 

@@ -27,8 +27,9 @@ MODES = {
 def command(**options: Any) -> int:
     """List the speakers, languages and modes of a checkpoint.
 
-    --model takes a folder, a repository id such as Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice (its small files are
-    enough once they are in the hub's cache), or synthetic:qwen3-tts-0.6b. Left out, it is the sample voice.
+    --model takes a folder, a repository id such as Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice (its small
+    files are enough once they are in the hub's cache), or synthetic:qwen3-tts-0.6b. Left out, it
+    is the sample voice.
     """
     config = RunConfig.from_options(options)
     from tts_cli.session import read_info

@@ -1,4 +1,6 @@
-"""`tts-cli warmup`: compile kernels into the cache, capture every graph once, check graph against eager."""
+"""`tts-cli warmup`: compile kernels into the cache, capture every graph once, check graph against
+eager.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONGEST_S = 30.0  # rows that the warmed-up buckets have room for, unless --max-seconds says otherwise
+LONGEST_S = (
+    30.0  # rows that the warmed-up buckets have room for, unless --max-seconds says otherwise
+)
 CHECK_FRAMES = 16
 
 
@@ -33,9 +37,10 @@ CHECK_FRAMES = 16
 def command(**options: Any) -> int:
     """Compile kernels, capture every graph once and check it against eager.
 
-    Compiled kernels stay in the kernel cache (see `tts-cli doctor`), so later runs start faster; graphs live in
-    one process and are captured again by every run. Prints one line a graph: bucket, capture time, memory,
-    and whether its output equals the eager one. Exit code 1 when a graph is missing or differs.
+    Compiled kernels stay in the kernel cache (see `tts-cli doctor`), so later runs start faster;
+    graphs live in one process and are captured again by every run. Prints one line a graph:
+    bucket, capture time, memory, and whether its output equals the eager one. Exit code 1 when a
+    graph is missing or differs.
     """
     config = RunConfig.from_options(options)
     from tts_cli.session import open_session, prepare
@@ -56,9 +61,13 @@ def command(**options: Any) -> int:
         click.echo(json.dumps(report, indent=2))
     elif not graphs:
         reason = "--no-graphs" if session.device.type == "cuda" else "graphs need a CUDA device"
-        click.echo(f"{session.device}: no graphs to capture ({reason}); the model loads and can speak")
+        click.echo(
+            f"{session.device}: no graphs to capture ({reason}); the model loads and can speak"
+        )
     else:
-        rows = [[g["graph"], g["key"], str(g["capture_ms"]), str(g["mib"]), g["check"]] for g in graphs]
+        rows = [
+            [g["graph"], g["key"], str(g["capture_ms"]), str(g["mib"]), g["check"]] for g in graphs
+        ]
         title = f"{len(graphs)} graphs on {session.device}, captured in {session.capture_s:.1f} s"
         show_table(title, ["graph", "bucket", "capture ms", "MiB", "graph against eager"], rows)
     return int(any(graph["check"] != "equal" for graph in graphs))

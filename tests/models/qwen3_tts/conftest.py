@@ -30,7 +30,7 @@ class Golden:
     rows: list[dict[str, Any]]  # inputs, settings, counts and the end reason of each row
     long: dict[str, Any]  # the same of a decode of random codes
     seed: int
-    tensors: dict[str, Tensor]  # codes.ID, samples.ID (thinned by `sample_step`), prompt.ID, trailing.ID
+    tensors: dict[str, Tensor]  # codes.ID, samples.ID (thinned), prompt.ID, trailing.ID
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -44,7 +44,7 @@ def single_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A function that writes a tiny checkpoint (see `tiny_qwen3_tts.write_checkpoint`) into a fresh folder."""
+    """`tiny_qwen3_tts.write_checkpoint` into a fresh folder."""
 
     def write(spec: str | tiny.Spec = "custom_voice", seed: int = 0, **options: Any) -> Path:
         return tiny.write_checkpoint(tmp_path_factory.mktemp("checkpoint"), spec, seed, **options)
@@ -59,7 +59,8 @@ def golden(request: pytest.FixtureRequest, checkpoint: Callable[..., Path]) -> G
     report = json.loads((ORACLE / f"golden_{name}.json").read_text(encoding="utf-8"))
     tensors = load_file(ORACLE / f"golden_{name}.safetensors")
     folder = checkpoint(name, report["seed"])
-    assert tiny.digest(folder) == report["checkpoint"], "the tiny checkpoint changed: make the goldens anew"
+    message = "the tiny checkpoint changed: make the goldens anew"
+    assert tiny.digest(folder) == report["checkpoint"], message
     return Golden(name, folder, report["rows"], report["long"], report["seed"], tensors)
 
 

@@ -27,10 +27,22 @@ GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 REQUEST = SpeechRequest("Hello there.", "ada", sampling=GREEDY, max_frames=9)
 # The release's sizes (configs and tensor counts of the published files).
 RELEASED = tiny.Spec(
-    "custom_voice", "0b6", 16, 2048, 1024, 3072, 28, 16, 8, 1024, 3072, 5, 16, 8, 2048, (8, 5, 4, 3), (2, 2), 1536, 72,
+    type="custom_voice",
+    size="0b6",
+    num_codebooks=16,
+    codebook_size=2048,
+    talker=tiny.Transformer(1024, 3072, layers=28, heads=16, kv_heads=8),
+    predictor=tiny.Transformer(1024, 3072, layers=5, heads=16, kv_heads=8),
+    text_width=2048,
+    upsample_rates=(8, 5, 4, 3),
+    upsampling_ratios=(2, 2),
+    decoder_dim=1536,
+    sliding_window=72,
     head_dim=128,
-)  # fmt: skip
-RELEASED_LARGE = replace(RELEASED, size="1b7", hidden=2048, intermediate=6144)
+)
+RELEASED_LARGE = replace(
+    RELEASED, size="1b7", talker=replace(RELEASED.talker, width=2048, mlp_width=6144)
+)
 TEXT_VOCAB = 151936
 
 
@@ -89,9 +101,9 @@ def test_tiny_layout_scales_up_to_the_release(
 ) -> None:
     shapes = tiny.main_shapes(spec)
     assert len(shapes) == num_tensors
-    missing_text = (TEXT_VOCAB - tiny.TEXT_VOCAB) * spec.text_hidden
+    missing_text = (TEXT_VOCAB - tiny.TEXT_VOCAB) * spec.text_width
     assert num_values(shapes) + missing_text == num_parameters
-    # The released speaker encoder has 76 tensors: three of its blocks have four more pairs than the tiny ones.
+    # The released speaker encoder has 76 tensors: three blocks of it have four more pairs.
     assert len(tiny.main_shapes(replace(spec, type="base"))) - num_tensors == 76 - 3 * 4 * 2
     # The released vocoder has eight pre-transformer layers of 11 tensors, the tiny one two.
     assert len(tiny.decoder_shapes(spec)) == 271 - 6 * 11
@@ -119,7 +131,8 @@ def test_every_spec_loads(name: str, checkpoint: Write) -> None:
 
 def test_base_is_recognised_and_refuses_to_speak(checkpoint: Write) -> None:
     model = load(checkpoint("base"))
-    for request in (SpeechRequest("Hello."), SpeechRequest("Hello.", ref_audio="a.wav", ref_text="a")):
+    cloning = SpeechRequest("Hello.", ref_audio="a.wav", ref_text="a")
+    for request in (SpeechRequest("Hello."), cloning):
         with pytest.raises(RequestError, match=r"Base checkpoint.*cloning"):
             model.plan(request)
 
@@ -150,7 +163,9 @@ def test_stored_dtype_does_not_matter(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_speech_tokenizer_may_be_stored_in_half_precision(dtype: torch.dtype, checkpoint: Write) -> None:
+def test_speech_tokenizer_may_be_stored_in_half_precision(
+    dtype: torch.dtype, checkpoint: Write
+) -> None:
     codes = tiny.random_codes(tiny.SPECS["voice_design"], 0, 6)
     (exact,) = load(checkpoint("voice_design", 7)).decode_audio([codes])
     (rounded,) = load(checkpoint("voice_design", 7, codec_dtype=dtype)).decode_audio([codes])
@@ -228,7 +243,13 @@ def test_truncated_weights_are_named(file: str, copied: Path) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["config.json", "vocab.json", "merges.txt", "speech_tokenizer/config.json", "speech_tokenizer/model.safetensors"],
+    [
+        "config.json",
+        "vocab.json",
+        "merges.txt",
+        "speech_tokenizer/config.json",
+        "speech_tokenizer/model.safetensors",
+    ],
 )
 def test_missing_file_is_an_error_of_the_checkpoint(file: str, copied: Path) -> None:
     (copied / file).unlink()
@@ -239,7 +260,8 @@ def test_missing_file_is_an_error_of_the_checkpoint(file: str, copied: Path) -> 
 @pytest.mark.parametrize("shard", ["../model.safetensors", "absent.safetensors", "model.bin", 3])
 def test_shard_names_stay_in_the_folder(shard: Any, checkpoint: Write) -> None:
     folder = checkpoint("custom_voice", 7, num_shards=2)
-    edit_json(folder / "model.safetensors.index.json", lambda index: index["weight_map"].update({NORM: shard}))
+    index = folder / "model.safetensors.index.json"
+    edit_json(index, lambda values: values["weight_map"].update({NORM: shard}))
     with pytest.raises(CheckpointError, match="shard"):
         load(folder)
 
@@ -268,7 +290,7 @@ def test_bad_talker_config_is_named(key: str, value: Any, copied: Path) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.skipif(not official.is_installed(), reason="the official qwen_tts package is not on the path")
+@pytest.mark.skipif(not official.is_installed(), reason="needs the official qwen_tts package")
 @pytest.mark.parametrize("name", sorted(tiny.SPECS))
 def test_names_and_shapes_are_the_official_ones(name: str, checkpoint: Write) -> None:
     model = official.load_model(checkpoint(name)).model

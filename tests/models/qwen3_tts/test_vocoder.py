@@ -86,7 +86,7 @@ def test_stored_official_samples(official_samples) -> None:
 
 
 def test_stored_official_chunks(official_samples) -> None:
-    """Chunks with too little context differ from one shot; those are official samples all the same."""
+    """Chunks with too little context differ from one shot, officially too."""
     vocoder, codes = official_samples["vocoder"], official_samples["codes"]
     chunked = decode_chunked(vocoder, codes, *official_samples["plan"])
     assert largest_difference(chunked, official_samples["chunked"]) <= SAME
@@ -223,7 +223,7 @@ def test_bfloat16_is_close() -> None:
 
 @pytest.mark.gpu
 def test_graph_equals_eager() -> None:
-    """Nothing inside waits for the device or depends on values, so a capture replays on other codes."""
+    """Nothing inside waits for the device or looks at values: a capture replays on other codes."""
     config = tiny_vocoder.config("released_rates")
     vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config), device="cuda")
     first, second = (tiny_vocoder.random_codes(config, 2, 30, seed).cuda() for seed in (1, 2))

@@ -28,7 +28,7 @@ def small() -> Vocoder:
 
 
 def test_released_sizes() -> None:
-    """The shapes add up to the released file: 271 tensors and 114,323,137 numbers below `decoder.`."""
+    """The released file has 271 tensors and 114,323,137 numbers below `decoder.`."""
     config = tiny_vocoder.config(
         "released_rates",
         codebook_size=2048,

@@ -1,0 +1,289 @@
+"""Configuration: every value comes from the checkpoint's files, and every error names file and key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_qwen3_tts import write_checkpoint
+
+from models.base import Sampling
+from models.checkpoint import CheckpointError
+from models.qwen3_tts import synthetic
+from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.config import Qwen3TTSConfig, TransformerConfig
+from models.qwen3_tts.loader import describe
+from models.qwen3_tts.synthetic import config_for, load_synthetic, tokenize, vocoder_config
+from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.vocoder_weights import expected_shapes
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_checkpoint(tmp_path / "voice", "custom_voice_wide")
+
+
+def change(folder: Path, edit: Change, name: str = "config.json") -> None:
+    """Edit one JSON file of a checkpoint."""
+    path = folder / name
+    values = json.loads(path.read_text())
+    edit(values)
+    path.write_text(json.dumps(values))
+
+
+def test_a_checkpoint_is_read_as_it_is(folder: Path) -> None:
+    config = Qwen3TTSConfig.from_folder(folder)
+    assert (config.model_type, config.model_size) == ("custom_voice", "1b7")
+    assert (config.talker.width, config.talker.num_layers, config.talker.num_heads) == (64, 3, 4)
+    assert (config.predictor.width, config.predictor.num_kv_heads) == (32, 1)
+    assert (config.vocab_size, config.predictor_vocab_size, config.num_codebooks) == (1152, 128, 4)
+    assert (config.codec.eos, config.codec.think_eos, config.text.pad) == (230, 237, 271)
+    assert config.speakers == {"dora": 1028, "emil": 1029, "fang": 1030}
+    assert config.dialects == {"fang": "beijing_dialect"}
+    assert config.language_names == ("auto", "chinese", "english", "german", "japanese")
+    assert config.sampling == Sampling()
+    assert config.max_frames == 8191
+
+
+@pytest.mark.parametrize(
+    ("spec", "takes_instruct"),
+    [("custom_voice", False), ("custom_voice_wide", True), ("voice_design", True), ("base", False)],
+)
+def test_which_checkpoints_take_an_instruction(
+    tmp_path: Path, spec: str, takes_instruct: bool
+) -> None:
+    info = describe(write_checkpoint(tmp_path, spec))
+    assert info.takes_instruct is takes_instruct
+    assert info.can_clone is False
+
+
+def test_voice_design_and_base_name_no_voices(tmp_path: Path) -> None:
+    for spec in ("voice_design", "base"):
+        assert describe(write_checkpoint(tmp_path / spec, spec)).voices == ()
+
+
+KEYS: list[tuple[tuple[str, ...], str]] = [
+    ((), "tts_model_type"),
+    ((), "tts_model_size"),
+    ((), "tts_pad_token_id"),
+    ((), "talker_config"),
+    (("talker_config",), "hidden_size"),
+    (("talker_config",), "head_dim"),
+    (("talker_config",), "rope_theta"),
+    (("talker_config",), "codec_eos_token_id"),
+    (("talker_config",), "num_code_groups"),
+    (("talker_config",), "code_predictor_config"),
+    (("talker_config", "code_predictor_config"), "vocab_size"),
+    (("talker_config", "code_predictor_config"), "num_hidden_layers"),
+]
+
+
+@pytest.mark.parametrize(("path", "key"), KEYS, ids=[key for _, key in KEYS])
+@pytest.mark.parametrize("value", ["missing", None, {"a": "b"}, True, [1]])
+def test_a_missing_or_mistyped_key_is_named_with_its_file(
+    folder: Path, path: tuple[str, ...], key: str, value: object
+) -> None:
+    if isinstance(value, dict) and key.endswith("_config"):
+        value = "text"  # where an object belongs
+
+    def edit(values: dict[str, Any]) -> None:
+        for part in path:
+            values = values[part]
+        if value == "missing":
+            del values[key]
+        else:
+            values[key] = value
+
+    change(folder, edit)
+    with pytest.raises(CheckpointError) as caught:
+        Qwen3TTSConfig.from_folder(folder)
+    message = str(caught.value)
+    assert message.startswith(str(folder / "config.json"))
+    assert f"'{key}'" in message
+    assert ("is missing" in message) is (value == "missing")
+
+
+TALKER = "talker_config"
+BROKEN: list[tuple[Change, str]] = [
+    (lambda c: c.update(tts_model_type="singer"), "tts_model_type 'singer' is not one of"),
+    (lambda c: c[TALKER].update(hidden_size=0), "'hidden_size' must be at least 1, it is 0"),
+    (lambda c: c[TALKER].update(num_hidden_layers=-1), "'num_hidden_layers' must be at least 1"),
+    (lambda c: c[TALKER].update(num_key_value_heads=0), "'num_key_value_heads' must be at least 1"),
+    (lambda c: c[TALKER].update(num_key_value_heads=3), "4 heads cannot share 3 key heads"),
+    (lambda c: c[TALKER].update(rope_theta=0), "'rope_theta' must be above 0"),
+    (lambda c: c[TALKER].update(rms_norm_eps=float("nan")), "'rms_norm_eps' must be above 0"),
+    (lambda c: c[TALKER].update(rope_theta=float("inf")), "'rope_theta' must be above 0"),
+    (lambda c: c[TALKER].update(codec_bos_id=1152), "'codec_bos_id' is 1152, the vocabulary has"),
+    (lambda c: c.update(tts_eos_token_id=320), "'tts_eos_token_id' is 320, the vocabulary has 320"),
+    (lambda c: c[TALKER].update(num_code_groups=5), "num_code_groups differs from the talker's"),
+    (lambda c: c[TALKER].update(hidden_act="gelu"), "hidden_act = 'gelu' is not supported"),
+    (lambda c: c[TALKER].update(attention_bias=True), "attention_bias = True is not supported"),
+    (lambda c: c[TALKER].update(use_sliding_window=True), "use_sliding_window = True"),
+    (lambda c: c[TALKER].update(tie_word_embeddings=True), "tie_word_embeddings = True"),
+    (lambda c: c[TALKER].update(rope_scaling={"rope_type": "yarn"}), "rope_scaling 'yarn'"),
+    (lambda c: c[TALKER].update(rope_scaling="yarn"), "'rope_scaling' must be dict"),
+    (lambda c: c[TALKER].update(spk_id=["dora"]), "'spk_id' must be dict"),
+    (lambda c: c[TALKER].update(spk_id={"dora": "1028"}), "'dora' must be int"),
+    (lambda c: c[TALKER].update(spk_id={"dora": 99999}), "'dora' is 99999, the vocabulary has"),
+    (lambda c: c[TALKER].update(codec_language_id={"x": -1}), "'x' must be at least 0"),
+    (lambda c: c[TALKER].update(spk_is_dialect={"fang": "klingon"}), "'fang' speaks 'klingon'"),
+    (lambda c: c[TALKER].update(spk_is_dialect=["fang"]), "'spk_is_dialect' must be dict"),
+    (lambda c: c[TALKER].update(spk_is_dialect={"fang": 3}), "'fang' must be str or bool"),
+]
+
+
+@pytest.mark.parametrize(("edit", "message"), BROKEN, ids=[message for _, message in BROKEN])
+def test_what_this_code_cannot_run_is_refused(folder: Path, edit: Change, message: str) -> None:
+    change(folder, edit)
+    with pytest.raises(CheckpointError) as caught:
+        Qwen3TTSConfig.from_folder(folder)
+    assert str(caught.value).startswith(str(folder / "config.json"))
+    assert message in str(caught.value)
+
+
+def test_maps_may_be_absent_and_names_lose_their_case(folder: Path) -> None:
+    change(folder, lambda c: c[TALKER].update(spk_id={"DORA": 5}, spk_is_dialect=None))
+    change(folder, lambda c: c[TALKER].pop("codec_language_id"))
+    config = Qwen3TTSConfig.from_folder(folder)
+    assert config.speakers == {"dora": 5}
+    assert config.dialects == {}
+    assert config.language_names == ("auto",)
+
+
+def test_codes_the_vocoder_does_not_have_are_refused(folder: Path) -> None:
+    # On a GPU an index beyond its table takes the whole process down.
+    for edit in (
+        lambda c: c[TALKER].update(vocab_size=1153),
+        lambda c: c[TALKER]["code_predictor_config"].update(vocab_size=200),
+    ):
+        write_checkpoint(folder, "custom_voice_wide")
+        change(folder, edit)
+        with pytest.raises(CheckpointError, match="the vocoder's codebooks have 128"):
+            describe(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "{", "null", "\xff", "[" * 99999])
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_a_file_that_holds_no_object_is_named(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(CheckpointError, match=name):
+        Qwen3TTSConfig.from_folder(folder)
+
+
+def test_a_missing_config_asks_whether_the_checkpoint_is_complete(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    with pytest.raises(CheckpointError, match=r"config\.json: not found; is this a complete"):
+        Qwen3TTSConfig.from_folder(folder)
+
+
+class TestGeneration:
+    """generation_config.json: the checkpoint's own sampling settings."""
+
+    def test_every_setting_is_read(self, tmp_path: Path) -> None:
+        generation = {
+            "do_sample": False,
+            "temperature": 0.5,
+            "top_k": 7,
+            "top_p": 0.8,
+            "repetition_penalty": 1.5,
+            "subtalker_dosample": False,
+            "subtalker_temperature": 2,
+            "subtalker_top_k": 0,
+            "subtalker_top_p": 0.25,
+            "max_new_tokens": 100,
+        }
+        folder = write_checkpoint(tmp_path, "voice_design", generation=generation)
+        info = describe(folder)
+        assert info.sampling == Sampling(0.5, 7, 0.8, 1.5, True, 2.0, 0, 0.25, True)
+        assert info.max_frames == 99  # the last drawn first code is never expanded
+
+    def test_without_the_file_the_official_defaults_hold(self, folder: Path) -> None:
+        (folder / "generation_config.json").unlink()
+        config = Qwen3TTSConfig.from_folder(folder)
+        assert config.sampling == Sampling()
+        assert config.max_new_tokens == 2048
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("temperature", 0),
+            ("temperature", -1),
+            ("temperature", "hot"),
+            ("temperature", float("nan")),
+            ("top_p", 0.0),
+            ("top_p", 1.5),
+            ("top_k", -1),
+            ("top_k", 1.5),
+            ("repetition_penalty", 0),
+            ("subtalker_temperature", 0.0),
+            ("subtalker_top_p", -0.5),
+            ("do_sample", 1),
+            ("max_new_tokens", 1),
+        ],
+    )
+    def test_a_setting_out_of_range_is_named(self, folder: Path, key: str, value: object) -> None:
+        change(folder, lambda c: c.update({key: value}), "generation_config.json")
+        with pytest.raises(CheckpointError) as caught:
+            Qwen3TTSConfig.from_folder(folder)
+        assert f"generation_config.json: '{key}'" in str(caught.value)
+
+
+class TestSynthetic:
+    """Random weights in the released sizes."""
+
+    # Parameters of the released CustomVoice checkpoints, speech tokenizer apart.
+    RELEASED = {"qwen3-tts-0.6b": 905_788_672, "qwen3-tts-1.7b": 1_916_676_352}
+    DECODER_UNUSED = 2 * 256 * 512  # the quantizer's input projections serve encoding only
+    DECODER = 114_323_137
+
+    @pytest.mark.parametrize("name", RELEASED)
+    def test_talker_and_predictor_have_the_released_sizes(self, name: str) -> None:
+        config = config_for(name)
+        with torch.device("meta"):
+            networks = Talker(config), CodePredictor(config)
+        count = sum(p.numel() for network in networks for p in network.parameters())
+        assert count == self.RELEASED[name]
+
+    def test_the_vocoder_has_the_released_size(self) -> None:
+        shapes = expected_shapes(vocoder_config()).values()
+        count = sum(torch.Size(shape).numel() for shape in shapes)
+        assert count == self.DECODER - self.DECODER_UNUSED
+
+    def test_ids_are_the_released_ones(self) -> None:
+        config = config_for("qwen3-tts-0.6b")
+        assert (config.codec.pad, config.codec.bos, config.codec.eos) == (2148, 2149, 2150)
+        assert (config.text.pad, config.text.bos, config.text.eos) == (151671, 151672, 151673)
+        assert (config.talker.width, config.talker.mlp_width) == (1024, 3072)
+        assert config_for("qwen3-tts-1.7b").talker.mlp_width == 6144
+
+    def test_the_tokenizer_counts_markers_as_one(self) -> None:
+        newline = 1000 + ord("\n")
+        ids = tokenize("<|im_start|>assistant\nHé!<|im_end|>\n<|im_start|>assistant\n")
+        assert ids[:3] == [151644, 77091, newline]
+        assert ids[-5:] == [151645, newline, 151644, 77091, newline]
+        assert ids[3:-5] == [1000 + byte for byte in "Hé!".encode()]
+        assert tokenize("<|im_start|>user\n")[1] == 872
+        assert max(tokenize("".join(map(chr, range(32, 0x3000))))) < 151_936
+
+    def test_the_same_seed_gives_the_same_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        full, small = config_for("qwen3-tts-0.6b"), TransformerConfig(8, 8, 1, 2, 1, 4, 1e4, 1e-6, 64)
+        tiny = replace(
+            full, talker=small, predictor=small, text_vocab_size=9, text_width=8, predictor_vocab_size=9
+        )
+        monkeypatch.setattr(synthetic, "config_for", lambda name: tiny)
+        monkeypatch.setattr(synthetic, "_vocoder", lambda device, dtype, generator: None)
+        cpu = torch.device("cpu")
+        one, same, other = (
+            load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed) for seed in (1, 1, 2)
+        )
+        weight = one.talker.decoder.layers[0].qkv.weight
+        assert torch.equal(weight, same.talker.decoder.layers[0].qkv.weight)
+        assert not torch.equal(weight, other.talker.decoder.layers[0].qkv.weight)
+        assert not one.talker.codec_head.weight[2150].any()  # end of speech stays unlikely
