@@ -16,6 +16,7 @@ from torch import Tensor
 from kernels.draws import uniforms
 from kernels.sample import sample
 from models.base import Sampling
+from models.transfer import to_device
 
 MIN_FRAMES = 2  # the official code forbids end of speech for the first two samples
 
@@ -57,20 +58,32 @@ class SamplingSlots:
     ) -> None:
         """Give slots new settings and an empty history. `index` is `slots` on the device."""
         device = self.seeds.device
-
-        def put(target: Tensor, values: list[float] | list[int] | list[bool]) -> None:
-            target[index] = torch.tensor(values, dtype=target.dtype).to(device, non_blocking=True)
-
-        put(self.seeds, seeds)
-        put(self.greedy, [row.greedy for row in rows])
-        put(self.temperature, [row.temperature for row in rows])
-        put(self.top_k, [row.top_k for row in rows])
-        put(self.top_p, [row.top_p for row in rows])
-        put(self.penalty, [row.repetition_penalty for row in rows])
-        put(self.subtalker_greedy, [row.subtalker_greedy for row in rows])
-        put(self.subtalker_temperature, [row.subtalker_temperature for row in rows])
-        put(self.subtalker_top_k, [row.subtalker_top_k for row in rows])
-        put(self.subtalker_top_p, [row.subtalker_top_p for row in rows])
+        counts = [
+            (seed, row.top_k, row.subtalker_top_k, row.greedy, row.subtalker_greedy)
+            for row, seed in zip(rows, seeds, strict=True)
+        ]
+        numbers = [
+            (
+                row.temperature,
+                row.top_p,
+                row.repetition_penalty,
+                row.subtalker_temperature,
+                row.subtalker_top_p,
+            )
+            for row in rows
+        ]
+        columns = to_device(counts, device).unbind(1)
+        self.seeds[index] = columns[0]
+        self.top_k[index] = columns[1].int()
+        self.subtalker_top_k[index] = columns[2].int()
+        self.greedy[index] = columns[3].bool()
+        self.subtalker_greedy[index] = columns[4].bool()
+        columns = to_device(numbers, device, torch.float32).unbind(1)
+        self.temperature[index] = columns[0]
+        self.top_p[index] = columns[1]
+        self.penalty[index] = columns[2]
+        self.subtalker_temperature[index] = columns[3]
+        self.subtalker_top_p[index] = columns[4]
         self.seen[index] = False
         for slot, row in zip(slots, rows, strict=True):
             self.rows[slot] = row

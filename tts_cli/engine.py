@@ -251,12 +251,13 @@ class Engine:
 
     def _finish(self, job: Job, slot: int, reason: str, frames: int) -> None:
         """Retry a row, or keep its codes for the vocoder; the caller clears the slot."""
-        self.scheduler.finish(slot)
         again = self.retry(job, reason)
+        codes = None if again or reason == "nan" else self.model.codes(slot, frames)
+        # Last, so that a row whose codes find no memory still has its slot and starts again.
+        self.scheduler.finish(slot)
         if again is not None:
             self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
         else:
-            codes = None if reason == "nan" else self.model.codes(slot, frames)
             self._ready.append(Outcome(job, reason, frames, codes=codes))
 
     def _vocode(self, is_last: bool) -> None:
@@ -276,6 +277,7 @@ class Engine:
             span = Span(self.device)
             waves = self.model.decode_audio(codes)
             span.end()
+            on_host = list(zip(speakable, self._to_host(waves), self._to_host(codes), strict=True))
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             if len(batch) == 1:
@@ -285,7 +287,6 @@ class Engine:
             half = len(batch) // 2
             return self._decode(batch[:half]) + self._decode(batch[half:])
         total = max(1, sum(outcome.frames for outcome in speakable))
-        on_host = zip(speakable, self._to_host(waves), self._to_host(codes), strict=True)
         for outcome, wave, row_codes in on_host:
             outcome.samples, outcome.codes = wave, row_codes
             outcome.vocoder, outcome.vocoder_share = span, outcome.frames / total
@@ -296,7 +297,7 @@ class Engine:
 
     def _to_host(self, rows: list[torch.Tensor]) -> list[torch.Tensor]:
         """Start one pinned copy of all rows; they are there when the span after it has ended."""
-        if not self.is_async:
+        if rows[0].device.type != "cuda":
             return rows
         joined = torch.cat(rows)
         host = torch.empty(joined.shape, dtype=joined.dtype, pin_memory=True)

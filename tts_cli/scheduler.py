@@ -16,7 +16,7 @@ from models.buckets import is_power_of_two, next_power_of_two
 
 Item = TypeVar("Item", bound=Hashable)
 
-GROUP_SHARE = 16  # refill waits until 1/16 of the slots are free ...
+GROUP_SHARE = 8  # refill waits until 1/8 of the slots are free ...
 PATIENCE_TICKS = 4  # ... but no longer than this many ticks
 
 

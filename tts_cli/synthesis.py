@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -86,7 +87,7 @@ class RowPlan:
             yield PlannedRow(row.id, request, digest) if self._is_due(row.id, digest) else None
 
     def survey(self) -> Survey:
-        """Count, and bound the sizes: a byte of text is at most one token."""
+        """Count, and bound the sizes."""
         found = Survey()
         for row in self:
             if row is None:
@@ -96,8 +97,8 @@ class RowPlan:
             else:
                 found.pending += 1
                 request = row.request
-                text = len(request.text.encode()) + PROMPT_OVERHEAD
-                instruct = len((request.instruct or "").encode())
+                text = most_tokens(request.text) + PROMPT_OVERHEAD
+                instruct = most_tokens(request.instruct or "")
                 found.max_frames = max(found.max_frames, request.max_frames)
                 found.max_positions = max(found.max_positions, text + instruct + request.max_frames)
                 if request.layout == "streaming":
@@ -112,6 +113,11 @@ class RowPlan:
         if self.config.retry_failed:
             return self.journal.status(row_id) == "failed"
         return not (self.journal.done(row_id, digest) and self.writer.exists(row_id))
+
+
+def most_tokens(text: str) -> int:
+    """A byte of text is at most one token, once normalised as tokenizers do: NFC can lengthen it."""
+    return len(unicodedata.normalize("NFC", text).encode())
 
 
 @dataclass

@@ -28,6 +28,7 @@ from models.qwen3_tts.vocoder import Vocoder
 from models.sampling import UNKNOWN, Hints, SamplingSlots
 from models.slots import Poll, SlotBuffers
 from models.timing import Stage
+from models.transfer import to_device
 
 SUPPRESSED_TAIL = (
     1024  # the last ids of the codec vocabulary are control ids, speakers and languages
@@ -190,7 +191,7 @@ class Qwen3TTS:
         return self.vocoder.decode(codes)
 
     def _index(self, slots: list[int]) -> Tensor:
-        return torch.tensor(slots, dtype=torch.int64).to(self.device, non_blocking=True)
+        return to_device(slots, self.device)
 
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
         length = max(prompt.num_tokens for prompt in prompts)
@@ -201,7 +202,7 @@ class Qwen3TTS:
             codec_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
         index = self._index(slots)
         lengths = self._index([prompt.num_tokens for prompt in prompts])
-        x = self.talker.embed_prompt(text_ids.to(self.device), codec_ids.to(self.device))
+        x = self.talker.embed_prompt(to_device(text_ids, self.device), to_device(codec_ids, self.device))
         hidden = self.talker.decoder.prefill(x, index, lengths - 1)
 
         requests = [prompt.request for prompt in prompts]
@@ -225,7 +226,7 @@ class Qwen3TTS:
                 raise ValueError(f"{len(prompt.trailing_ids)} trailing ids, room for {columns - 1}")
             if prompt.trailing_ids:
                 ids[row, : len(prompt.trailing_ids)] = torch.tensor(prompt.trailing_ids)
-        return self.talker.embed_text(ids.to(self.device))
+        return self.talker.embed_text(to_device(ids, self.device))
 
     def _hints(self, bucket: int) -> tuple[Hints, Hints]:
         # A recording must hold for rows to come, so it may know nothing of the present ones.

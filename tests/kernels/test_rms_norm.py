@@ -39,7 +39,7 @@ def test_reference_equals_transformers(dtype) -> None:
     "shape", [*SHAPES, *(pytest.param(shape, marks=pytest.mark.gpu) for shape in GPU_SHAPES)]
 )
 def test_kernels_equal_references(
-    shape, dtype, device, with_kernel, with_reference, assert_close
+    shape, dtype, device, with_kernel, with_reference, assert_close, assert_same_rounding
 ) -> None:
     x, residual = (torch.randn(shape, device=device).to(dtype) for _ in range(2))
     weight = torch.randn(shape[1], device=device).to(dtype)
@@ -48,6 +48,7 @@ def test_kernels_equal_references(
     out = with_kernel(add_rms_norm_, x, residuals[0], weight, 1e-6)
     ref = with_reference(add_rms_norm_, x, residuals[1], weight, 1e-6)
     assert_close(out, ref)
+    assert_same_rounding(out, ref)
     assert torch.equal(residuals[0], residuals[1])
     assert torch.equal(residuals[1], residual + x)
 

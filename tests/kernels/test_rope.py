@@ -128,7 +128,7 @@ def test_reference_is_norm_then_rope_then_store(case, dtype, device, with_refere
 
 @pytest.mark.parametrize("case", [*CASES, *GPU_CASES])
 def test_kernel_equals_reference(
-    case, dtype, device, with_kernel, with_reference, assert_close
+    case, dtype, device, with_kernel, with_reference, assert_close, assert_same_rounding
 ) -> None:
     *shape, has_norm, per_slot = case
     positions = 19 if device == "cpu" else 600
@@ -144,6 +144,8 @@ def test_kernel_equals_reference(
         assert torch.equal(*keys)
     assert_close(out, ref)
     assert_close(*keys)
+    assert_same_rounding(out, ref)
+    assert_same_rounding(*keys)
 
 
 def test_kernel_writes_into_views(device, with_kernel, with_reference) -> None:

@@ -28,10 +28,14 @@ def test_reference_rounds_silu_before_the_product() -> None:
         pytest.param((256, 6144), marks=pytest.mark.gpu),
     ],
 )
-def test_kernel_equals_reference(shape, dtype, device, with_kernel, assert_close) -> None:
+def test_kernel_equals_reference(
+    shape, dtype, device, with_kernel, assert_close, assert_same_rounding
+) -> None:
     rows, width = shape
     gate_up = (torch.randn(rows, 2 * width, device=device) * 3).to(dtype)
-    assert_close(with_kernel(swiglu, gate_up), swiglu_ref(gate_up))
+    out, ref = with_kernel(swiglu, gate_up), swiglu_ref(gate_up)
+    assert_close(out, ref)
+    assert_same_rounding(out, ref)
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # exp to inf, as meant

@@ -71,7 +71,9 @@ def plain_transformer(decoder: Decoder, x: Tensor) -> Tensor:
         for head in range(HEADS):
             group = head // (HEADS // KV_HEADS)
             scores = q[:, head] @ k[:, group].T / math.sqrt(HEAD_DIM)
-            mixed.append(scores.masked_fill(hidden_from_later, -torch.inf).softmax(-1) @ v[:, group])
+            mixed.append(
+                scores.masked_fill(hidden_from_later, -torch.inf).softmax(-1) @ v[:, group]
+            )
         x = x + torch.stack(mixed, dim=1).view(length, -1) @ layer.o.weight.double().T
         gate, up = (norm(x, layer.post_norm.weight) @ layer.gate_up.weight.double().T).chunk(2, -1)
         x = x + (F.silu(gate) * up) @ layer.down.weight.double().T
@@ -80,7 +82,9 @@ def plain_transformer(decoder: Decoder, x: Tensor) -> Tensor:
 
 def assert_close(out: Tensor, expected: Tensor) -> None:
     """rms(out - expected) / rms(expected) within 1e-5, the tolerance of float32."""
-    error = ((out.double() - expected.double()).square().mean() / expected.double().square().mean()).sqrt()
+    error = (
+        (out.double() - expected.double()).square().mean() / expected.double().square().mean()
+    ).sqrt()
     assert error < 1e-5, f"relative rms error {error:.2e}"
 
 

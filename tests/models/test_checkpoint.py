@@ -168,7 +168,9 @@ class TestReadTensors:
         path = tmp_path / "model.safetensors"
         save_file({"a": torch.zeros(200)}, path)
         path.write_bytes(path.read_bytes()[:kept])
-        with pytest.raises(CheckpointError, match=r"model\.safetensors: not a readable safetensors"):
+        with pytest.raises(
+            CheckpointError, match=r"model\.safetensors: not a readable safetensors"
+        ):
             read_tensors(tmp_path, CPU)
 
     def test_a_header_that_promises_too_much(self, tmp_path: Path) -> None:
@@ -308,7 +310,8 @@ class TestIdentity:
         assert self.of(folder) == self.of(folder) == self.of(copy)
 
     @pytest.mark.parametrize(
-        "name", ["config.json", "generation_config.json", "merges.txt", "speech_tokenizer/config.json"]
+        "name",
+        ["config.json", "generation_config.json", "merges.txt", "speech_tokenizer/config.json"],
     )
     def test_a_config_counts(self, folder: Path, name: str) -> None:
         before = self.of(folder)

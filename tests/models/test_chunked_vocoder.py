@@ -184,7 +184,9 @@ def test_a_static_input_holds_nothing_of_the_batch_before(vocoder: RunningSum) -
 
 
 def test_a_row_without_frames_gives_no_samples(vocoder: RunningSum) -> None:
-    empty, full = make(vocoder).decode([torch.zeros(0, CODEBOOKS, dtype=torch.int64), *random_rows([4])])
+    empty, full = make(vocoder).decode(
+        [torch.zeros(0, CODEBOOKS, dtype=torch.int64), *random_rows([4])]
+    )
     assert empty.shape == (0,)
     assert full.shape == (16,)
     assert make(vocoder).decode([]) == []

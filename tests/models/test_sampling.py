@@ -28,9 +28,7 @@ def assign(sampling: SamplingSlots, slots: list[int], rows: list[Sampling]) -> N
     sampling.assign(slots, rows, [100 + slot for slot in slots], torch.tensor(slots))
 
 
-def first(
-    sampling: SamplingSlots, logits: Tensor, step: int, hints: Hints = UNKNOWN
-) -> list[int]:
+def first(sampling: SamplingSlots, logits: Tensor, step: int, hints: Hints = UNKNOWN) -> list[int]:
     """First codes of all slots, at the given number of codes drawn before."""
     steps = torch.full((SLOTS,), step)
     uniform = sampling.draws(slice(0, SLOTS), steps, 1)[:, 0]
@@ -95,7 +93,8 @@ def test_draws_are_addressed_by_seed_frame_and_codebook(sampling: SamplingSlots)
     assign(sampling, [0, 1, 2, 3], [Sampling()] * 4)
     frames = torch.tensor([4, 7])
     assert torch.equal(
-        sampling.draws(torch.tensor([3, 1]), frames, 5), uniforms(torch.tensor([103, 101]), frames, 5)
+        sampling.draws(torch.tensor([3, 1]), frames, 5),
+        uniforms(torch.tensor([103, 101]), frames, 5),
     )
     assert torch.equal(
         sampling.draws(slice(0, 2), frames, 1), uniforms(torch.tensor([100, 101]), frames, 5)[:, :1]

@@ -11,7 +11,13 @@ import pytest
 from models.base import ModelInfo, Sampling
 from tts_cli.config import RunConfig
 from tts_cli.journal import row_seed
-from tts_cli.requests import CAP_FRAMES, CAP_FRAMES_PER_BYTE, build_request, frame_cap
+from tts_cli.requests import (
+    CAP_FRAMES,
+    CAP_FRAMES_PER_BYTE,
+    build_request,
+    frame_cap,
+    retry_request,
+)
 from tts_cli.rows import Row
 
 SETTINGS = {
@@ -113,7 +119,8 @@ class TestSeeds:
 
     @staticmethod
     def seed(info: ModelInfo, row: Row, run_seed: int = 0, attempt: int = 1) -> int:
-        return build_request(row, RunConfig(seed=run_seed), info, attempt).seed
+        request = build_request(row, RunConfig(seed=run_seed), info)
+        return request.seed if attempt == 1 else retry_request(request, attempt).seed
 
     def test_a_rows_own_seed_is_taken_as_it_is(self, info: ModelInfo) -> None:
         assert self.seed(info, make_row(seed=7)) == 7
@@ -136,6 +143,12 @@ class TestSeeds:
         assert len(set(seeds)) == 3
         assert seeds == [self.seed(info, make_row(seed=own), attempt=n) for n in (1, 2, 3)]
         assert all(0 <= seed < 2**63 for seed in seeds)
+
+    def test_a_retry_changes_nothing_but_the_seed(self, info: ModelInfo) -> None:
+        request = build_request(make_row(top_k=3, max_frames=9), RunConfig(), info)
+        again = retry_request(request, 2)
+        assert again != request
+        assert replace(again, seed=request.seed) == request
 
 
 class TestFrameCap:

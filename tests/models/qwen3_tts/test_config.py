@@ -273,9 +273,17 @@ class TestSynthetic:
         assert max(tokenize("".join(map(chr, range(32, 0x3000))))) < 151_936
 
     def test_the_same_seed_gives_the_same_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        full, small = config_for("qwen3-tts-0.6b"), TransformerConfig(8, 8, 1, 2, 1, 4, 1e4, 1e-6, 64)
+        full, small = (
+            config_for("qwen3-tts-0.6b"),
+            TransformerConfig(8, 8, 1, 2, 1, 4, 1e4, 1e-6, 64),
+        )
         tiny = replace(
-            full, talker=small, predictor=small, text_vocab_size=9, text_width=8, predictor_vocab_size=9
+            full,
+            talker=small,
+            predictor=small,
+            text_vocab_size=9,
+            text_width=8,
+            predictor_vocab_size=9,
         )
         monkeypatch.setattr(synthetic, "config_for", lambda name: tiny)
         monkeypatch.setattr(synthetic, "_vocoder", lambda device, dtype, generator: None)

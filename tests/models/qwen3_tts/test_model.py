@@ -103,7 +103,9 @@ def assert_same(rows: list[Spoken], expected: list[Spoken]) -> None:
 
 def test_rows_end_in_both_ways_and_codes_are_codes(model: Qwen3TTS) -> None:
     spec = SPECS["custom_voice_wide"]
-    rows = speak(model, [request(seed=seed, text="the thing " * (1 + seed % 3)) for seed in range(24)], 8)
+    rows = speak(
+        model, [request(seed=seed, text="the thing " * (1 + seed % 3)) for seed in range(24)], 8
+    )
     assert {row.finish_reason for row in rows} == {"eos", "max_frames"}
     for row in rows:
         assert row.codes.shape == (len(row.codes), spec.num_codebooks)

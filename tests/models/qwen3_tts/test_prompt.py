@@ -90,9 +90,7 @@ def test_streaming_layout(config: Qwen3TTSConfig) -> None:
     assert prompt.num_tokens == 10
 
 
-def test_lengths_the_official_code_gave(
-    config: Qwen3TTSConfig, design: Qwen3TTSConfig
-) -> None:
+def test_lengths_the_official_code_gave(config: Qwen3TTSConfig, design: Qwen3TTSConfig) -> None:
     instruct = "slow and deep please"  # nine tokens with its template
     assert len(tokenize(f"<|im_start|>user\n{instruct}<|im_end|>\n")) == 9
     lengths = [
