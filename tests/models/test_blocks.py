@@ -1,4 +1,4 @@
-"""The decoder: its two ways, prefill and step, against each other and against a plain transformer."""
+"""The decoder: prefill and step against each other and against a plain transformer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decoder() -> Decoder:
 
 
 def plain_transformer(decoder: Decoder, x: Tensor) -> Tensor:
-    """(T, D) through the same weights, written from the definition in float64: no cache, no kernels."""
+    """(T, D) through the same weights, from the definition, in float64: no cache, no kernels."""
 
     def norm(x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.square().mean(-1, keepdim=True) + EPS).sqrt() * weight.double()

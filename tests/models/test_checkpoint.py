@@ -1,4 +1,4 @@
-"""Checkpoints: where they are found, what is refused, and that nothing in them stays unexplained."""
+"""Checkpoints: where they are found, what is refused, and that every key is accounted for."""
 
 from __future__ import annotations
 

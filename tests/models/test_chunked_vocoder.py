@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from fakes import FakeCapturer
@@ -23,7 +21,7 @@ CHUNK, CONTEXT = 300, 25
 
 
 class RunningSum:
-    """A causal vocoder with a memory of REACH frames: enough to notice wrong context, cheap to check.
+    """A causal vocoder that remembers REACH frames: wrong context shows, and it is cheap to check.
 
     Sample j of frame f is 1000 * j plus the sum of the codes of frames f - REACH .. f.
     """
@@ -81,7 +79,7 @@ def test_every_row_comes_back_whole(vocoder: RunningSum, use_buckets: bool) -> N
 
 
 def test_context_is_as_long_as_said_and_no_longer(vocoder: RunningSum) -> None:
-    # With a context shorter than the vocoder's memory the seam is audible: proof that chunks start where they should.
+    # A context shorter than the vocoder's memory leaves a seam: proof of where chunks start.
     row = random_rows([40])[0]
     chunked = make(vocoder, chunk=16, context=2).decode([row])[0]
     expected = torch.cat(

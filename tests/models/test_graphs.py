@@ -1,4 +1,4 @@
-"""GraphRunner: what is recorded, what is replayed, and what happens when a capture is impossible."""
+"""GraphRunner: what is recorded and replayed, and what happens when a capture fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static KV cache: what is written where, and that whole slots move and clear without touching the others."""
+"""Static KV cache: what is written where; slots move and clear without touching the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling slots: settings reach the right row, hints never change a draw, history is the row's own."""
+"""Sampling slots: settings reach the right row, hints change no draw, history is the row's own."""
 
 from __future__ import annotations
 

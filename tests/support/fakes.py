@@ -1,7 +1,8 @@
 """Stand-ins for what a GPU and a real model do, so that their users are tested on a CPU.
 
-`FakeCapturer` records and replays like CUDA graphs do, output storage included. `FakeSpeechModel` keeps the whole contract of
-`models.base.SpeechModel` in plain Python and fails the test when its caller breaks it.
+`FakeCapturer` records and replays like CUDA graphs do, output storage included. `FakeSpeechModel`
+keeps the whole contract of `models.base.SpeechModel` in plain Python and fails the test when its
+caller breaks it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from models.base import Prompt, SlotStatus, SpeechRequest
 
 
 class FakeCapturer:
-    """Runs the function once to record it; a replay runs it again and writes into the same output storage."""
+    """Runs the function to record it; a replay runs it again and writes into the same output."""
 
     def __init__(self) -> None:
         self.is_recording = False  # true inside a capture: what a GPU forbids can be refused then
@@ -61,7 +62,7 @@ class FakeSlot:
     reason: str = ""
 
     def step(self) -> None:
-        """One frame: the text says how the row ends, `nan` at once or `eos` after as many frames as letters."""
+        """One frame. The text says how the row ends: `nan` at once, or eos after a frame a letter."""
         if self.reason:
             return
         if self.request.text.startswith("nan"):
@@ -85,8 +86,9 @@ class FakeSpeechModel:
 
     Args:
         max_batch: slots.
-        no_memory: operation -> which of its calls (from 0) raise `torch.OutOfMemoryError`, or `always`.
-        memory_rows: more rows than this at once find no memory in decode_frames; None: there is enough.
+        no_memory: operation -> which of its calls (from 0) raise `torch.OutOfMemoryError`, or
+            `always`.
+        memory_rows: more rows than this at once find no memory in decode_frames; None: any number.
     """
 
     max_batch: int
@@ -116,7 +118,8 @@ class FakeSpeechModel:
 
     def decode_frames(self, bucket: int, count: int) -> None:
         """Step every row; the bucket must cover them all."""
-        assert self.slots and max(self.slots) < bucket <= self.max_batch, (bucket, list(self.slots))
+        assert self.slots
+        assert max(self.slots) < bucket <= self.max_batch, (bucket, list(self.slots))
         assert bucket & (bucket - 1) == 0
         self._may_fail("decode_frames")
         if self.memory_rows is not None and len(self.slots) > self.memory_rows:

@@ -1,4 +1,4 @@
-"""The engine against a model in plain Python, then against a tiny real one: every row ends, whatever happens."""
+"""The engine on a model in plain Python, then on a tiny real one: every row ends, come what may."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -91,7 +90,8 @@ def assert_spoken(outcomes: dict[int, Outcome], requests: list[SpeechRequest]) -
         assert outcome.reason == ("eos" if frames == len(item.text) else "max_frames")
         assert outcome.frames == frames
         codes = fake_codes(item.seed, frames)
-        assert outcome.codes is not None and torch.equal(outcome.codes, codes)
+        assert outcome.codes is not None
+        assert torch.equal(outcome.codes, codes)
         assert outcome.samples is not None
         assert torch.equal(outcome.samples, codes.float().flatten())
 
@@ -188,7 +188,8 @@ class TestRetries:
         outcomes = harness.run()
         assert harness.retried == [(1, "nan")]
         assert (outcomes[1].reason, outcomes[1].frames) == ("nan", 0)
-        assert outcomes[1].codes is None and outcomes[1].samples is None
+        assert outcomes[1].codes is None
+        assert outcomes[1].samples is None
         assert outcomes[1].job.attempt == 2
         assert len(model.failed) == 2
         for row in (0, 2):
@@ -295,7 +296,8 @@ class TestMemory:
             assert outcomes[row].reason == (
                 "no memory to decode its audio: CUDA out of memory in decode_audio."
             )
-            assert outcomes[row].samples is None and outcomes[row].codes is None
+            assert outcomes[row].samples is None
+            assert outcomes[row].codes is None
         assert outcomes[5].reason == "nan"
 
 
@@ -558,7 +560,8 @@ class TestRealModel:
         for row, other in enumerate(expected):
             outcome = outcomes[row]
             assert outcome.reason == other.finish_reason
-            assert outcome.codes is not None and outcome.samples is not None
+            assert outcome.codes is not None
+            assert outcome.samples is not None
             assert torch.equal(outcome.codes, other.codes), row
             assert outcome.samples.shape == other.samples.shape
             assert torch.allclose(outcome.samples, other.samples, atol=1e-5)
@@ -591,4 +594,5 @@ class TestRealModel:
         assert harness.engine.shrinks == 2
         for row, other in enumerate(expected):
             codes = outcomes[row].codes
-            assert codes is not None and torch.equal(codes, other.codes), row
+            assert codes is not None
+            assert torch.equal(codes, other.codes), row

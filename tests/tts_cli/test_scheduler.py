@@ -1,4 +1,7 @@
-"""The scheduler's promises, on seeded random workloads: none starves, no slot is given twice, every row ends."""
+"""The scheduler's promises on seeded random workloads.
+
+None starves, no slot is given twice, every row ends.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration: every value comes from the checkpoint's files, and every error names file and key."""
+"""Configuration: every value comes from the checkpoint, every error names file and key."""
 
 from __future__ import annotations
 
@@ -235,11 +235,13 @@ class TestGeneration:
         assert f"generation_config.json: '{key}'" in str(caught.value)
 
 
+# Parameters of the released CustomVoice checkpoints, speech tokenizer apart.
+RELEASED = {"qwen3-tts-0.6b": 905_788_672, "qwen3-tts-1.7b": 1_916_676_352}
+
+
 class TestSynthetic:
     """Random weights in the released sizes."""
 
-    # Parameters of the released CustomVoice checkpoints, speech tokenizer apart.
-    RELEASED = {"qwen3-tts-0.6b": 905_788_672, "qwen3-tts-1.7b": 1_916_676_352}
     DECODER_UNUSED = 2 * 256 * 512  # the quantizer's input projections serve encoding only
     DECODER = 114_323_137
 
@@ -249,7 +251,7 @@ class TestSynthetic:
         with torch.device("meta"):
             networks = Talker(config), CodePredictor(config)
         count = sum(p.numel() for network in networks for p in network.parameters())
-        assert count == self.RELEASED[name]
+        assert count == RELEASED[name]
 
     def test_the_vocoder_has_the_released_size(self) -> None:
         shapes = expected_shapes(vocoder_config()).values()

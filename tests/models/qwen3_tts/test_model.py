@@ -111,7 +111,8 @@ def test_rows_end_in_both_ways_and_codes_are_codes(model: Qwen3TTS) -> None:
         assert row.codes.shape == (len(row.codes), spec.num_codebooks)
         assert row.codes.dtype == torch.int64
         # The code that ends speech, and all other control ids, are above the codes.
-        assert 0 <= row.codes.min() and row.codes.max() < spec.codebook_size
+        assert row.codes.min() >= 0
+        assert row.codes.max() < spec.codebook_size
         assert 2 <= len(row.codes) <= FRAMES
         assert len(row.samples) == len(row.codes) * spec.samples_per_frame
         assert (len(row.codes) == FRAMES) or row.finish_reason == "eos"
@@ -287,15 +288,16 @@ class TestStaleRows:
         assert torch.equal(row.codes, kept)
 
 
+ITEMS = [request(LONG, 3), request("the ring", 4), request(SHORT, 5)]
+
+
 class TestNotFinite:
     """A row that goes wrong fails alone, and its slot serves the next row."""
-
-    ITEMS = [request(LONG, 3), request("the ring", 4), request(SHORT, 5)]
 
     @pytest.fixture
     def expected(self, folder: Path) -> list[Spoken]:
         fresh = load(folder)
-        return [alone(fresh, item) for item in self.ITEMS]
+        return [alone(fresh, item) for item in ITEMS]
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     @torch.inference_mode()
@@ -303,14 +305,14 @@ class TestNotFinite:
         self, folder: Path, model: Qwen3TTS, expected: list[Spoken], value: float
     ) -> None:
         allocate(model, 4)
-        start(model, self.ITEMS, [0, 1, 2])
+        start(model, ITEMS, [0, 1, 2])
         model.decode_frames(4, 2)
         model.slots.hidden[1] = value
         model.decode_frames(4, 1)
         assert status(model, 1) == SlotStatus(2, True, "nan")
         assert_same(finish(model, [0, 2], 4), [expected[0], expected[2]])
         model.release([1], is_failed=True)
-        start(model, [self.ITEMS[1]], [1])
+        start(model, [ITEMS[1]], [1])
         assert_same(finish(model, [1], 4), [expected[1]])
 
     def test_a_prompt_gone_wrong(self, model: Qwen3TTS, expected: list[Spoken]) -> None:
@@ -331,7 +333,7 @@ class TestNotFinite:
     @torch.inference_mode()
     def test_a_cache_gone_wrong_midway(self, model: Qwen3TTS, expected: list[Spoken]) -> None:
         allocate(model, 4)
-        start(model, self.ITEMS, [0, 1, 2])
+        start(model, ITEMS, [0, 1, 2])
         model.decode_frames(4, 1)
         model.talker.decoder.cache.data[:, :, 0, :, 3] = float("nan")
         # The frame under way is still whole; the next first code cannot be drawn.
@@ -340,7 +342,7 @@ class TestNotFinite:
         model.decode_frames(4, 3)
         assert_same(finish(model, [1, 2], 4), expected[1:])
         model.release([0], is_failed=True)
-        start(model, [self.ITEMS[0]], [0])
+        start(model, [ITEMS[0]], [0])
         assert_same(finish(model, [0], 4), [expected[0]])
 
 
@@ -440,7 +442,7 @@ class TestLimits:
 
 
 class TestGraphs:
-    """The whole frame as a recording, through a capturer that replays by running the frame again."""
+    """The whole frame as a recording; the stand-in replays it by running it again."""
 
     def with_graphs(self, folder: Path) -> tuple[Qwen3TTS, FakeCapturer]:
         model, capturer = load(folder), FakeCapturer()
