@@ -4,30 +4,25 @@ tool.
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 from tts_cli.errors import SetupError
 
 CHECKOUT_FOLDER = Path("samples") / "voice" / "checkpoint"
-PACKAGE = "tts_cli.sample_voice"
+INSTALLED_FOLDER = "sample_voice"  # pyproject.toml puts it there
 
 
 def sample_voice() -> Path:
-    """The embedded checkpoint's folder: in the installed package, or in the checkout.
+    """The embedded checkpoint's folder: in the checkout, or inside the installed package.
 
     Raises:
         SetupError: neither is there, so the installation is incomplete.
     """
-    checkout = Path(__file__).resolve().parent.parent / CHECKOUT_FOLDER
-    if (checkout / "config.json").is_file():
-        return checkout
-    try:
-        installed = Path(str(resources.files(PACKAGE)))
-    except ModuleNotFoundError:
-        installed = checkout
-    if (installed / "config.json").is_file():
-        return installed
+    package = Path(__file__).resolve().parent
+    installed = package / INSTALLED_FOLDER
+    for folder in (package.parent / CHECKOUT_FOLDER, installed):
+        if (folder / "config.json").is_file():
+            return folder
     raise SetupError(
         f"the sample voice is not where it should be ({installed})",
         remedy="install tts-cli again, or name a checkpoint with --model",
