@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -46,22 +47,42 @@ class CudaCapturer:
         self.device = device
         self.pool = torch.cuda.graph_pool_handle()
         self.stream = torch.cuda.Stream(device)
+        self.abandoned: list[torch.cuda.CUDAGraph] = []
 
     def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
         """Warm up on the capture stream (kernels compile there), then record."""
-        self.stream.wait_stream(torch.cuda.current_stream(self.device))
+        outer = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(outer)
         with torch.cuda.stream(self.stream):
             for _ in range(WARMUP_RUNS):
                 function()
-        torch.cuda.current_stream(self.device).wait_stream(self.stream)
+        outer.wait_stream(self.stream)
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
-        # Only this thread is forbidden unsafe calls, so that threads beside the engine may go on.
-        with torch.cuda.graph(
-            graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
-        ):
-            output = function()
+        try:
+            # Only this thread is forbidden unsafe calls: threads beside the engine may go on.
+            with torch.cuda.graph(
+                graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+            ):
+                output = function()
+        except BaseException:
+            self._abandon(graph, outer)
+            raise
         return output, graph.replay
+
+    def _abandon(self, graph: torch.cuda.CUDAGraph, outer: torch.cuda.Stream) -> None:
+        """Restore what a failed capture leaves behind in torch.
+
+        The capture stream is still the current one, and the allocator may still record into the
+        pool by asking the graph, so the graph must live on and the pool cannot be captured into.
+        """
+        torch.cuda.set_stream(outer)
+        index = torch.cuda.current_device() if self.device.index is None else self.device.index
+        with suppress(AttributeError, RuntimeError):  # ended already, or not to be ended by us
+            torch._C._cuda_endAllocateToPool(index, self.pool)
+        self.abandoned.append(graph)
+        self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream(self.device)
 
     def is_capturing(self) -> bool:
         """Whether the current stream is being captured."""
@@ -122,10 +143,11 @@ class GraphRunner(Generic[Key]):
             before, started = self.capturer.memory_bytes(), time.perf_counter()
             try:
                 self._graphs[key] = self.capturer.capture(lambda key=key: self.function(key))  # type: ignore[misc]
-            except torch.OutOfMemoryError:
-                raise
             except RuntimeError as error:
-                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+                cause = first_cause(error)
+                if isinstance(cause, torch.OutOfMemoryError):
+                    raise cause from None
+                reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
                 log.warning("%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
                 self.stats.failures[str(key)] = reason
                 continue
@@ -152,3 +174,10 @@ class GraphRunner(Generic[Key]):
         replay()
         self.stats.hits += 1
         return output
+
+
+def first_cause(error: RuntimeError) -> RuntimeError:
+    """What went wrong first: leaving a broken capture raises once more."""
+    while isinstance(error.__context__, RuntimeError):
+        error = error.__context__
+    return error

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import ManifestError, UsageError
+from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.ids import IdTable, fold_id, id_hash, is_in_shard
 from tts_cli.manifest import Source, read_rows
 from tts_cli.rows import BadRow, Row, nearest, shown
@@ -100,6 +100,16 @@ def select_rows(rows: Iterable[Row | BadRow], config: RunConfig) -> Iterator[Row
     return islice(mine, config.limit)
 
 
+def require_speakable(info: ModelInfo) -> None:
+    """Raise SetupError for a checkpoint that can speak no row at all."""
+    if info.type == "base" and not info.can_clone:
+        raise SetupError(
+            "a Base checkpoint speaks only by cloning a reference recording, which this version "
+            "does not do yet",
+            remedy="use a CustomVoice or VoiceDesign checkpoint",
+        )
+
+
 def check_settings(config: RunConfig, info: ModelInfo) -> None:
     """Check the flags that name something of the checkpoint. Raises UsageError."""
     for name, value in (("voice", config.voice), ("language", config.language)):
@@ -121,7 +131,7 @@ def row_problem(row: Row, info: ModelInfo | None) -> str | None:
     if row.language is not None and (problem := _name_problem("language", row.language, info)):
         return problem
     if row.ref_audio is not None and not info.can_clone:
-        return f"gives ref_audio, but a {info.type} checkpoint cannot clone; use a base one"
+        return f"gives ref_audio, but a {info.type} checkpoint cannot clone; leave it out"
     if row.ref_audio is None and info.type == "base":
         return "gives no ref_audio, and a base checkpoint speaks only in a reference's voice"
     if row.max_frames is not None and row.max_frames > info.max_positions:

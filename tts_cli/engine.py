@@ -42,6 +42,7 @@ class Job:
     prefill: tuple[Span, int] | None = None  # shared by this many rows
     decode_ms: float = 0.0  # this row's share of its steps
     bucket: int = 0  # the largest bucket it ran in
+    runaway: Outcome | None = None  # of an earlier attempt; used if this one gives no audio at all
 
     @property
     def estimated_frames(self) -> float:
@@ -62,6 +63,7 @@ class Outcome:
     vocoder: Span | None = None
     vocoder_share: float = 1.0
     copied: Span | None = None
+    attempts: int = 0  # made in all, those after this job's included
 
     def wait(self) -> None:
         """Wait for the copies."""
@@ -252,13 +254,19 @@ class Engine:
     def _finish(self, job: Job, slot: int, reason: str, frames: int) -> None:
         """Retry a row, or keep its codes for the vocoder; the caller clears the slot."""
         again = self.retry(job, reason)
-        codes = None if again or reason == "nan" else self.model.codes(slot, frames)
+        outcome = Outcome(job, reason, frames)
+        if reason != "nan":
+            outcome.codes = self.model.codes(slot, frames)
+        elif job.runaway is not None:
+            outcome = job.runaway
+        outcome.attempts = job.attempt
         # Last, so that a row whose codes find no memory still has its slot and starts again.
         self.scheduler.finish(slot)
         if again is not None:
+            again.runaway = outcome if outcome.codes is not None else None
             self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
         else:
-            self._ready.append(Outcome(job, reason, frames, codes=codes))
+            self._ready.append(outcome)
 
     def _vocode(self, is_last: bool) -> None:
         """Decode what is ready, a full batch at a time; all of it when nothing else is coming."""

@@ -109,11 +109,11 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
     return path
 
 
-def summary_lines(totals: Totals) -> list[str]:
-    """The end of a run in plain words."""
+def summary_lines(totals: Totals, left_out: str = "were done already") -> list[str]:
+    """The end of a run in plain words; `left_out` says why rows were skipped."""
     lines = [f"{totals.ok} of {totals.rows} rows spoken"]
     if totals.skipped:
-        lines[0] += f", {totals.skipped} were done already"
+        lines[0] += f", {totals.skipped} {left_out}"
     if totals.failed:
         lines[0] += f", {totals.failed} failed"
     if totals.xrt is not None:
@@ -122,7 +122,10 @@ def summary_lines(totals: Totals) -> list[str]:
             f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
         )
     if totals.load_s or totals.capture_s:
-        lines.append(f"before that: loading {totals.load_s:.1f} s, graphs {totals.capture_s:.1f} s")
+        graphs = ""
+        if totals.graph_hits or totals.graph_misses:
+            graphs = f", graphs {totals.capture_s:.1f} s"
+        lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
     if totals.graph_misses:
         lines.append(
             f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"

@@ -116,6 +116,13 @@ def prepare(
     max_positions = -(-max_positions // POSITION_STEP) * POSITION_STEP
     session.max_batch = min(session.max_batch, next_power_of_two(num_rows))
     _fit_cache(session, max_positions)
+    runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
+    if runners:
+        log.info(
+            "capturing graphs for up to %d rows at once; the first run on a machine compiles "
+            "kernels too, which takes longer",
+            session.max_batch,
+        )
     started = time.perf_counter()
     while True:
         try:
@@ -125,6 +132,9 @@ def prepare(
         except torch.OutOfMemoryError:
             _halve(session, "the slots and their graphs")
     session.capture_s = time.perf_counter() - started
+    if runners:
+        count = sum(len(runner.keys) for runner in runners)
+        log.info("captured %d graphs in %.1f s", count, session.capture_s)
 
 
 def _fit_cache(session: Session, max_positions: int) -> None:

@@ -45,6 +45,7 @@ class PlannedRow:
     id: str
     request: SpeechRequest
     hash: str
+    has_been_nan: bool = False  # an attempt gave NaN or infinite values
 
 
 @dataclass
@@ -116,7 +117,7 @@ class RowPlan:
 
 
 def most_tokens(text: str) -> int:
-    """A byte of text is at most one token, once normalised as tokenizers do: NFC can lengthen it."""
+    """A byte is at most one token, once normalised as tokenizers do: NFC can lengthen a text."""
     return len(unicodedata.normalize("NFC", text).encode())
 
 
@@ -213,15 +214,19 @@ class Synthesis:
         self.jobs.put(Job(row, prompt, queued_s=queued_s), self.engine.stop)
 
     def _retry(self, job: Job, reason: str) -> Job | None:
+        """The next attempt of a row: a runaway's up to --retries, one more after the first NaN."""
         request = job.prompt.request
-        is_runaway = reason == "max_frames" and not self.accepts_truncated
-        can_help = is_runaway and not (
-            request.sampling.greedy and request.sampling.subtalker_greedy
-        )
-        has_retry = job.attempt <= self.config.retries if can_help else job.attempt == 1
-        if not (can_help or reason == "nan") or not has_retry:
+        is_nan = reason == "nan"
+        if is_nan:
+            has_retry = not job.row.has_been_nan
+            job.row.has_been_nan = True
+        else:
+            is_runaway = reason == "max_frames" and not self.accepts_truncated
+            is_greedy = request.sampling.greedy and request.sampling.subtalker_greedy
+            has_retry = is_runaway and not is_greedy and job.attempt <= self.config.retries
+        if not has_retry:
             return None
-        if can_help:
+        if not is_nan:
             with self._mutex:
                 self.totals.decoded_s += request.max_frames * self.info.frame_s
         attempt = job.attempt + 1
@@ -241,7 +246,7 @@ class Synthesis:
         record = replace(
             self._failure(row, ""),
             seed=request.seed,
-            attempts=job.attempt,
+            attempts=outcome.attempts,
             prompt_tokens=job.prompt.num_tokens,
             bucket=job.bucket,
             queue_ms=1000 * (job.admitted_s - job.queued_s),
@@ -276,7 +281,9 @@ class Synthesis:
         )
 
     def _truncation(self, outcome: Outcome) -> str:
-        tries = f" in {outcome.job.attempt} attempts" if outcome.job.attempt > 1 else ""
+        tries = f" in {outcome.attempts} attempts" if outcome.attempts > 1 else ""
+        if outcome.attempts > outcome.job.attempt:
+            tries += ", the last of which gave NaN or infinite values"
         return (
             f"no end of speech within {outcome.frames} frames "
             f"({outcome.frames * self.info.frame_s:.1f} s){tries}; its audio is kept under "

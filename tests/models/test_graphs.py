@@ -133,6 +133,26 @@ def test_lack_of_memory_is_no_capture_failure(capturer: FakeCapturer) -> None:
     assert runner.stats.failures == {}
 
 
+@pytest.mark.parametrize(
+    "first", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("odd")]
+)
+def test_the_error_that_came_first_decides(capturer: FakeCapturer, first: Exception) -> None:
+    # Leaving a broken capture raises a second error, which says nothing of the cause.
+    def fail(bucket: int) -> None:
+        try:
+            raise first
+        except Exception:
+            raise RuntimeError("operation failed due to a previous error during capture")  # noqa: B904
+
+    runner = GraphRunner("work", fail, capturer)
+    if isinstance(first, torch.OutOfMemoryError):
+        with pytest.raises(torch.OutOfMemoryError):
+            runner.capture([2], size=int)
+    else:
+        runner.capture([2], size=int)
+        assert runner.stats.failures == {"2": "odd"}
+
+
 def test_inside_somebody_elses_capture_it_runs_eagerly(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
     runner.capture([4], size=int)
@@ -199,6 +219,7 @@ class TestCuda:
         runner.capture([8, 4, 2, 1], size=int)
         assert torch.cuda.current_stream(device) == outer
         assert list(runner.stats.failures) == ["4"]
+        assert "captur" in runner.stats.failures["4"]
         assert runner.keys == [8, 2, 1]
         buffer += 1
         for count in (8, 4, 2, 1):

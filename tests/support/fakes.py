@@ -62,7 +62,7 @@ class FakeSlot:
     reason: str = ""
 
     def step(self) -> None:
-        """One frame. The text says how the row ends: `nan` at once, or eos after a frame a letter."""
+        """One frame. The text says how it ends: `nan` at once, eos after a frame a letter."""
         if self.reason:
             return
         if self.request.text.startswith("nan"):

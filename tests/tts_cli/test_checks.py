@@ -73,7 +73,7 @@ def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -
         ({"voice": "arthur"}, {"voices": (), "type": "voice_design"}, "no named voices"),
         ({"language": "engish"}, {}, "did you mean 'english'?"),
         ({"language": "klingon"}, {}, "the checkpoint has auto, english, french"),
-        ({"ref_audio": "REF"}, {}, "a custom_voice checkpoint cannot clone; use a base one"),
+        ({"ref_audio": "REF"}, {}, "a custom_voice checkpoint cannot clone; leave it out"),
         ({}, {"type": "base", "can_clone": True, "voices": ()}, "gives no ref_audio"),
         ({"ref_audio": "nowhere.wav"}, {"can_clone": True}, "does not exist"),
         ({"ref_audio": "."}, {"can_clone": True}, "is not a plain file"),

@@ -195,6 +195,23 @@ class TestRetries:
         for row in (0, 2):
             assert outcomes[row].reason == "eos"
 
+    @MODES
+    def test_a_runaway_whose_retry_goes_wrong_keeps_its_audio(self, is_async: bool) -> None:
+        model = FakeSpeechModel(1)
+        harness = Harness(model, 1, [request("x" * 30, 5, max_frames=7)], is_async=is_async)
+
+        def retry(job: Job, reason: str) -> Job | None:
+            if job.attempt == 3:
+                return None
+            return Job(job.row, model.plan(request("nan", 6)), job.attempt + 1)
+
+        harness.engine.retry = retry
+        outcome = harness.run()[0]
+        assert (outcome.reason, outcome.frames, outcome.attempts) == ("max_frames", 7, 3)
+        assert outcome.codes is not None
+        assert torch.equal(outcome.codes, fake_codes(5, 7))
+        assert outcome.samples is not None
+
     def test_nothing_but_failures(self) -> None:
         model = FakeSpeechModel(2)
         outcomes = Harness(model, 2, [request("nan")] * 5).run()

@@ -77,16 +77,20 @@ def command(
     """
     if synthetic and options.get("model"):
         raise UsageError("--synthetic and --model exclude each other", "give one")
+    if trace is not None and not trace.parent.is_dir():
+        raise UsageError(f"--trace {trace}: its folder does not exist", "create it first")
     if synthetic:
         options["model"] = f"synthetic:{synthetic}"
     config = RunConfig.from_options(options)
+    from tts_cli.checks import require_speakable
     from tts_cli.profiling import Profiler
-    from tts_cli.session import open_session
+    from tts_cli.session import choose_device, open_session, read_info
     from tts_cli.workload import parse_batches
 
-    session = open_session(config)
-    is_cuda = session.device.type == "cuda"
+    is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
+    require_speakable(read_info(config))
+    session = open_session(config)
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
     session.max_batch = max(sizes)

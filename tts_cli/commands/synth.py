@@ -71,9 +71,10 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.journal import Journal
     from tts_cli.lock import FolderLock
     from tts_cli.output import AudioWriter, prepare_folder, remove_stale_parts
-    from tts_cli.session import read_info
+    from tts_cli.session import choose_device, read_info
     from tts_cli.synthesis import RowPlan
 
+    choose_device(config)
     info = read_info(config)
     summary = inspect_manifest(source, config, info)
     if not config.skip_invalid:
@@ -88,20 +89,37 @@ def run(source: Source, config: RunConfig) -> int:
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         survey = plan.survey()
-        if not survey.pending and not survey.bad:
-            say_nothing_to_do(config, survey)
-            return 0
-        return speak(config, info, plan, survey)
+        if survey.pending:
+            return speak(config, info, plan, survey)
+        record_bad_rows(plan)
+        say_nothing_to_do(config, survey)
+        return int(survey.bad > 0)
+
+
+def record_bad_rows(plan: RowPlan) -> None:
+    """Record the bad rows as failed, where no model is needed because no other row is left."""
+    from tts_cli.journal import RowRecord
+    from tts_cli.rows import BadRow
+
+    for row in plan:
+        if isinstance(row, BadRow) and plan.journal.status(row.record_id) != "failed":
+            plan.journal.append(RowRecord(row.record_id, "failed", error=row.message))
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that every row is done; run.json of the run that did it stays."""
     if config.json:
-        click.echo(json.dumps({"pending": 0, "skipped": survey.skipped}))
-    elif config.retry_failed:
-        click.echo("nothing to do: no row of this manifest is recorded as failed")
-    else:
-        click.echo(f"nothing to do: all {survey.skipped} rows are done already")
+        found = {"pending": 0, "skipped": survey.skipped, "bad": survey.bad}
+        click.echo(json.dumps(found))
+        return
+    reason = f"all {survey.skipped} rows are done already"
+    if config.retry_failed:
+        reason = "no row of this manifest is recorded as failed"
+    elif not survey.skipped and not survey.bad:
+        reason = "no row of this manifest is in this shard"
+    elif not survey.skipped:
+        reason = "no good row"
+    click.echo(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
 
 
 def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
@@ -170,7 +188,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     if config.json:
         click.echo(json.dumps(report, indent=2))
     elif config.verbosity >= 0:
-        click.echo("\n".join(summary_lines(totals)))
+        left_out = "had not failed" if config.retry_failed else "were done already"
+        click.echo("\n".join(summary_lines(totals, left_out)))
     if error is not None:
         raise error
     return exit_code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.checks import ManifestSummary, check_manifest
+from tts_cli.checks import ManifestSummary, check_manifest, require_speakable
 from tts_cli.commands.options import (
     common_options,
     manifest_argument,
@@ -70,6 +70,7 @@ def inspect_manifest(
         from tts_cli.session import read_info
 
         info = read_info(config)
+    require_speakable(info)
     rate_hz = config.sample_rate or info.sample_rate_hz
     check_format(config.format, config.subtype, info.sample_rate_hz, rate_hz)
     summary = check_manifest(source, config, info)

@@ -43,8 +43,10 @@ def command(**options: Any) -> int:
     graph is missing or differs.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.session import open_session, prepare
+    from tts_cli.checks import require_speakable
+    from tts_cli.session import open_session, prepare, read_info
 
+    require_speakable(read_info(config))
     session = open_session(config)
     info = session.model.info
     frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)

@@ -1,0 +1,199 @@
+"""Whole commands on real files: manifests in, exit code, messages and the output folder out.
+
+Commands run in this process through `tts_cli.main.main`; those that are to be killed or signalled
+run in one of their own.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from tts_cli.main import main
+
+ROOT = Path(__file__).parents[2]
+OWN_FILES = ("run.json", "timings.jsonl")
+PATIENCE_S = 60.0
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Stdout as the one JSON document it must be."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An output folder as a user finds it."""
+
+    path: Path
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line of timings.jsonl."""
+        text = (self.path / "timings.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """The last line of each id."""
+        return {line["id"]: line for line in self.lines}
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """run.json."""
+        found: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        return found
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Everything but journal and report, by relative path, hidden files included."""
+        return {
+            path.relative_to(self.path).as_posix(): path.read_bytes()
+            for path in sorted(self.path.rglob("*"))
+            if path.is_file() and path.name not in OWN_FILES
+        }
+
+    def status(self) -> dict[str, str]:
+        """id -> ok or failed."""
+        return {row_id: record["status"] for row_id, record in self.records.items()}
+
+    def samples(self, name: str) -> np.ndarray[Any, Any]:
+        """(n,) float32 samples of a file; its header must agree with its size."""
+        path = self.path / name
+        if path.suffix == ".wav":
+            data = path.read_bytes()
+            assert int.from_bytes(data[4:8], "little") == len(data) - 8, f"{name} is torn"
+        samples, _ = soundfile.read(path, dtype="float32")
+        return samples
+
+
+class Workbench:
+    """Runs commands in a folder of its own.
+
+    Args:
+        folder: empty; manifests and outputs go here.
+        model: the checkpoint that `synth` speaks with unless told otherwise.
+    """
+
+    def __init__(self, folder: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.model = model
+        self._capsys = capsys
+
+    def out(self, name: str = "out") -> Folder:
+        """An output folder by name."""
+        return Folder(self.folder / name)
+
+    def write(self, content: Rows | str | bytes, name: str = "rows.jsonl") -> Path:
+        """Write a manifest: rows as JSONL, or its text or bytes as they are."""
+        path = self.folder / name
+        if isinstance(content, str):
+            content = content.encode()
+        path.write_bytes(content if isinstance(content, bytes) else as_jsonl(content).encode())
+        return path
+
+    def run(self, *args: object) -> Result:
+        """Run any command in this process. No traceback may show unless --debug asks for it."""
+        self._capsys.readouterr()
+        code = main([str(arg) for arg in args])
+        out, err = self._capsys.readouterr()
+        assert "--debug" in args or "Traceback" not in err, err
+        return Result(code, out, err)
+
+    def synth(
+        self,
+        content: Rows | str | bytes | Path,
+        *flags: object,
+        out: str = "out",
+        model: Path | None = None,
+    ) -> Result:
+        """Run `synth` on rows, a manifest's content or its path."""
+        manifest = content if isinstance(content, Path) else self.write(content)
+        return self.run(*self.command(manifest, *flags, out=out, model=model))
+
+    def command(
+        self, manifest: Path | str, *flags: object, out: str = "out", model: Path | None = None
+    ) -> list[str]:
+        """The arguments of a `synth` run."""
+        given = [manifest, "--out", self.folder / out, "--model", model or self.model, *flags]
+        return ["synth", *map(str, given)]
+
+    def start(self, args: Sequence[str], patch: str = "") -> subprocess.Popen[str]:
+        """Start a command in a process of its own, one thread a library.
+
+        Args:
+            patch: Python that is run first, to make something slow or deadly.
+        """
+        program = f"import sys\nfrom tts_cli.main import main\n{patch}\nsys.exit(main(sys.argv[1:]))"
+        return subprocess.Popen(
+            [sys.executable, "-c", program, *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        )
+
+    def wait_for_rows(
+        self, count: int, process: subprocess.Popen[str], out: str = "out", suffix: str = ""
+    ) -> None:
+        """Wait until a process has recorded at least `count` rows."""
+        journal = self.folder / out / "timings.jsonl"
+        wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= count, process)
+
+
+def wait_until(is_reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait for a state that a running process brings about."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_reached():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline_s, "it never came so far"
+        time.sleep(0.01)
+
+
+def finish(process: subprocess.Popen[str]) -> Result:
+    """Wait for a process and take what it said."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return Result(process.returncode, out, err)
+
+
+def as_jsonl(rows: Rows) -> str:
+    """Rows as JSONL."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def as_table(rows: Rows, separator: str) -> str:
+    """Rows as CSV or TSV with a header."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", delimiter=separator, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
