@@ -118,7 +118,9 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
         # transformers would make do with an empty vocabulary.
         raise CheckpointError(f"{folder}: its tokenizer is missing (vocab.json and merges.txt)")
     try:
-        tokenizer = Qwen2TokenizerFast.from_pretrained(str(folder), local_files_only=True, fix_mistral_regex=False)
+        tokenizer = Qwen2TokenizerFast.from_pretrained(
+            str(folder), local_files_only=True, fix_mistral_regex=False
+        )
         largest = max(tokenizer.get_vocab().values())
     except Exception as error:  # the tokenizers library raises nothing narrower
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None

@@ -23,10 +23,12 @@ from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
 from models.qwen3_tts.stages import frame_stages
+from models.qwen3_tts.stages import layer_weights as layer_weights_of
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.sampling import UNKNOWN, Hints, SamplingSlots
 from models.slots import Poll, SlotBuffers
+from models.threads import decode_threads, limited_threads
 from models.timing import Stage
 from models.transfer import to_device
 
@@ -34,6 +36,7 @@ SUPPRESSED_TAIL = (
     1024  # the last ids of the codec vocabulary are control ids, speakers and languages
 )
 PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
+PREFILL_STEP = 32  # prompt lengths are padded to a multiple of this on a GPU
 CHUNK_FRAMES, LEFT_CONTEXT = 300, 25  # chunks of the official decoder
 
 
@@ -153,8 +156,15 @@ class Qwen3TTS:
     @torch.inference_mode()
     def decode_frames(self, bucket: int, count: int) -> None:
         """Run `count` frames for slots 0..bucket-1 without waiting for them."""
-        for _ in range(count):
-            self.frames.run(bucket)
+        if self.device.type == "cuda":
+            for _ in range(count):
+                self.frames.run(bucket)
+            return
+        shape = self.config.talker
+        layer_weights = layer_weights_of(shape) // shape.num_layers
+        with limited_threads(decode_threads(layer_weights, bucket)):
+            for _ in range(count):
+                self.frames.run(bucket)
 
     def poll(self) -> Poll:
         """Start copying the slots' status to the host."""
@@ -195,6 +205,10 @@ class Qwen3TTS:
 
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
         length = max(prompt.num_tokens for prompt in prompts)
+        if self.device.type == "cuda":
+            # Few different shapes: libraries choose an algorithm anew for each one.
+            room = self.talker.decoder.cache.num_positions
+            length = min(-(-length // PREFILL_STEP) * PREFILL_STEP, room)
         text_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
         codec_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
         for row, prompt in enumerate(prompts):
@@ -202,7 +216,9 @@ class Qwen3TTS:
             codec_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
         index = self._index(slots)
         lengths = self._index([prompt.num_tokens for prompt in prompts])
-        x = self.talker.embed_prompt(to_device(text_ids, self.device), to_device(codec_ids, self.device))
+        x = self.talker.embed_prompt(
+            to_device(text_ids, self.device), to_device(codec_ids, self.device)
+        )
         hidden = self.talker.decoder.prefill(x, index, lengths - 1)
 
         requests = [prompt.request for prompt in prompts]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
-from workbench import Workbench
-
-MakeCheckpoint = Callable[..., Path]
+from workbench import MakeCheckpoint, Workbench
 
 # Its speech ends by itself after 20 to 150 frames of 2.5 ms; a frame takes about 3 ms here.
 SPEC = "custom_voice_wide"
@@ -69,10 +66,3 @@ def bench(
 ) -> Workbench:
     """A folder to run commands in."""
     return Workbench(tmp_path, checkpoint, capsys)
-
-
-def edit_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change a JSON file in place."""
-    values = json.loads(path.read_text(encoding="utf-8"))
-    change(values)
-    path.write_text(json.dumps(values), encoding="utf-8")

@@ -29,6 +29,7 @@ OWN_FILES = ("run.json", "timings.jsonl")
 PATIENCE_S = 60.0
 
 Rows = Sequence[Mapping[str, Any]]
+MakeCheckpoint = Callable[..., Path]
 
 
 @dataclass(frozen=True)

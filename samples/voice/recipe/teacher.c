@@ -1,8 +1,8 @@
 /* Bulk teacher: speaks many lines with Flite in one process.
  *
- * Input, one text a line:      id|voice|text           voice: rms, slt, awb or kal16
- * Output, one line a text:     id voice rate_hz first_sample num_samples phone:end_s phone:end_s ...
- *                              or "id FAIL"
+ * Input, one text a line:    id|voice|text        voice: rms, slt, awb or kal16
+ * Output, one line a text:   id voice rate_hz first_sample num_samples phone:end_s phone:end_s ...
+ *                            or "id FAIL"
  * All samples (int16) go to the file named on the command line; first_sample counts from its start.
  */
 #include <flite/flite.h>

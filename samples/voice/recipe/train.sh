@@ -7,11 +7,12 @@
 #   WORK     folder for everything written: speech/, out/{codec,talker}.pt, logs
 #   options  go to train.py as they are, such as --init or --lr
 #
-# The official package must be importable by python3. Two GPUs get one part each, one GPU is shared. The speech is made
-# while the trainings already run; both end after their seconds. Done when out/codec.done and out/talker.done are there.
+# The official package must be importable by python3. Two GPUs get one part each, one GPU is shared.
+# The speech is made while the trainings already run; both end after their seconds. Done when
+# out/codec.done and out/talker.done are there.
 set -euo pipefail
 if [ $# -lt 5 ]; then
-    sed -n '2,11p' "$0" >&2
+    sed -n '2,12p' "$0" >&2
     exit 2
 fi
 driver=$1 texts=$2 work=$3 codec_seconds=$4 talker_seconds=$5
@@ -40,8 +41,8 @@ start() { # LOG COMMAND...: in the background, surviving this shell
 OMP_NUM_THREADS=1 start "$work/speech.log" \
     python3 "$recipe/data.py" "$texts" "$driver" "$work/speech" --processes "$speakers"
 OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=0 start "$work/codec.log" \
-    python3 "$recipe/train.py" codec --speech "$work/speech" --out "$work/out" --seconds "$codec_seconds" \
-    --first 8 --most 100 "${codec_options[@]}"
+    python3 "$recipe/train.py" codec --speech "$work/speech" --out "$work/out" \
+    --seconds "$codec_seconds" --first 8 --most 100 "${codec_options[@]}"
 OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=$((gpus > 1)) start "$work/talker.log" \
-    python3 "$recipe/train.py" talker --speech "$work/speech" --out "$work/out" --seconds "$talker_seconds" \
-    --first 24 "$@"
+    python3 "$recipe/train.py" talker --speech "$work/speech" --out "$work/out" \
+    --seconds "$talker_seconds" --first 24 "$@"

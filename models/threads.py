@@ -1,0 +1,36 @@
+"""How many CPU threads a decode step is worth.
+
+Small layers are over before a second thread has woken up: with the sample voice's (0.85 M weights
+a layer) two threads cost twice the processor time of one for the same frames, at any batch up to
+16, and far more wall time as soon as another process wants the second core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+SMALL_LAYER_WEIGHTS = 4_000_000
+SMALL_BATCH = 16
+
+
+def decode_threads(layer_weights: int, batch: int) -> int:
+    """Threads for a step of `batch` rows through layers of that many weights."""
+    is_small = layer_weights < SMALL_LAYER_WEIGHTS and batch <= SMALL_BATCH
+    return 1 if is_small else torch.get_num_threads()
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Run the body with `count` threads inside PyTorch's operators."""
+    before = torch.get_num_threads()
+    if count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,170 @@
+"""The same request gives the same bytes, and which setting wins where several are given.
+
+On a CPU in float32 a row's codes and audio are compared byte for byte, whatever its batch was: the
+design promises that much there.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import MakeCheckpoint, Workbench
+
+from models.registry import describe
+
+VOICES = ("dora", "emil", "fang")
+TEXTS = ("Hello there.", "Good morning, all of you.", "Hm.", "The rain in the street sings")
+ROWS = [
+    {"id": f"row{number:02d}", "text": TEXTS[number % 4], "voice": VOICES[number % 3]}
+    for number in range(16)
+]
+FLAGS = ("--max-seconds", 1, "--save-codes")
+
+
+@pytest.fixture
+def reference(bench: Workbench) -> dict[str, bytes]:
+    """Audio and codes of ROWS from the usual run."""
+    assert bench.synth(ROWS, *FLAGS, out="reference").code == 0
+    files = bench.out("reference").files
+    assert len(set(files.values())) == len(files) == 2 * len(ROWS)
+    return files
+
+
+def test_a_second_run_gives_the_same_bytes(bench: Workbench, reference: dict[str, bytes]) -> None:
+    assert bench.synth(ROWS, *FLAGS, out="again").code == 0
+    assert bench.out("again").files == reference
+    # Speaking again over the old files gives the same once more.
+    assert bench.synth(ROWS, *FLAGS, "--overwrite", out="again").code == 0
+    assert bench.out("again").files == reference
+
+
+@pytest.mark.parametrize("max_batch", [1, 2, 4])
+def test_neither_order_nor_batch_reaches_a_row(
+    bench: Workbench, reference: dict[str, bytes], max_batch: int
+) -> None:
+    rows = random.Random(max_batch).sample(ROWS, len(ROWS))
+    assert bench.synth(rows, *FLAGS, "--max-batch", max_batch).code == 0
+    assert bench.out().files == reference
+    assert max(record["bucket"] for record in bench.out().lines) == max_batch
+
+
+def test_a_row_alone_is_spoken_as_in_company(
+    bench: Workbench, reference: dict[str, bytes]
+) -> None:
+    assert bench.synth(ROWS[3:4], *FLAGS).code == 0
+    files = bench.out().files
+    assert files == {name: reference[name] for name in files}
+
+
+def test_an_id_is_part_of_the_seed_and_nothing_else_is(bench: Workbench) -> None:
+    """The row's own seed counts alone; without one, run seed and id make it."""
+    rows = [
+        {"id": "a", "text": "Hello there.", "seed": 7},
+        {"id": "b", "text": "Hello there.", "seed": 7},
+        {"id": "c", "text": "Hello there."},
+        {"id": "d", "text": "Hello there."},
+    ]
+    for seed in (1, 2):
+        assert bench.synth(rows, *FLAGS, "--seed", seed, out=f"seed{seed}").code == 0
+    first, second = bench.out("seed1").files, bench.out("seed2").files
+    assert first["a.wav"] == first["b.wav"] == second["a.wav"] == second["b.wav"]
+    assert len({first["a.wav"], first["c.wav"], first["d.wav"], second["c.wav"]}) == 4
+    assert bench.out("seed1").records["a"]["seed"] == 7
+
+
+def test_greedy_needs_no_seed(bench: Workbench) -> None:
+    flags = ("--greedy", "--max-seconds", 0.05, "--accept-truncated")
+    for seed in (1, 2):
+        assert bench.synth(ROWS[:3], *flags, "--seed", seed, out=f"seed{seed}").code == 0
+    assert bench.out("seed1").files == bench.out("seed2").files
+
+
+class TestPrecedence:
+    """Row, then flag, then the checkpoint's generation_config.json, then built-in."""
+
+    SETTINGS = (
+        ("temperature", 0.5),
+        ("top_k", 3),
+        ("top_p", 0.5),
+        ("repetition_penalty", 3.0),
+        ("subtalker_temperature", 0.5),
+        ("subtalker_top_k", 2),
+        ("subtalker_top_p", 0.5),
+    )
+
+    @staticmethod
+    def speak(
+        bench: Workbench, name: str, row: dict[str, Any], flags: list[object], model: Path
+    ) -> bytes:
+        rows = [{"id": "x", "text": "Hello there.", "max_frames": 24, **row}]
+        result = bench.synth(rows, "--accept-truncated", *flags, out=name, model=model)
+        assert result.code == 0
+        return bench.out(name).files["x.wav"]
+
+    @pytest.mark.parametrize(("name", "value"), SETTINGS)
+    def test_settings(
+        self,
+        bench: Workbench,
+        checkpoint: Path,
+        make_checkpoint: MakeCheckpoint,
+        name: str,
+        value: float,
+    ) -> None:
+        """Each place to give the value sounds the same, and the nearer one hides the farther."""
+        tuned = make_checkpoint(generation={name: value})
+        flag = "--" + name.replace("_", "-")
+        other: float = getattr(describe(str(checkpoint)).sampling, name)
+
+        usual = self.speak(bench, "usual", {}, [], checkpoint)
+        wanted = self.speak(bench, "file", {}, [], tuned)
+        assert wanted != usual
+        assert self.speak(bench, "flag", {}, [flag, value], checkpoint) == wanted
+        assert self.speak(bench, "row", {name: value}, [], checkpoint) == wanted
+        assert self.speak(bench, "flag over file", {}, [flag, other], tuned) == usual
+        assert self.speak(bench, "row over flag", {name: value}, [flag, other], checkpoint) == wanted
+        assert self.speak(bench, "row over file", {name: other}, [], tuned) == usual
+
+    def test_greedy(self, bench: Workbench, checkpoint: Path) -> None:
+        usual = self.speak(bench, "usual", {}, [], checkpoint)
+        greedy = self.speak(bench, "flag", {}, ["--greedy"], checkpoint)
+        assert greedy != usual
+        assert self.speak(bench, "row", {"greedy": True}, [], checkpoint) == greedy
+        assert self.speak(bench, "row over flag", {"greedy": False}, ["--greedy"], checkpoint) == usual
+
+    def test_what_the_checkpoint_leaves_out_is_built_in(
+        self, bench: Workbench, checkpoint: Path, make_checkpoint: MakeCheckpoint
+    ) -> None:
+        """The file of the tiny checkpoint spells out what is built in, so dropping it is silent."""
+        bare = make_checkpoint()
+        path = bare / "generation_config.json"
+        kept = {"do_sample": True, "max_new_tokens": 8192}
+        path.write_text(json.dumps(kept))
+        assert self.speak(bench, "bare", {}, [], bare) == self.speak(
+            bench, "usual", {}, [], checkpoint
+        )
+
+    @pytest.mark.parametrize(
+        ("row", "flags", "voice", "language"),
+        [
+            ({}, [], "dora", "auto"),
+            ({}, ["--voice", "emil", "--language", "german"], "emil", "german"),
+            ({"voice": "fang", "language": "english"}, ["--voice", "emil"], "fang", "english"),
+        ],
+    )
+    def test_voice_and_language(
+        self,
+        bench: Workbench,
+        checkpoint: Path,
+        row: dict[str, Any],
+        flags: list[object],
+        voice: str,
+        language: str,
+    ) -> None:
+        spoken = self.speak(bench, "out", row, flags, checkpoint)
+        assert bench.out().records["x"]["voice"] == voice
+        named = {"voice": voice, "language": language}
+        assert self.speak(bench, "named", named, [], checkpoint) == spoken

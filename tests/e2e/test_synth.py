@@ -1,0 +1,271 @@
+"""`synth` from manifest to files: formats in and out, the log, the report, parts of a manifest."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from safetensors.torch import load_file
+from workbench import MakeCheckpoint, Workbench, as_jsonl, as_table
+
+from models.registry import describe, load_model
+from tts_cli.sources import sample_voice
+
+RATE_HZ = 24_000
+SAMPLES_PER_FRAME = 60
+ROWS = [
+    {"id": "one", "text": "Hello there."},
+    {"id": "chapter/1/two", "text": "Good morning, all of you.", "voice": "emil"},
+    {"id": "Drei.x", "text": "Größe, Straße", "language": "german", "seed": "5"},
+]
+CAP = ("--max-seconds", 1)  # far beyond where these rows end by themselves
+TIMINGS = {  # field -> types of a row that was spoken
+    "id": str,
+    "status": str,
+    "error": type(None),
+    "finish_reason": str,
+    "path": str,
+    "voice": str,
+    "seed": int,
+    "attempts": int,
+    "text_chars": int,
+    "prompt_tokens": int,
+    "frames": int,
+    "audio_s": float,
+    "bucket": int,
+    "queue_ms": float,
+    "prefill_ms": float,
+    "decode_ms": float,
+    "vocoder_ms": float,
+    "write_ms": float,
+    "total_ms": float,
+    "rtf": float,
+    "request_hash": str,
+}
+
+
+def test_every_kind_of_manifest_gives_the_same_files(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{**row, "seed": int(row.get("seed", 1))} for row in ROWS]
+    manifests = [
+        bench.write(rows),
+        bench.write(as_table(rows, ","), "rows.csv"),
+        bench.write(as_table(rows, "\t"), "rows.tsv"),
+        Path("-"),
+    ]
+    stdin = io.TextIOWrapper(io.BytesIO(as_jsonl(rows).encode()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    for number, manifest in enumerate(manifests):
+        result = bench.synth(manifest, *CAP, out=f"out{number}")
+        assert result.code == 0, result
+        assert result.out.startswith("3 of 3 rows spoken\n")
+    files = bench.out("out0").files
+    assert list(files) == ["Drei.x.wav", "chapter/1/two.wav", "one.wav"]
+    for number in (1, 2, 3):
+        assert bench.out(f"out{number}").files == files
+
+
+def test_a_text_file_is_numbered(bench: Workbench) -> None:
+    manifest = bench.write("Hello there.\n\nGood morning.\n", "lines.txt")
+    assert bench.synth(manifest, *CAP, "--voice", "Fang").code == 0
+    assert list(bench.out().files) == ["000001.wav", "000002.wav"]
+    assert {record["voice"] for record in bench.out().records.values()} == {"Fang"}
+
+
+def test_timings_and_audio_agree(bench: Workbench) -> None:
+    assert bench.synth(as_table(ROWS, "\t"), "--manifest-format", "tsv", *CAP).code == 0
+    out = bench.out()
+    assert len(out.lines) == len(ROWS)
+    assert out.status() == {str(row["id"]): "ok" for row in ROWS}
+    for record in out.lines:
+        assert {name: type(value) for name, value in record.items()} == TIMINGS
+        assert record["finish_reason"] == "eos"
+        assert record["path"] == record["id"] + ".wav"
+        samples = out.samples(record["path"])
+        assert len(samples) == record["frames"] * SAMPLES_PER_FRAME > 0
+        assert np.abs(samples).max() > 0.01
+        assert record["audio_s"] == pytest.approx(len(samples) / RATE_HZ)
+        assert record["attempts"] == 1
+        assert record["bucket"] in (1, 2, 4)
+        assert record["prompt_tokens"] > record["text_chars"] // 2
+        assert record["rtf"] == pytest.approx(record["total_ms"] / 1000 / record["audio_s"], 1e-3)
+        parts = [record[f"{name}_ms"] for name in ("queue", "prefill", "decode", "vocoder")]
+        assert all(part >= 0 for part in parts)
+        assert record["decode_ms"] > 0
+        assert record["total_ms"] >= max(*parts, record["write_ms"])
+    records = out.records
+    assert (records["one"]["voice"], records["chapter/1/two"]["voice"]) == ("dora", "emil")
+    assert records["Drei.x"]["seed"] == 5
+    assert records["Drei.x"]["text_chars"] == 13
+
+
+def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:
+    rows = [*ROWS, {"id": "cut", "text": "Hello there.", "max_frames": 2}]
+    result = bench.synth(rows[:2], *CAP)
+    assert result.code == 0
+    result = bench.synth(as_table(rows, ","), *CAP, "--manifest-format", "csv", "--retries", 1)
+    assert result.code == 1
+    report, records = bench.out().report, bench.out().records
+    totals = report["totals"]
+    spoken = records["Drei.x"]
+    assert report["exit_code"] == 1
+    counts = {name: totals[name] for name in ("rows", "ok", "failed", "skipped", "retried")}
+    assert counts == {"rows": 4, "ok": 1, "failed": 1, "skipped": 2, "retried": 1}
+    assert totals["frames"] == spoken["frames"]
+    assert totals["audio_s"] == pytest.approx(spoken["audio_s"], abs=1e-4)
+    # Two attempts at the row that was cut, two frames each, are work but no audio.
+    assert totals["decoded_s"] == pytest.approx(spoken["audio_s"] + 4 * 0.0025, abs=1e-4)
+    assert totals["xrt"] == pytest.approx(totals["audio_s"] / totals["wall_s"], rel=0.01)
+    assert not totals["is_interrupted"]
+    assert report["model"]["default_voice"] == "dora"
+    assert report["model"]["identity"] == describe(str(checkpoint)).identity
+    assert report["device"]["device"] == "cpu"
+    assert report["device"]["dtype"] == "float32"
+    assert report["settings"]["retries"] == 1
+    assert report["versions"]["torch"] == torch.__version__
+    words = result.out.splitlines()[0]
+    assert words == "1 of 4 rows spoken, 2 were done already, 1 failed"
+
+
+@pytest.mark.parametrize(
+    ("flags", "suffix", "subtype"),
+    [
+        (("--format", "flac"), ".flac", "PCM_16"),
+        (("--format", "flac", "--subtype", "PCM_24"), ".flac", "PCM_24"),
+        (("--format", "ogg"), ".ogg", "VORBIS"),
+        (("--format", "mp3"), ".mp3", "MPEG_LAYER_III"),
+        (("--subtype", "PCM_24"), ".wav", "PCM_24"),
+        (("--subtype", "FLOAT"), ".wav", "FLOAT"),
+    ],
+)
+def test_audio_formats(
+    bench: Workbench, flags: tuple[str, ...], suffix: str, subtype: str
+) -> None:
+    assert bench.synth(ROWS[:2], *CAP, *flags).code == 0
+    assert list(bench.out().files) == [f"chapter/1/two{suffix}", f"one{suffix}"]
+    assert bench.synth(ROWS[:2], *CAP, *flags).out.startswith("nothing to do")
+    for name, record in bench.out().records.items():
+        path = bench.out().path / (name + suffix)
+        found = soundfile.info(path)
+        assert (found.samplerate, found.channels, found.subtype) == (RATE_HZ, 1, subtype)
+        length = record["frames"] * SAMPLES_PER_FRAME
+        # libsndfile says how long an mp3 is by whole packets.
+        assert length <= found.frames <= length + (2304 if suffix == ".mp3" else 0)
+
+
+def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
+    assert bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT").code == 0
+    out = bench.out()
+    model = load_model(str(checkpoint))
+    for name, record in out.records.items():
+        codes = load_file(out.path / f"{name}.codes.safetensors")["codes"]
+        assert codes.shape == (record["frames"], model.info.num_codebooks)
+        assert codes.dtype == torch.int16
+        (samples,) = model.decode_audio([codes.long()])
+        assert np.array_equal(samples.numpy(), out.samples(f"{name}.wav"))
+    # The codes belong to a finished row: without them it is spoken again.
+    (out.path / "one.codes.safetensors").unlink()
+    result = bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT")
+    assert result.out.startswith("1 of 2 rows spoken, 1 were done already")
+
+
+def test_limit_takes_the_first_rows(bench: Workbench) -> None:
+    assert bench.synth(ROWS[:2], *CAP, "--limit", 1).code == 0
+    assert list(bench.out().files) == ["one.wav"]
+    assert bench.out().report["totals"]["rows"] == 1
+
+
+def test_shards_cover_every_row_once(bench: Workbench) -> None:
+    rows = [{"id": f"row{number}", "text": "Hi.", "max_frames": 4} for number in range(12)]
+    flags = ("--accept-truncated", "--max-batch", 4)
+    whole = bench.synth(rows, *flags, out="whole")
+    assert whole.code == 0
+    files = bench.out("whole").files
+    parts = []
+    for part in (1, 2):
+        assert bench.synth(rows, *flags, "--shard", f"{part}/2", out=f"part{part}").code == 0
+        parts.append(bench.out(f"part{part}").files)
+    assert not parts[0].keys() & parts[1].keys()
+    assert min(map(len, parts)) > 0
+    # Nothing of a row's audio depends on what else its shard holds.
+    assert {**parts[0], **parts[1]} == files
+    # Both parts may share a folder, one after the other.
+    for part in (1, 2):
+        assert bench.synth(rows, *flags, "--shard", f"{part}/2", out="both").code == 0
+    assert bench.out("both").files == files
+    assert bench.synth(rows, *flags, out="both").out.startswith("nothing to do: all 12 rows")
+
+
+def test_an_empty_shard_is_no_error(bench: Workbench) -> None:
+    codes = {bench.synth(ROWS[:1], *CAP, "--shard", f"{part}/2").code for part in (1, 2)}
+    assert codes == {0}
+    assert list(bench.out().files) == ["one.wav"]
+
+
+def test_a_dry_run_writes_nothing(bench: Workbench) -> None:
+    result = bench.synth(ROWS[:2], "--dry-run")
+    assert result.code == 0
+    assert result.out.startswith("rows: 2 good, 0 bad\n")
+    assert not bench.out().path.exists()
+    assert bench.synth(ROWS[:2], "--dry-run", "--json").json["rows"] == 2
+
+
+def test_json_is_one_document(bench: Workbench) -> None:
+    result = bench.synth(ROWS[:2], *CAP, "--json")
+    assert result.code == 0
+    assert result.json == bench.out().report
+    again = bench.synth(ROWS[:2], *CAP, "--json")
+    assert again.json == {"pending": 0, "skipped": 2, "bad": 0}
+    quiet = bench.synth(ROWS[:2], *CAP, "-q", out="quiet")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+
+
+def test_voice_design_speaks_by_description(bench: Workbench, make_checkpoint: MakeCheckpoint) -> None:
+    model = make_checkpoint("voice_design")
+    rows = [
+        {"id": "deep", "text": "Hello there.", "instruct": "a deep voice", "seed": 1},
+        {"id": "high", "text": "Hello there.", "instruct": "a high voice", "seed": 1},
+        {"id": "plain", "text": "Hello there.", "seed": 1},
+    ]
+    result = bench.synth(rows, "--accept-truncated", model=model)
+    assert result.code == 0
+    assert "1 rows give no instruct" in result.err
+    assert len(set(bench.out().files.values())) == 3
+    assert {record["voice"] for record in bench.out().records.values()} == {None}
+
+
+def test_both_layouts_are_spoken(bench: Workbench) -> None:
+    for layout in ("streaming", "non_streaming", "auto"):
+        assert bench.synth(ROWS[:2], *CAP, "--layout", layout, out=layout).code == 0
+    assert bench.out("auto").files == bench.out("non_streaming").files
+    assert bench.out("auto").files != bench.out("streaming").files
+
+
+def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
+    rows = [{"id": f"hello/{voice}", "text": "Hello.", "voice": voice} for voice in ("clara", "Ewan")]
+    manifest = bench.write(rows)
+    result = bench.run("synth", manifest, "--out", bench.folder / "out", "--seed", 1)
+    assert result.code == 0
+    assert "loading sample voice on cpu in float32" in result.err
+    info = describe(str(sample_voice()))
+    for record in bench.out().lines:
+        samples = bench.out().samples(record["path"])
+        assert len(samples) == record["frames"] * info.samples_per_frame
+        assert 0.2 < record["audio_s"] < 3.0
+        assert 0.02 < np.abs(samples).max() <= 1.0
+    assert bench.out().report["model"]["source"] == "sample voice"
+
+
+def test_a_row_may_be_named_like_our_files(bench: Workbench) -> None:
+    """`run` becomes run.wav and `timings` timings.wav, beside run.json and timings.jsonl."""
+    rows = [{"id": row_id, "text": "Hi."} for row_id in ("run", "timings", "truncated")]
+    assert bench.synth(rows, *CAP).code == 0
+    assert list(bench.out().files) == ["run.wav", "timings.wav", "truncated.wav"]
+    assert json.loads((bench.out().path / "run.json").read_text())["exit_code"] == 0

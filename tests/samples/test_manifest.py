@@ -1,0 +1,58 @@
+"""The sample manifests are what `make demo` speaks: valid, and the same in both formats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tts_cli.manifest import open_source, read_rows
+from tts_cli.rows import Row
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+def rows_of(name: str) -> list[Row]:
+    with open_source(str(SAMPLES / name)) as source:
+        rows = list(read_rows(source))
+    assert all(isinstance(row, Row) for row in rows), rows
+    return [replace(row, line=0) for row in rows]
+
+
+def test_both_formats_hold_the_same_rows() -> None:
+    assert rows_of("manifest.jsonl") == rows_of("manifest.csv")
+
+
+def test_rows_show_what_the_readme_says() -> None:
+    rows = {row.id: row for row in rows_of("manifest.jsonl")}
+    assert len(rows) == 12
+    assert {row.voice for row in rows.values()} == {"arthur", "clara", "ewan"}
+    assert not any(row.instruct for row in rows.values())  # the sample voice takes none
+    first, second = rows["seeds/first"], rows["seeds/second"]
+    assert first.text == second.text
+    assert first.seed != second.seed
+    assert rows["greedy"].greedy
+    assert rows["capped"].max_seconds == 6
+    assert rows["warmer"].temperature == 0.9
+    assert 190 <= len(rows["long"].text) <= 210
+    assert all(row.greedy or row.seed is not None for row in rows.values())
+
+
+@pytest.mark.parametrize("name", ["README.md", "voice/README.md"])
+def test_readme_names_existing_files(name: str) -> None:
+    """Links, and every file of the recipe."""
+    text = (SAMPLES / name).read_text()
+    folder = (SAMPLES / name).parent
+    targets = [part.split(")")[0] for part in text.split("](")[1:]]
+    assert targets
+    assert all((folder / target).exists() for target in targets)
+    if name.startswith("voice"):
+        for path in (SAMPLES / "voice" / "recipe").iterdir():
+            if path.suffix in (".py", ".c", ".sh") and path.name not in ("config.py", "train.py"):
+                assert f"`{path.name}`" in text or f"recipe/{path.name}" in text, path.name
+
+
+def test_readme_describes_every_row() -> None:
+    text = (SAMPLES / "README.md").read_text()
+    assert all(f"| `{row.id}` |" in text for row in rows_of("manifest.jsonl"))
