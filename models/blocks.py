@@ -28,6 +28,23 @@ PREFILL_ATTENTION = [
 ]
 
 
+EVEN_ROWS = 4  # on a CPU, matrix products of a multiple of this many rows round alike
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (R, D_in) times weight (D_out, D_in) transposed; on a CPU a row rounds as in any batch.
+
+    MKL sums a row of one to three in another order than the same row among four or more (seen with
+    PyTorch 2.13, AVX-512), which would make a row's draws depend on its batch mates. Few rows are
+    therefore padded; from 12 on it made no difference, with one thread and with two.
+    """
+    rows = x.shape[0]
+    missing = -rows % EVEN_ROWS
+    if x.device.type != "cpu" or not missing or rows > 3 * EVEN_ROWS:
+        return F.linear(x, weight, bias)
+    return F.linear(F.pad(x, (0, 0, 0, missing)), weight, bias)[:rows]
+
+
 class Weight(nn.Module):
     """A bare weight, named so that its key reads `<name>.weight`."""
 
@@ -116,7 +133,7 @@ class Decoder(nn.Module):
         for index, layer in enumerate(self.layers):
             keys, values = self.cache.layer(index)
             q = qk_norm_rope_store(
-                F.linear(hidden, layer.qkv.weight),
+                linear(hidden, layer.qkv.weight),
                 layer.q_norm.weight,
                 layer.k_norm.weight,
                 self.cos,
@@ -132,9 +149,9 @@ class Decoder(nn.Module):
                 q, keys, values, positions, self.num_heads, self.scale, rows_per_slot
             )
             hidden = add_rms_norm_(
-                F.linear(attended, layer.o.weight), x, layer.post_norm.weight, eps
+                linear(attended, layer.o.weight), x, layer.post_norm.weight, eps
             )
-            mlp = F.linear(swiglu(F.linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
             is_last = index + 1 == len(self.layers)
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, eps)
@@ -157,7 +174,7 @@ class Decoder(nn.Module):
         x = x.reshape(batch * length, width)
         hidden = rms_norm(x, self.layers[0].input_norm.weight, self.eps)
         for index, layer in enumerate(self.layers):
-            qkv = F.linear(hidden, layer.qkv.weight)
+            qkv = linear(hidden, layer.qkv.weight)
             qkv = qkv.view(batch, length, num_q + 2 * num_kv, head_dim).transpose(1, 2)
             q, k, v = qkv.split([num_q, num_kv, num_kv], dim=1)  # each (B, heads, T, D_h)
             q = apply_rope(rms_norm(q, layer.q_norm.weight, self.eps), cos, sin)
@@ -178,9 +195,9 @@ class Decoder(nn.Module):
                 rows = torch.arange(batch, device=x.device) * length + last
                 attended, x = attended[rows], x[rows]
             hidden = add_rms_norm_(
-                F.linear(attended, layer.o.weight), x, layer.post_norm.weight, self.eps
+                linear(attended, layer.o.weight), x, layer.post_norm.weight, self.eps
             )
-            mlp = F.linear(swiglu(F.linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
             is_last = index + 1 == len(self.layers)
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)

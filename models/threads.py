@@ -1,8 +1,10 @@
-"""How many CPU threads a decode step is worth.
+"""How many CPU threads a piece of work is worth.
 
 Small layers are over before a second thread has woken up: with the sample voice's (0.85 M weights
 a layer) two threads cost twice the processor time of one for the same frames, at any batch up to
-16, and far more wall time as soon as another process wants the second core.
+16. Its vocoder (4.7 M weights) gains a third from the second thread on an idle machine, but takes
+twenty times as long when another process wants that core, because the threads wait for each other
+some hundred times a row.
 """
 
 from __future__ import annotations
@@ -14,12 +16,18 @@ import torch
 
 SMALL_LAYER_WEIGHTS = 4_000_000
 SMALL_BATCH = 16
+SMALL_VOCODER_WEIGHTS = 8_000_000
 
 
 def decode_threads(layer_weights: int, batch: int) -> int:
     """Threads for a step of `batch` rows through layers of that many weights."""
     is_small = layer_weights < SMALL_LAYER_WEIGHTS and batch <= SMALL_BATCH
     return 1 if is_small else torch.get_num_threads()
+
+
+def vocoder_threads(weights: int) -> int:
+    """Threads for a vocoder of that many weights."""
+    return 1 if weights < SMALL_VOCODER_WEIGHTS else torch.get_num_threads()
 
 
 @contextmanager

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 20  # bad rows reported in full
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, for estimates only
+_MAX_PATH_SHOWN = 300
 _MAX_NAMES = 20  # voices or languages a message lists
 
 
@@ -123,7 +124,7 @@ def check_settings(config: RunConfig, info: ModelInfo) -> None:
 def row_problem(row: Row, info: ModelInfo | None) -> str | None:
     """Why the checkpoint cannot speak this row, or None; without `info` only files are checked."""
     if row.ref_audio is not None and (problem := _file_problem(row.ref_audio)):
-        return f"ref_audio: {shown(row.ref_audio)} {problem}"
+        return f"ref_audio: {shown(row.ref_audio, _MAX_PATH_SHOWN)} {problem}"
     if info is None:
         return None
     if row.voice is not None and (problem := _name_problem("voice", row.voice, info)):

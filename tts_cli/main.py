@@ -133,6 +133,9 @@ def main(args: Sequence[str] | None = None) -> int:
     Args:
         args: without the program's name; None takes them from `sys.argv`.
     """
+    # OpenMP reads this when torch is loaded. Its threads spin while they wait, which costs
+    # milliseconds an operation once anything else wants their core; asleep they cost nothing.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     invocation = Invocation()
     handler = _set_up_logging()
     is_main = threading.current_thread() is threading.main_thread()

@@ -224,8 +224,11 @@ class AudioWriter:
             # Step by step: nothing may be created behind a link before the link is seen.
             step = self.out
             for part in folder.relative_to(self.out).parts:
-                step = step / part
+                parent, step = step, step / part
+                is_new = not step.is_dir()
                 step.mkdir(exist_ok=True)
+                if is_new:
+                    sync_folder(parent)
                 if not step.resolve().is_relative_to(self._root):
                     raise RowError(f"{step} is a link that leaves the output folder")
             self._folders.add(folder)

@@ -110,12 +110,14 @@ class BadRow:
         return self.id if self.id is not None else f"#{self.line}"
 
 
-def shown(value: object) -> str:
+def shown(value: object, limit: int = 60) -> str:
     """A value as a message may show it: short, and with no control characters."""
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "an object"
-    text = repr(value[:61] if isinstance(value, str) else value)
-    return text if len(text) <= 70 else text[:60] + "..."
+    if isinstance(value, str):
+        return repr(value) if len(value) <= limit else repr(value[:limit]) + "..."
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."
 
 
 def nearest(name: str, valid: list[str]) -> str | None:

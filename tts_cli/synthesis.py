@@ -252,6 +252,7 @@ class Synthesis:
             queue_ms=1000 * (job.admitted_s - job.queued_s),
             prefill_ms=outcome.prefill_ms,
             decode_ms=job.decode_ms,
+            total_ms=1000 * (started_s - job.queued_s),
         )
         if outcome.samples is None or outcome.codes is None:
             error = NAN_ERROR if outcome.reason == "nan" else outcome.reason

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.blocks import Decoder, Weight
+from models.blocks import Decoder, Weight, linear
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.talker import BiasedLinear
 
@@ -53,4 +53,4 @@ class CodePredictor(nn.Module):
 
     def logits(self, hidden: Tensor, codebook: int) -> Tensor:
         """(B, D) to (B, V) logits of codebook 1..K-1, in the model's dtype."""
-        return F.linear(hidden, self.heads.weight[codebook - 1])
+        return linear(hidden, self.heads.weight[codebook - 1])

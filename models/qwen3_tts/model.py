@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kernels.frame_embedding import frame_embedding
 from models.base import ModelInfo, Prompt, SlotStatus, SpeechRequest
-from models.buckets import batch_buckets
+from models.buckets import batch_buckets, prefill_groups, round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import Capturer, GraphRunner
 from models.kv_cache import cache_bytes
@@ -28,7 +28,7 @@ from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.sampling import UNKNOWN, Hints, SamplingSlots
 from models.slots import Poll, SlotBuffers
-from models.threads import decode_threads, limited_threads
+from models.threads import decode_threads, limited_threads, vocoder_threads
 from models.timing import Stage
 from models.transfer import to_device
 
@@ -36,7 +36,9 @@ SUPPRESSED_TAIL = (
     1024  # the last ids of the codec vocabulary are control ids, speakers and languages
 )
 PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
-PREFILL_STEP = 32  # prompt lengths are padded to a multiple of this on a GPU
+# Prompt lengths are padded to a multiple of this: few different shapes, because GPU libraries
+# choose an algorithm anew for each, and whole blocks of the CPU's attention.
+PREFILL_STEP = 32
 CHUNK_FRAMES, LEFT_CONTEXT = 300, 25  # chunks of the official decoder
 
 
@@ -61,9 +63,11 @@ class Qwen3TTS:
         self.device = talker.codec_head.weight.device
         self.dtype = talker.codec_head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturer)
+        self.vocoder_weights = sum(weight.numel() for weight in vocoder.parameters())
         self.vocoder = ChunkedVocoder(
             vocoder, config.num_codebooks, CHUNK_FRAMES, LEFT_CONTEXT, self.device, capturer
         )
+        self.max_positions = 0  # prompt and frames a slot holds; set by allocate
         self.slots: SlotBuffers
         self.sampling: SamplingSlots
 
@@ -75,7 +79,11 @@ class Qwen3TTS:
         """Cache bytes of one slot for rows of up to max_positions."""
         shape = self.config.talker
         return cache_bytes(
-            shape.num_layers, shape.num_kv_heads, shape.head_dim, max_positions + 1, self.dtype
+            shape.num_layers,
+            shape.num_kv_heads,
+            shape.head_dim,
+            cache_positions(max_positions),
+            self.dtype,
         )
 
     @torch.inference_mode()
@@ -90,8 +98,8 @@ class Qwen3TTS:
         """
         config = self.config
         self.frames.reset()
-        # A finished row goes on writing at the position after its last one.
-        self.talker.decoder.allocate(max_batch, max_positions + 1)
+        self.max_positions = max_positions
+        self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
         self.predictor.decoder.allocate(max_batch, config.num_codebooks)
         self.slots = SlotBuffers(
             max_batch,
@@ -135,7 +143,7 @@ class Qwen3TTS:
         Raises:
             ValueError: a row is longer than the slots were allocated for.
         """
-        room, most = self.talker.decoder.cache.num_positions - 1, self.slots.max_frames
+        room, most = self.max_positions, self.slots.max_frames
         for prompt in prompts:
             tokens, frames = prompt.num_tokens, prompt.request.max_frames
             if tokens + frames > room or frames > most:
@@ -143,15 +151,11 @@ class Qwen3TTS:
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
-        order = sorted(range(len(prompts)), key=lambda row: prompts[row].num_tokens)
-        group: list[int] = []
-        for row in order:
-            if group and (len(group) + 1) * prompts[row].num_tokens > PREFILL_TOKENS:
-                self._prefill_group([prompts[r] for r in group], [slots[r] for r in group])
-                group = []
-            group.append(row)
-        if group:
-            self._prefill_group([prompts[r] for r in group], [slots[r] for r in group])
+        lengths = [round_up(prompt.num_tokens, PREFILL_STEP) for prompt in prompts]
+        # On a CPU only rows of one padded length go together: attention rounds by that length.
+        is_exact = self.device.type == "cpu"
+        for rows in prefill_groups(lengths, PREFILL_TOKENS, is_one_length=is_exact):
+            self._prefill_group([prompts[row] for row in rows], [slots[row] for row in rows])
 
     @torch.inference_mode()
     def decode_frames(self, bucket: int, count: int) -> None:
@@ -198,17 +202,16 @@ class Qwen3TTS:
     @torch.inference_mode()
     def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
         """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device."""
-        return self.vocoder.decode(codes)
+        if self.device.type == "cuda":
+            return self.vocoder.decode(codes)
+        with limited_threads(vocoder_threads(self.vocoder_weights)):
+            return self.vocoder.decode(codes)
 
     def _index(self, slots: list[int]) -> Tensor:
         return to_device(slots, self.device)
 
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
-        length = max(prompt.num_tokens for prompt in prompts)
-        if self.device.type == "cuda":
-            # Few different shapes: libraries choose an algorithm anew for each one.
-            room = self.talker.decoder.cache.num_positions
-            length = min(-(-length // PREFILL_STEP) * PREFILL_STEP, room)
+        length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
         text_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
         codec_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
         for row, prompt in enumerate(prompts):
@@ -300,3 +303,12 @@ class Qwen3TTS:
         self.sampling.seen[:bucket].scatter_(1, slots.code[:bucket, None], True)
         uniform = self.sampling.draws(rows, step, 1)[:, 0]
         self.sampling.first(rows, logits, uniform, step, hints, slots.next_code[:bucket])
+
+
+def cache_positions(max_positions: int) -> int:
+    """Positions of a slot's cache for rows of up to max_positions.
+
+    A finished row goes on writing at the position after its last one, and a prefill fills whole
+    steps.
+    """
+    return round_up(max_positions + 1, PREFILL_STEP)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.blocks import Decoder, Weight
+from models.blocks import Decoder, Weight, linear
 from models.qwen3_tts.config import Qwen3TTSConfig
 
 
@@ -25,7 +25,7 @@ class BiasedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., inputs) to (..., outputs)."""
-        return F.linear(x, self.weight, self.bias)
+        return linear(x.flatten(0, -2), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
 class Talker(nn.Module):
@@ -71,4 +71,4 @@ class Talker(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, D) to (B, V) first-codebook logits in the model's dtype."""
-        return F.linear(hidden, self.codec_head.weight)
+        return linear(hidden, self.codec_head.weight)

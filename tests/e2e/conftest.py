@@ -15,7 +15,7 @@ from workbench import MakeCheckpoint, Workbench
 
 # Its speech ends by itself after 20 to 150 frames of 2.5 ms; a frame takes about 3 ms here.
 SPEC = "custom_voice_wide"
-POISONED_BYTE = "~"  # its text embedding is NaN in the `poisoned` checkpoint
+POISON = "~"
 
 
 @pytest.fixture(autouse=True)
@@ -52,10 +52,20 @@ def endless(make_checkpoint: MakeCheckpoint) -> Path:
 
 @pytest.fixture(scope="session")
 def poisoned(make_checkpoint: MakeCheckpoint) -> Path:
-    """The same, but one byte of text turns everything behind it into NaN."""
-    folder = make_checkpoint()
+    """The same, but a `~` in the text turns everything behind it into NaN."""
+    return poison(make_checkpoint())
+
+
+@pytest.fixture(scope="session")
+def endless_and_poisoned(make_checkpoint: MakeCheckpoint) -> Path:
+    """Both at once."""
+    return poison(make_checkpoint(eos_gain=0.0, generation={"top_k": 5}))
+
+
+def poison(folder: Path) -> Path:
+    """Make the text embedding of one byte NaN."""
     weights = load_file(folder / "model.safetensors")
-    weights["talker.model.text_embedding.weight"][ord(POISONED_BYTE)] = float("nan")
+    weights["talker.model.text_embedding.weight"][ord(POISON)] = float("nan")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 

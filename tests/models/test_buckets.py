@@ -10,6 +10,8 @@ from models.buckets import (
     frame_buckets,
     is_power_of_two,
     next_power_of_two,
+    prefill_groups,
+    round_up,
 )
 
 
@@ -54,3 +56,16 @@ def test_choose_bucket_takes_the_smallest_that_holds(frames: int) -> None:
 def test_choose_bucket_names_both_numbers_when_none_holds() -> None:
     with pytest.raises(ValueError, match="326 is larger than the largest bucket 325"):
         choose_bucket(326, frame_buckets(300, 25))
+
+
+def test_round_up() -> None:
+    assert [round_up(count, 32) for count in (0, 1, 31, 32, 33)] == [0, 32, 32, 32, 64]
+
+
+def test_prefill_groups_hold_every_row_once_and_stay_within_their_tokens() -> None:
+    lengths = [64, 32, 96, 32, 64, 256]
+    groups = prefill_groups(lengths, max_tokens=192)
+    assert sorted(row for group in groups for row in group) == list(range(6))
+    assert groups == [[1, 3, 0], [4, 2], [5]]  # a row alone may be longer than the limit
+    assert prefill_groups(lengths, 192, is_one_length=True) == [[1, 3], [0, 4], [2], [5]]
+    assert prefill_groups([], 192) == []

@@ -159,7 +159,7 @@ class Workbench:
         )
 
     def wait_for_rows(
-        self, count: int, process: subprocess.Popen[str], out: str = "out", suffix: str = ""
+        self, count: int, process: subprocess.Popen[str], out: str = "out"
     ) -> None:
         """Wait until a process has recorded at least `count` rows."""
         journal = self.folder / out / "timings.jsonl"

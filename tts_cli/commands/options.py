@@ -50,8 +50,20 @@ def config_option(name: str, **settings: Any) -> Decorator[Any]:
     default, text, unset = describe_field(name)
     if default is not False:
         settings.setdefault("show_default", unset or True)
-    is_switch = default is False
-    return click.option(flag(name), name, default=default, help=text, is_flag=is_switch, **settings)
+    if not settings.get("required"):  # click takes a default of None for a value
+        settings["default"] = default
+    return click.option(flag(name), name, help=text, is_flag=default is False, **settings)
+
+
+class _FolderPath(click.Path):
+    """A path that is not empty, which `--out "$UNSET"` would turn into the working folder."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        if value == "":
+            self.fail("is empty", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def _group(*options: Decorator[Any]) -> Decorator[Any]:
@@ -124,7 +136,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
     return _group(
         config_option(
             "out",
-            type=click.Path(path_type=Path),
+            type=_FolderPath(path_type=Path),
             metavar="DIR",
             required=is_out_required,
             show_default=False,

@@ -1,0 +1,321 @@
+"""`validate`, `voices`, `doctor`, `warmup` and `profile` on a CPU, and what all commands share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fakes import FakeCapturer
+from workbench import ROOT, MakeCheckpoint, Workbench
+
+from models.base import SpeechModel
+from models.registry import load_model
+from tts_cli import session
+from tts_cli.main import COMMANDS
+
+ROWS = [
+    {"id": "a", "text": "Hello there."},
+    {"id": "b", "text": "Good morning, all of you.", "voice": "emil"},
+]
+STAGES = {"prompt (one row)", "prefill (batch)", "code predictor", "talker", "frame"}
+
+needs_no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="shows what a CPU does")
+
+
+class TestValidate:
+    def test_sums(self, bench: Workbench) -> None:
+        manifest = bench.write(ROWS)
+        result = bench.run("validate", manifest, "--model", bench.model, "--json")
+        assert (result.code, result.err) == (0, "")
+        chars = sum(len(row["text"]) for row in ROWS)
+        assert result.json == {
+            "manifest": str(manifest),
+            "rows": 2,
+            "selected": 2,
+            "chars": chars,
+            "longest_id": "b",
+            "longest_chars": 25,
+            "audio_s": pytest.approx(0.075 * chars, abs=1e-3),
+            "disk_bytes": pytest.approx(0.075 * chars * 48_000 + 2 * 4796, abs=1),
+            "warnings": [],
+            "bad_rows": 0,
+            "bad": [],
+        }
+
+    def test_it_takes_the_command_line_of_synth(self, bench: Workbench) -> None:
+        manifest = bench.write([*ROWS, {"text": "x", "voice": "?"}])
+        flags = ["--seed", 3, "--voice", "emil", "--max-seconds", 1, "--top-k", 5, "--greedy"]
+        flags += ["--format", "flac", "--save-codes", "--out", bench.out().path, "--limit", 2]
+        flags += ["--shard", "1/2", "--layout", "streaming", "--model", bench.model]
+        result = bench.run("validate", manifest, *flags)
+        assert result.code == 2
+        assert f"error: {manifest}:3: id '000003': voice: '?' is unknown" in result.err
+        assert result.out.startswith("rows: 2 good, 1 bad\n")
+        assert bench.run("validate", manifest, *flags, "--skip-invalid").code == 0
+        assert not bench.out().path.exists()
+
+    def test_no_weight_is_read(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delattr("tts_cli.session.load_model")
+        assert bench.run("validate", bench.write(ROWS), "--model", bench.model).code == 0
+
+
+class TestVoices:
+    def test_custom_voice(self, bench: Workbench) -> None:
+        result = bench.run("voices", "--model", bench.model)
+        assert (result.code, result.err) == (0, "")
+        assert "voices: dora, emil, fang\n" in result.out
+        assert "languages: auto, chinese, english, german, japanese\n" in result.out
+        assert "mode: custom voice: rows name a voice\n" in result.out
+        found = bench.run("voices", "--model", bench.model, "--json").json
+        assert found["voices"] == ["dora", "emil", "fang"]
+        assert found["source"] == str(bench.model)
+        assert found["sampling"]["top_k"] == 50
+
+    def test_voice_design(self, bench: Workbench, make_checkpoint: MakeCheckpoint) -> None:
+        text = bench.run("voices", "--model", make_checkpoint("voice_design")).out
+        assert "voices: none by name\n" in text
+        assert "mode: voice design: instruct describes the voice\n" in text
+
+    def test_the_sample_voice(self, bench: Workbench) -> None:
+        text = bench.run("voices").out
+        assert text.startswith("model: sample voice (qwen3_tts, ")
+        assert "voices: arthur, clara, ewan\n" in text
+
+    def test_random_weights(self, bench: Workbench) -> None:
+        found = bench.run("voices", "--model", "synthetic:qwen3-tts-0.6b", "--json").json
+        assert (found["num_codebooks"], found["samples_per_frame"]) == (16, 1920)
+        result = bench.run("voices", "--model", "synthetic:gpt")
+        assert result.code == 3
+        assert "no synthetic model 'gpt'; there are qwen3-tts-0.6b, qwen3-tts-1.7b" in result.err
+
+
+class TestDoctor:
+    @needs_no_cuda
+    def test_all_that_is_needed_is_here(self, bench: Workbench) -> None:
+        result = bench.run("doctor", "--json")
+        assert (result.code, result.err) == (0, "")
+        found = {finding["name"]: finding for finding in result.json}
+        needed = ("torch", "transformers", "safetensors", "soundfile", "cpu", "sample voice")
+        assert {found[name]["status"] for name in needed} == {"ok"}
+        assert found["torch"]["detail"] == torch.__version__
+        assert found["cuda"]["status"] == "note"
+        assert found["kernels"]["detail"]
+        table = bench.run("doctor").out
+        assert all(name in table for name in found)
+
+    def test_a_missing_package_is_named_with_its_remedy(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "soundfile", None)
+        result = bench.run("doctor", "--json")
+        assert result.code == 3
+        (missing,) = (finding for finding in result.json if finding["status"] == "missing")
+        assert (missing["name"], missing["remedy"]) == ("soundfile", "pip install soundfile")
+
+
+class TestWarmup:
+    @needs_no_cuda
+    def test_without_a_gpu_there_is_nothing_to_capture(self, bench: Workbench) -> None:
+        result = bench.run("warmup", "--model", bench.model, "--max-batch", 4)
+        assert result.code == 0
+        assert result.out == (
+            "cpu: no graphs to capture (graphs need a CUDA device); the model loads and can speak\n"
+        )
+        found = bench.run("warmup", "--model", bench.model, "--max-batch", 4, "--json").json
+        assert (found["device"], found["graphs"]) == ("cpu", [])
+
+    def test_graphs_are_checked_against_eager(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use_fake_graphs(monkeypatch)
+        flags = ("--model", bench.model, "--max-batch", 4, "--max-seconds", 0.1)
+        found = bench.run("warmup", *flags, "--json").json
+        assert [(graph["graph"], graph["key"], graph["check"]) for graph in found["graphs"]] == [
+            ("frame", "4", "equal"),
+            ("frame", "2", "equal"),
+            ("frame", "1", "equal"),
+        ]
+        text = bench.run("warmup", *flags).out
+        assert text.startswith("3 graphs on cpu, captured in ")
+
+
+class TestProfile:
+    FLAGS = ("--batches", "1,2", "--frames", 6, "--repeats", 2)
+
+    def test_every_stage_is_measured(self, bench: Workbench) -> None:
+        result = bench.run("profile", "--model", bench.model, *self.FLAGS, "--json")
+        assert result.code == 0
+        report = result.json
+        assert [entry["batch"] for entry in report["results"]] == [1, 2]
+        for entry in report["results"]:
+            names = [stage["stage"] for stage in entry["stages"]]
+            assert set(names) > STAGES
+            assert f"vocoder ({entry['batch']} x 6 frames)" in names
+            assert "write (one row)" in names
+            for stage in entry["stages"]:
+                assert 0 < stage["p50_ms"] <= stage["p95_ms"]
+            assert entry["xrt"] == pytest.approx(1 / entry["rtf"])
+        assert (report["frames"], report["repeats"]) == (6, 2)
+        assert report["versions"]["torch"] == torch.__version__
+
+    def test_tables(self, bench: Workbench) -> None:
+        result = bench.run("profile", "--model", bench.model, *self.FLAGS, "--max-batch", 1)
+        assert result.code == 0
+        assert result.out.startswith("batch 1\n")
+        assert "batch 2" not in result.out
+        assert " xRT (RTF " in result.out
+
+    def test_a_trace(self, bench: Workbench) -> None:
+        path = bench.folder / "trace.json"
+        flags = ("--batches", 1, "--frames", 4, "--repeats", 1, "--trace", path, "--json")
+        result = bench.run("profile", "--model", bench.model, *flags)
+        assert result.code == 0
+        assert result.json["results"]
+        names = {event.get("name") for event in json.loads(path.read_text())["traceEvents"]}
+        assert {"prefill", "frames", "vocoder"} <= names
+
+    @pytest.mark.parametrize(
+        ("flags", "words"),
+        [
+            (("--batches", "3"), "--batches: 3 is not a power of two"),
+            (("--batches", "a"), "--batches 'a': must be numbers with commas"),
+            (("--synthetic", "qwen3-tts-0.6b"), "--synthetic and --model exclude each other"),
+            (("--trace", "no/such/folder/t.json"), "its folder does not exist"),
+        ],
+    )
+    def test_mistakes_cost_no_loading(
+        self,
+        bench: Workbench,
+        monkeypatch: pytest.MonkeyPatch,
+        flags: tuple[str, ...],
+        words: str,
+    ) -> None:
+        monkeypatch.delattr("tts_cli.session.load_model")
+        result = bench.run("profile", "--model", bench.model, *flags)
+        assert (result.code, result.out) == (2, "")
+        assert words in result.err
+
+
+def use_fake_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record and replay frames on a CPU, as CUDA graphs would."""
+
+    def load(*args: Any) -> SpeechModel:
+        model = load_model(*args)
+        model.graph_runners()[0].capturer = FakeCapturer()
+        return model
+
+    monkeypatch.setattr(session, "load_model", load)
+
+
+class TestGraphs:
+    def test_synth_says_that_it_captures_and_counts_hits(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A first run may be silent for a minute otherwise."""
+        assert bench.synth(ROWS, "--max-seconds", 1, out="eager").code == 0
+        use_fake_graphs(monkeypatch)
+        result = bench.synth(ROWS, "--max-seconds", 1)
+        assert result.code == 0
+        said = result.err.splitlines()
+        assert said[1] == (
+            "capturing graphs for up to 2 rows at once; the first run on a machine compiles "
+            "kernels too, which takes longer"
+        )
+        assert any(line.startswith("captured 2 graphs in ") for line in said)
+        assert ", graphs " in result.out
+        totals = bench.out().report["totals"]
+        assert totals["graph_hits"] == bench.out().report["device"]["steps"] > 0
+        assert totals["graph_misses"] == 0
+        assert bench.out().files == bench.out("eager").files
+
+    def test_a_graph_that_is_not_there_is_counted(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use_fake_graphs(monkeypatch)
+        monkeypatch.setattr(FakeCapturer, "capture", broken_capture)
+        result = bench.synth(ROWS, "--max-seconds", 1)
+        assert result.code == 0
+        assert "frame graph 2 not captured, runs eagerly: operation not permitted" in result.err
+        assert "steps had no graph" in result.out
+        totals = bench.out().report["totals"]
+        assert totals["graph_misses"] == totals["graph_misses_by"]["frame"] > 0
+
+
+def broken_capture(self: FakeCapturer, function: Any) -> Any:
+    raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
+
+
+class TestMemoryBeforeTheFirstRow:
+    def test_fewer_slots_are_made(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.limit_slots(monkeypatch, 2)
+        rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(5)]
+        result = bench.synth(rows, "--max-seconds", 1)
+        assert result.code == 0
+        assert "no memory for the slots and their graphs; trying 2 rows at once" in result.err
+        assert bench.out().report["device"]["max_batch"] == 2
+
+    def test_not_even_one(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limit_slots(monkeypatch, 0)
+        result = bench.synth(ROWS)
+        assert result.code == 3
+        assert "has no memory for the slots and their graphs, even for one row" in result.err
+        assert "lower --max-seconds" in result.err
+        assert bench.out().files == {}
+
+    @staticmethod
+    def limit_slots(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+        from models.qwen3_tts.model import Qwen3TTS
+
+        real = Qwen3TTS.allocate
+
+        def allocate(self: Qwen3TTS, max_batch: int, *args: Any, **named: Any) -> None:
+            if max_batch > most:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            real(self, max_batch, *args, **named)
+
+        monkeypatch.setattr(Qwen3TTS, "allocate", allocate)
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_is_quick_and_needs_no_torch(name: str) -> None:
+    """Typically 0.1 s; the bound leaves room for a busy machine."""
+    program = (
+        "import sys; from tts_cli.main import main; code = main(sys.argv[1:]); "
+        "print(code, {'torch', 'transformers', 'numpy'} & set(sys.modules))"
+    )
+    started_s = time.perf_counter()
+    args = [name, "--help"] if name else ["--help"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *args], cwd=ROOT, capture_output=True, text=True
+    )
+    assert time.perf_counter() - started_s < 5
+    assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
+    assert done.stdout.startswith(f"Usage: tts-cli {name}".rstrip())
+
+
+def test_the_module_is_the_command(bench: Workbench) -> None:
+    """`python -m tts_cli` from another folder, end to end, stdout and stderr apart."""
+    manifest = bench.write(ROWS)
+    done = subprocess.run(
+        [sys.executable, "-m", "tts_cli", "synth", manifest, "--out", "out", "--json"]
+        + ["--max-seconds", "0.1", "--accept-truncated", "--model", bench.model],
+        cwd=bench.folder,
+        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PATH": "", "HOME": str(Path.home())},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["totals"]["ok"] == 2
+    assert done.stderr.splitlines() == [
+        f"loading {bench.model} on cpu in float32",
+        "kernels on cpu: PyTorch reference (not a CUDA device)",
+    ]
+    assert sorted(bench.out().files) == ["a.wav", "b.wav"]
