@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -19,12 +20,15 @@ class Progress:
         self.num_rows = num_rows
         self.is_shown = sys.stderr.isatty() and not is_quiet
         self._bar: Any = None
+        self._stack = ExitStack()
         self._started_s = time.perf_counter()
 
     def __enter__(self) -> Progress:
         if self.is_shown:
             from tqdm import tqdm
+            from tqdm.contrib.logging import logging_redirect_tqdm
 
+            self._stack.enter_context(logging_redirect_tqdm())  # messages go above the bar
             self._bar = tqdm(total=self.num_rows, unit="row", file=sys.stderr, dynamic_ncols=True)
         self._started_s = time.perf_counter()
         return self
@@ -37,6 +41,7 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
+        self._stack.close()
 
     def update(self, totals: Totals) -> None:
         """Show the state after one more row."""

@@ -19,7 +19,12 @@ def test_small_work_gets_one_thread_and_large_work_all(monkeypatch: pytest.Monke
 
 def test_threads_are_given_back_after_an_error() -> None:
     before = torch.get_num_threads()
-    with pytest.raises(KeyError), limited_threads(before + 1):
-        assert torch.get_num_threads() == before + 1
-        raise KeyError
+
+    def fail() -> None:
+        with limited_threads(before + 1):
+            assert torch.get_num_threads() == before + 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert torch.get_num_threads() == before

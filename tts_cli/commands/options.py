@@ -58,9 +58,7 @@ def config_option(name: str, **settings: Any) -> Decorator[Any]:
 class _FolderPath(click.Path):
     """A path that is not empty, which `--out "$UNSET"` would turn into the working folder."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("is empty", param, ctx)
         return super().convert(value, param, ctx)
