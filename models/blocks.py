@@ -148,9 +148,7 @@ class Decoder(nn.Module):
             attended = decode_attention(
                 q, keys, values, positions, self.num_heads, self.scale, rows_per_slot
             )
-            hidden = add_rms_norm_(
-                linear(attended, layer.o.weight), x, layer.post_norm.weight, eps
-            )
+            hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
             mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
             is_last = index + 1 == len(self.layers)
             norm = self.norm if is_last else self.layers[index + 1].input_norm

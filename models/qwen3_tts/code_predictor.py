@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.blocks import Decoder, Weight, linear
+from models.blocks import Weight, linear
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.talker import BiasedLinear
+from models.qwen3_tts.talker import BiasedLinear, build_decoder
 
 
 class CodePredictor(nn.Module):
@@ -30,16 +30,7 @@ class CodePredictor(nn.Module):
             if config.talker.width != shape.width
             else None
         )
-        self.decoder = Decoder(
-            width=shape.width,
-            mlp_width=shape.mlp_width,
-            num_layers=shape.num_layers,
-            num_heads=shape.num_heads,
-            num_kv_heads=shape.num_kv_heads,
-            head_dim=shape.head_dim,
-            rope_theta=shape.rope_theta,
-            norm_eps=shape.norm_eps,
-        )
+        self.decoder = build_decoder(shape)
 
     def project(self, x: Tensor) -> Tensor:
         """(R, talker width) to (R, predictor width)."""

@@ -102,6 +102,12 @@ class TransformerConfig:
     norm_eps: float
     max_positions: int
 
+    @property
+    def num_weights(self) -> int:
+        """Weights of all its linear maps."""
+        attention = self.width * self.head_dim * (2 * self.num_heads + 2 * self.num_kv_heads)
+        return self.num_layers * (attention + 3 * self.width * self.mlp_width)
+
     @classmethod
     def read(cls, section: Section) -> TransformerConfig:
         """Read the keys both the talker and the code predictor use."""

@@ -23,7 +23,6 @@ from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
 from models.qwen3_tts.stages import frame_stages
-from models.qwen3_tts.stages import layer_weights as layer_weights_of
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.sampling import UNKNOWN, Hints, SamplingSlots
@@ -165,7 +164,7 @@ class Qwen3TTS:
                 self.frames.run(bucket)
             return
         shape = self.config.talker
-        layer_weights = layer_weights_of(shape) // shape.num_layers
+        layer_weights = shape.num_weights // shape.num_layers
         with limited_threads(decode_threads(layer_weights, bucket)):
             for _ in range(count):
                 self.frames.run(bucket)

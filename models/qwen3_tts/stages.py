@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from models.qwen3_tts.model import Qwen3TTS
 
 
-def layer_weights(shape: TransformerConfig) -> int:
-    """Weights of the linear maps of a whole stack."""
-    attention = shape.width * shape.head_dim * (2 * shape.num_heads + 2 * shape.num_kv_heads)
-    return shape.num_layers * (attention + 3 * shape.width * shape.mlp_width)
-
-
 def cache_bytes_a_position(shape: TransformerConfig, itemsize: int) -> int:
     """Keys and values of one position in all layers."""
     return 2 * shape.num_layers * shape.num_kv_heads * shape.head_dim * itemsize
@@ -38,10 +32,10 @@ def frame_stages(model: Qwen3TTS, batch: int, position: int) -> list[Stage]:
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor
     num_rest = config.num_codebooks - 1
-    talker_weights = layer_weights(talker) + config.vocab_size * talker.width
+    talker_weights = talker.num_weights + config.vocab_size * talker.width
     head = config.predictor_vocab_size * predictor.width
     projection = talker.width * predictor.width if model.predictor.projection is not None else 0
-    pass_weights = layer_weights(predictor) + head + projection
+    pass_weights = predictor.num_weights + head + projection
     cache = batch * position * cache_bytes_a_position(talker, itemsize)
     attention = 4 * batch * position * talker.num_layers * talker.num_heads * talker.head_dim
     logits = torch.randn(batch, config.vocab_size, device=model.device).to(model.dtype)
@@ -57,7 +51,7 @@ def frame_stages(model: Qwen3TTS, batch: int, position: int) -> list[Stage]:
                 batch, rest, uniform[:, codebook], hints, slots.work[:batch, codebook]
             )
 
-    predictor_ops = 2 * batch * (num_rest * pass_weights + layer_weights(predictor) + projection)
+    predictor_ops = 2 * batch * (num_rest * pass_weights + predictor.num_weights + projection)
     return [
         Stage(
             "code predictor",

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.blocks import Decoder, Weight, linear
-from models.qwen3_tts.config import Qwen3TTSConfig
+from models.qwen3_tts.config import Qwen3TTSConfig, TransformerConfig
 
 
 class BiasedLinear(nn.Module):
@@ -28,6 +28,20 @@ class BiasedLinear(nn.Module):
         return linear(x.flatten(0, -2), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
+def build_decoder(shape: TransformerConfig) -> Decoder:
+    """A stack of the configured size, its weights still to be loaded."""
+    return Decoder(
+        width=shape.width,
+        mlp_width=shape.mlp_width,
+        num_layers=shape.num_layers,
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_dim=shape.head_dim,
+        rope_theta=shape.rope_theta,
+        norm_eps=shape.norm_eps,
+    )
+
+
 class Talker(nn.Module):
     """Embeddings, decoder and codec head."""
 
@@ -39,16 +53,7 @@ class Talker(nn.Module):
         self.text_fc2 = BiasedLinear(config.text_width, shape.width)
         self.codec_embedding = Weight(config.vocab_size, shape.width)
         self.codec_head = Weight(config.vocab_size, shape.width)
-        self.decoder = Decoder(
-            width=shape.width,
-            mlp_width=shape.mlp_width,
-            num_layers=shape.num_layers,
-            num_heads=shape.num_heads,
-            num_kv_heads=shape.num_kv_heads,
-            head_dim=shape.head_dim,
-            rope_theta=shape.rope_theta,
-            norm_eps=shape.norm_eps,
-        )
+        self.decoder = build_decoder(shape)
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to talker inputs (..., D) through the projection."""
