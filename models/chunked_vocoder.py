@@ -8,6 +8,7 @@ alone at its own length.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,10 @@ class Vocoder(Protocol):
     """Codes (B, K, F) to samples (B, F * samples_per_frame), causal."""
 
     samples_per_frame: int
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Its weights."""
+        ...
 
     def __call__(self, codes: Tensor) -> Tensor:
         """Decode a padded batch."""

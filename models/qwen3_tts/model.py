@@ -8,6 +8,7 @@ the bucket over static buffers, which is what a graph captures.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -62,7 +63,6 @@ class Qwen3TTS:
         self.device = talker.codec_head.weight.device
         self.dtype = talker.codec_head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturer)
-        self.vocoder_weights = sum(weight.numel() for weight in vocoder.parameters())
         self.vocoder = ChunkedVocoder(
             vocoder, config.num_codebooks, CHUNK_FRAMES, LEFT_CONTEXT, self.device, capturer
         )
@@ -203,8 +203,12 @@ class Qwen3TTS:
         """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device."""
         if self.device.type == "cuda":
             return self.vocoder.decode(codes)
-        with limited_threads(vocoder_threads(self.vocoder_weights)):
+        with limited_threads(vocoder_threads(self._vocoder_weights)):
             return self.vocoder.decode(codes)
+
+    @cached_property
+    def _vocoder_weights(self) -> int:
+        return sum(weight.numel() for weight in self.vocoder.vocoder.parameters())
 
     def _index(self, slots: list[int]) -> Tensor:
         return to_device(slots, self.device)
