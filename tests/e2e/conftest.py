@@ -71,8 +71,6 @@ def poison(folder: Path) -> Path:
 
 
 @pytest.fixture
-def bench(
-    tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> Workbench:
+def bench(tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> Workbench:
     """A folder to run commands in."""
     return Workbench(tmp_path, checkpoint, capsys)

@@ -52,9 +52,7 @@ def test_neither_order_nor_batch_reaches_a_row(
     assert max(record["bucket"] for record in bench.out().lines) == max_batch
 
 
-def test_a_row_alone_is_spoken_as_in_company(
-    bench: Workbench, reference: dict[str, bytes]
-) -> None:
+def test_a_row_alone_is_spoken_as_in_company(bench: Workbench, reference: dict[str, bytes]) -> None:
     assert bench.synth(ROWS[3:4], *FLAGS).code == 0
     files = bench.out().files
     assert files == {name: reference[name] for name in files}
@@ -125,7 +123,9 @@ class TestPrecedence:
         assert self.speak(bench, "flag", {}, [flag, value], checkpoint) == wanted
         assert self.speak(bench, "row", {name: value}, [], checkpoint) == wanted
         assert self.speak(bench, "flag over file", {}, [flag, other], tuned) == usual
-        assert self.speak(bench, "row over flag", {name: value}, [flag, other], checkpoint) == wanted
+        assert (
+            self.speak(bench, "row over flag", {name: value}, [flag, other], checkpoint) == wanted
+        )
         assert self.speak(bench, "row over file", {name: other}, [], tuned) == usual
 
     def test_greedy(self, bench: Workbench, checkpoint: Path) -> None:
@@ -133,7 +133,9 @@ class TestPrecedence:
         greedy = self.speak(bench, "flag", {}, ["--greedy"], checkpoint)
         assert greedy != usual
         assert self.speak(bench, "row", {"greedy": True}, [], checkpoint) == greedy
-        assert self.speak(bench, "row over flag", {"greedy": False}, ["--greedy"], checkpoint) == usual
+        assert (
+            self.speak(bench, "row over flag", {"greedy": False}, ["--greedy"], checkpoint) == usual
+        )
 
     def test_what_the_checkpoint_leaves_out_is_built_in(
         self, bench: Workbench, checkpoint: Path, make_checkpoint: MakeCheckpoint

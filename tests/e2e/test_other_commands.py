@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from fakes import FakeCapturer
-from workbench import ROOT, MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Workbench
 
 from models.base import SpeechModel
 from models.registry import load_model
 from tts_cli import session
-from tts_cli.main import COMMANDS
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -249,73 +245,3 @@ class TestGraphs:
 
 def broken_capture(self: FakeCapturer, function: Any) -> Any:
     raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
-
-
-class TestMemoryBeforeTheFirstRow:
-    def test_fewer_slots_are_made(
-        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.limit_slots(monkeypatch, 2)
-        rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(5)]
-        result = bench.synth(rows, "--max-seconds", 1)
-        assert result.code == 0
-        assert "no memory for the slots and their graphs; trying 2 rows at once" in result.err
-        assert bench.out().report["device"]["max_batch"] == 2
-
-    def test_not_even_one(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.limit_slots(monkeypatch, 0)
-        result = bench.synth(ROWS)
-        assert result.code == 3
-        assert "has no memory for the slots and their graphs, even for one row" in result.err
-        assert "lower --max-seconds" in result.err
-        assert bench.out().files == {}
-
-    @staticmethod
-    def limit_slots(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-        from models.qwen3_tts.model import Qwen3TTS
-
-        real = Qwen3TTS.allocate
-
-        def allocate(self: Qwen3TTS, max_batch: int, *args: Any, **named: Any) -> None:
-            if max_batch > most:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            real(self, max_batch, *args, **named)
-
-        monkeypatch.setattr(Qwen3TTS, "allocate", allocate)
-
-
-@pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_help_is_quick_and_needs_no_torch(name: str) -> None:
-    """Typically 0.1 s; the bound leaves room for a busy machine."""
-    program = (
-        "import sys; from tts_cli.main import main; code = main(sys.argv[1:]); "
-        "print(code, {'torch', 'transformers', 'numpy'} & set(sys.modules))"
-    )
-    started_s = time.perf_counter()
-    args = [name, "--help"] if name else ["--help"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *args], cwd=ROOT, capture_output=True, text=True
-    )
-    assert time.perf_counter() - started_s < 5
-    assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
-    assert done.stdout.startswith(f"Usage: tts-cli {name}".rstrip())
-
-
-def test_the_module_is_the_command(bench: Workbench) -> None:
-    """`python -m tts_cli` from another folder, end to end, stdout and stderr apart."""
-    manifest = bench.write(ROWS)
-    done = subprocess.run(
-        [sys.executable, "-m", "tts_cli", "synth", manifest, "--out", "out", "--json"]
-        + ["--max-seconds", "0.1", "--accept-truncated", "--model", bench.model],
-        cwd=bench.folder,
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PATH": "", "HOME": str(Path.home())},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["totals"]["ok"] == 2
-    assert done.stderr.splitlines() == [
-        f"loading {bench.model} on cpu in float32",
-        "kernels on cpu: PyTorch reference (not a CUDA device)",
-    ]
-    assert sorted(bench.out().files) == ["a.wav", "b.wav"]

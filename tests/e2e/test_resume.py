@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import MakeCheckpoint, Result, Workbench, finish, wait_until
+from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.lock import LOCK_NAME
 
@@ -20,14 +16,7 @@ ROWS = [
     {"id": "c", "text": "Hm."},
 ]
 FLAGS = ("--max-seconds", 1)
-MANY = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there."} for n in range(24)]
-SLOWLY = ("--max-seconds", 1, "--max-batch", 2, "--save-codes")
 NOTHING = "nothing to do: all 3 rows are done already\n"
-
-
-def spoken(result: Result) -> str:
-    """The first words of the summary."""
-    return result.out.splitlines()[0]
 
 
 @pytest.fixture
@@ -91,7 +80,7 @@ class TestRedone:
         before = done.out().files
         path = done.out().path / "sub" / "b.wav"
         path.unlink() if damage == "deleted" else path.write_bytes(b"")
-        assert spoken(done.synth(ROWS, *FLAGS)) == "1 of 3 rows spoken, 2 were done already"
+        assert done.synth(ROWS, *FLAGS).summary == "1 of 3 rows spoken, 2 were done already"
         assert done.out().files == before
         assert [line["id"] for line in done.out().lines].count("sub/b") == 2
 
@@ -111,7 +100,7 @@ class TestRedone:
         before = done.out().files
         rows = [{**ROWS[0], **change}, *ROWS[1:]]
         result = done.synth(rows, *FLAGS)
-        assert spoken(result) == "1 of 3 rows spoken, 2 were done already"
+        assert result.summary == "1 of 3 rows spoken, 2 were done already"
         after = done.out().files
         # A longer or shorter cap alone leaves the audio as it was.
         assert (after.pop("a.wav") == before.pop("a.wav")) is ("max_frames" in change)
@@ -120,26 +109,26 @@ class TestRedone:
 
     def test_a_changed_run(self, done: Workbench) -> None:
         for flags in (("--seed", 1), ("--voice", "fang"), ("--subtype", "PCM_24")):
-            assert spoken(done.synth(ROWS, *FLAGS, *flags)) == "3 of 3 rows spoken"
+            assert done.synth(ROWS, *FLAGS, *flags).summary == "3 of 3 rows spoken"
 
     def test_another_checkpoint(self, done: Workbench, make_checkpoint: MakeCheckpoint) -> None:
         before = done.out().files
         other = make_checkpoint(eos_gain=1.5)
-        assert spoken(done.synth(ROWS, *FLAGS, model=other)) == "3 of 3 rows spoken"
+        assert done.synth(ROWS, *FLAGS, model=other).summary == "3 of 3 rows spoken"
         assert done.out().files != before
 
     def test_other_formats_stand_side_by_side(self, done: Workbench) -> None:
-        assert spoken(done.synth(ROWS, *FLAGS, "--format", "flac")) == "3 of 3 rows spoken"
+        assert done.synth(ROWS, *FLAGS, "--format", "flac").summary == "3 of 3 rows spoken"
         assert len(done.out().files) == 6
 
     def test_new_rows_are_added(self, done: Workbench) -> None:
         rows = [{"id": "new", "text": "Hi."}, *ROWS]
-        assert spoken(done.synth(rows, *FLAGS)) == "1 of 4 rows spoken, 3 were done already"
+        assert done.synth(rows, *FLAGS).summary == "1 of 4 rows spoken, 3 were done already"
 
     def test_overwrite(self, done: Workbench) -> None:
         before = done.out().files
         result = done.synth(ROWS, *FLAGS, "--overwrite")
-        assert spoken(result) == "3 of 3 rows spoken"
+        assert result.summary == "3 of 3 rows spoken"
         assert done.out().files == before
         assert len(done.out().lines) == 6
 
@@ -149,7 +138,7 @@ class TestRedone:
         assert done.out().status()["cut"] == "failed"
         result = done.synth(rows, *FLAGS)
         assert result.code == 1
-        assert spoken(result) == "0 of 4 rows spoken, 3 were done already, 1 failed"
+        assert result.summary == "0 of 4 rows spoken, 3 were done already, 1 failed"
 
     def test_only_failed_rows(self, done: Workbench) -> None:
         cut = {"id": "cut", "text": "Hello.", "max_frames": 2}
@@ -157,7 +146,7 @@ class TestRedone:
         rows = [{"id": "new", "text": "Hi."}, {**ROWS[0], "text": "Changed."}, *ROWS[1:], cut]
         result = done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated")
         assert result.code == 0
-        assert spoken(result) == "1 of 5 rows spoken, 4 had not failed"
+        assert result.summary == "1 of 5 rows spoken, 4 had not failed"
         assert done.out().status() == {"a": "ok", "sub/b": "ok", "c": "ok", "cut": "ok"}
         # Its audio has moved from truncated/ to where it belongs.
         assert list(done.out().files) == ["a.wav", "c.wav", "cut.wav", "sub/b.wav"]
@@ -173,7 +162,7 @@ class TestJournal:
         result = done.synth(ROWS, *FLAGS)
         assert result.code == 0
         assert "cut off a last line torn by a crash" in result.err
-        assert spoken(result) == "1 of 3 rows spoken, 2 were done already"
+        assert result.summary == "1 of 3 rows spoken, 2 were done already"
         assert done.out().status() == dict.fromkeys(["a", "sub/b", "c"], "ok")
         assert lost in done.out().records
         assert done.out().files == before
@@ -188,7 +177,7 @@ class TestJournal:
     def test_a_lost_journal(self, done: Workbench) -> None:
         before = done.out().files
         (done.out().path / "timings.jsonl").unlink()
-        assert spoken(done.synth(ROWS, *FLAGS)) == "3 of 3 rows spoken"
+        assert done.synth(ROWS, *FLAGS).summary == "3 of 3 rows spoken"
         assert done.out().files == before
 
     def test_parts_of_a_crash_are_removed(self, done: Workbench) -> None:
@@ -198,149 +187,6 @@ class TestJournal:
         assert done.out().files == before
 
 
-@pytest.fixture(scope="module")
-def uninterrupted() -> dict[str, dict[str, bytes]]:
-    """Files of one run over MANY, filled by whoever asks first."""
-    return {}
-
-
-def reference(bench: Workbench, store: dict[str, dict[str, bytes]]) -> dict[str, bytes]:
-    """What MANY become in one go."""
-    if not store:
-        assert bench.synth(MANY, *SLOWLY, out="reference").code == 0
-        store["files"] = bench.out("reference").files
-    return store["files"]
-
-
-def is_whole(bench: Workbench, wanted: dict[str, bytes]) -> int:
-    """Check that the folder holds nothing but whole files, each recorded row among them.
-
-    Returns:
-        How many rows are recorded.
-    """
-    files, records = bench.out().files, bench.out().records
-    for name, data in files.items():
-        if not name.endswith((".part", LOCK_NAME)):
-            assert wanted[name] == data, f"{name} is not whole"
-    for row_id, record in records.items():
-        assert record["status"] == "ok"
-        assert {f"{row_id}.wav", f"{row_id}.codes.safetensors"} <= files.keys()
-    return len(records)
-
-
-def resume(bench: Workbench, manifest: Path, wanted: dict[str, bytes]) -> None:
-    """Run again in this process and compare with the run nobody disturbed."""
-    rows = len(bench.out().records)
-    result = bench.synth(manifest, *SLOWLY)
-    assert result.code == 0
-    skipped = f", {rows} were done already" if rows else ""
-    assert spoken(result) == f"{len(MANY) - rows} of {len(MANY)} rows spoken{skipped}"
-    assert bench.out().files == wanted
-    assert bench.out().status() == {row["id"]: "ok" for row in MANY}
-
-
-# Dies like a power cut would look to the files: no clean-up, at the Nth call of a function.
-DEADLY = """
-import os, signal, threading
-calls, mutex, real = [0], threading.Lock(), os.{name}
-def deadly(*args, **named):
-    with mutex:
-        calls[0] += 1
-        if calls[0] == {nth}:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return real(*args, **named)
-os.{name} = deadly
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-class TestKilled:
-    def test_kill_9_in_the_middle(
-        self, bench: Workbench, uninterrupted: dict[str, dict[str, bytes]]
-    ) -> None:
-        wanted = reference(bench, uninterrupted)
-        manifest = bench.write(MANY)
-        process = bench.start(bench.command(manifest, *SLOWLY))
-        bench.wait_for_rows(3, process)
-        process.kill()
-        assert finish(process).code == -signal.SIGKILL
-        assert 3 <= is_whole(bench, wanted) < len(MANY)
-        resume(bench, manifest, wanted)
-
-    @pytest.mark.parametrize(("name", "nth"), [("replace", 4), ("fsync", 12), ("open", 17)])
-    def test_a_crash_between_two_steps_of_writing(
-        self, bench: Workbench, uninterrupted: dict[str, dict[str, bytes]], name: str, nth: int
-    ) -> None:
-        wanted = reference(bench, uninterrupted)
-        manifest = bench.write(MANY)
-        patch = DEADLY.format(name=name, nth=nth)
-        result = finish(bench.start(bench.command(manifest, *SLOWLY), patch))
-        assert result.code == -signal.SIGKILL, result
-        assert is_whole(bench, wanted) < len(MANY)
-        resume(bench, manifest, wanted)
-
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_stops_and_keeps_what_is_finished(
-        self, bench: Workbench, uninterrupted: dict[str, dict[str, bytes]], number: int
-    ) -> None:
-        wanted = reference(bench, uninterrupted)
-        manifest = bench.write(MANY)
-        process = bench.start(bench.command(manifest, *SLOWLY))
-        bench.wait_for_rows(3, process)
-        process.send_signal(number)
-        result = finish(process)
-        assert result.code == 128 + number
-        assert "stopping: finishing what is decoded (again to stop at once)" in result.err
-        assert "stopped early; run the same command again for the rest" in result.out
-        assert "Traceback" not in result.err
-        rows = is_whole(bench, wanted)
-        assert 3 <= rows < len(MANY)
-        report = bench.out().report
-        assert (report["exit_code"], report["totals"]["is_interrupted"]) == (128 + number, True)
-        assert (report["totals"]["ok"], report["totals"]["rows"]) == (rows, len(MANY))
-        # Stopped in an orderly way: every file belongs to a recorded row, and nothing else is left.
-        assert len(bench.out().files) == 2 * rows
-        resume(bench, manifest, wanted)
-
-    def test_a_second_signal_stops_at_once(self, bench: Workbench) -> None:
-        manifest = bench.write(MANY)
-        stuck = (
-            "import time\nfrom pathlib import Path\nfrom tts_cli import output\n"
-            f"sign = Path({str(bench.folder / 'stuck')!r})\n"
-            "output.AudioWriter.write = lambda *_: (sign.touch(), time.sleep(600))\n"
-        )
-        process = bench.start(bench.command(manifest, *SLOWLY), stuck)
-        wait_until((bench.folder / "stuck").exists, process)
-        process.send_signal(signal.SIGTERM)
-        assert process.stderr is not None
-        said = ""
-        while "again to stop at once" not in said:
-            line = process.stderr.readline()
-            assert line, f"ended too early: {said}"
-            said += line
-        process.send_signal(signal.SIGINT)
-        result = finish(process)
-        assert result.code == 128 + signal.SIGINT
-        assert "stopped at once; finished rows are kept" in result.err
-        # Its lock file is still there, and no obstacle.
-        assert (bench.out().path / LOCK_NAME).exists()
-        result = bench.synth(MANY[:1], *SLOWLY)
-        assert result.code == 0
-        assert "took over" in result.err
-
-    def test_a_signal_before_the_first_row(self, bench: Workbench) -> None:
-        """While the weights are read nothing has to be finished."""
-        patch = (
-            "import os, signal\nfrom tts_cli import session\n"
-            "session.load_model = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
-        )
-        result = finish(bench.start(bench.command(bench.write(MANY), *SLOWLY), patch))
-        assert result.code == 143
-        assert result.err.splitlines()[-1] == "error: stopped by SIGTERM"
-        assert not (bench.out().path / LOCK_NAME).exists()
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX permissions")
 def test_an_unreadable_journal_is_no_reason_to_start_over(done: Workbench) -> None:
     path = done.out().path / "timings.jsonl"
     path.unlink()

@@ -145,9 +145,7 @@ def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:
         (("--subtype", "FLOAT"), ".wav", "FLOAT"),
     ],
 )
-def test_audio_formats(
-    bench: Workbench, flags: tuple[str, ...], suffix: str, subtype: str
-) -> None:
+def test_audio_formats(bench: Workbench, flags: tuple[str, ...], suffix: str, subtype: str) -> None:
     assert bench.synth(ROWS[:2], *CAP, *flags).code == 0
     assert list(bench.out().files) == [f"chapter/1/two{suffix}", f"one{suffix}"]
     assert bench.synth(ROWS[:2], *CAP, *flags).out.startswith("nothing to do")
@@ -158,6 +156,16 @@ def test_audio_formats(
         length = record["frames"] * SAMPLES_PER_FRAME
         # libsndfile says how long an mp3 is by whole packets.
         assert length <= found.frames <= length + (2304 if suffix == ".mp3" else 0)
+
+
+@pytest.mark.parametrize(("rate_hz", "suffix"), [(16_000, "wav"), (48_000, "flac")])
+def test_other_sample_rates(bench: Workbench, rate_hz: int, suffix: str) -> None:
+    pytest.importorskip("soxr", reason="comes with the resample extra")
+    flags = ("--sample-rate", rate_hz, "--format", suffix)
+    assert bench.synth(ROWS[:1], *CAP, *flags).code == 0
+    found = soundfile.info(bench.out().path / f"one.{suffix}")
+    assert found.samplerate == rate_hz
+    assert found.duration == pytest.approx(bench.out().records["one"]["audio_s"], rel=0.01)
 
 
 def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
@@ -227,7 +235,9 @@ def test_json_is_one_document(bench: Workbench) -> None:
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 
 
-def test_voice_design_speaks_by_description(bench: Workbench, make_checkpoint: MakeCheckpoint) -> None:
+def test_voice_design_speaks_by_description(
+    bench: Workbench, make_checkpoint: MakeCheckpoint
+) -> None:
     model = make_checkpoint("voice_design")
     rows = [
         {"id": "deep", "text": "Hello there.", "instruct": "a deep voice", "seed": 1},
@@ -249,7 +259,9 @@ def test_both_layouts_are_spoken(bench: Workbench) -> None:
 
 
 def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
-    rows = [{"id": f"hello/{voice}", "text": "Hello.", "voice": voice} for voice in ("clara", "Ewan")]
+    rows = [
+        {"id": f"hello/{voice}", "text": "Hello.", "voice": voice} for voice in ("clara", "Ewan")
+    ]
     manifest = bench.write(rows)
     result = bench.run("synth", manifest, "--out", bench.folder / "out", "--seed", 1)
     assert result.code == 0

@@ -41,6 +41,11 @@ class Result:
     err: str
 
     @property
+    def summary(self) -> str:
+        """The first line on stdout."""
+        return self.out.splitlines()[0]
+
+    @property
     def json(self) -> Any:
         """Stdout as the one JSON document it must be."""
         return json.loads(self.out)
@@ -149,7 +154,9 @@ class Workbench:
         Args:
             patch: Python that is run first, to make something slow or deadly.
         """
-        program = f"import sys\nfrom tts_cli.main import main\n{patch}\nsys.exit(main(sys.argv[1:]))"
+        program = (
+            f"import sys\nfrom tts_cli.main import main\n{patch}\nsys.exit(main(sys.argv[1:]))"
+        )
         return subprocess.Popen(
             [sys.executable, "-c", program, *args],
             stdout=subprocess.PIPE,
@@ -158,9 +165,7 @@ class Workbench:
             env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )
 
-    def wait_for_rows(
-        self, count: int, process: subprocess.Popen[str], out: str = "out"
-    ) -> None:
+    def wait_for_rows(self, count: int, process: subprocess.Popen[str], out: str = "out") -> None:
         """Wait until a process has recorded at least `count` rows."""
         journal = self.folder / out / "timings.jsonl"
         wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= count, process)
