@@ -20,7 +20,7 @@ VOICES = ("dora", "emil", "fang")
 TEXTS = ("Hello there.", "Good morning, all of you.", "Hm.", "The rain in the street sings")
 ROWS = [
     {"id": f"row{number:02d}", "text": TEXTS[number % 4], "voice": VOICES[number % 3]}
-    for number in range(16)
+    for number in range(10)
 ]
 FLAGS = ("--max-seconds", 1, "--save-codes")
 
@@ -98,7 +98,7 @@ class TestPrecedence:
     def speak(
         bench: Workbench, name: str, row: dict[str, Any], flags: list[object], model: Path
     ) -> bytes:
-        rows = [{"id": "x", "text": "Hello there.", "max_frames": 24, **row}]
+        rows = [{"id": "x", "text": "Hello there.", "max_frames": 12, **row}]
         result = bench.synth(rows, "--accept-truncated", *flags, out=name, model=model)
         assert result.code == 0
         return bench.out(name).files["x.wav"]

@@ -19,6 +19,7 @@ ROWS = [
     {"id": "a", "text": "Hello there."},
     {"id": "b", "text": "Good morning, all of you.", "voice": "emil"},
 ]
+CPU = ("--device", "cpu")
 STAGES = {"prompt (one row)", "prefill (batch)", "code predictor", "talker", "frame"}
 
 needs_no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="shows what a CPU does")
@@ -116,21 +117,20 @@ class TestDoctor:
 
 
 class TestWarmup:
-    @needs_no_cuda
     def test_without_a_gpu_there_is_nothing_to_capture(self, bench: Workbench) -> None:
-        result = bench.run("warmup", "--model", bench.model, "--max-batch", 4)
+        result = bench.run("warmup", "--model", bench.model, *CPU, "--max-batch", 4)
         assert result.code == 0
         assert result.out == (
             "cpu: no graphs to capture (graphs need a CUDA device); the model loads and can speak\n"
         )
-        found = bench.run("warmup", "--model", bench.model, "--max-batch", 4, "--json").json
+        found = bench.run("warmup", "--model", bench.model, *CPU, "--max-batch", 4, "--json").json
         assert (found["device"], found["graphs"]) == ("cpu", [])
 
     def test_graphs_are_checked_against_eager(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         use_fake_graphs(monkeypatch)
-        flags = ("--model", bench.model, "--max-batch", 4, "--max-seconds", 0.1)
+        flags = (*CPU, "--model", bench.model, "--max-batch", 4, "--max-seconds", 0.1)
         found = bench.run("warmup", *flags, "--json").json
         assert [(graph["graph"], graph["key"], graph["check"]) for graph in found["graphs"]] == [
             ("frame", "4", "equal"),
@@ -142,7 +142,7 @@ class TestWarmup:
 
 
 class TestProfile:
-    FLAGS = ("--batches", "1,2", "--frames", 6, "--repeats", 2)
+    FLAGS = (*CPU, "--batches", "1,2", "--frames", 6, "--repeats", 2)
 
     def test_every_stage_is_measured(self, bench: Workbench) -> None:
         result = bench.run("profile", "--model", bench.model, *self.FLAGS, "--json")
@@ -169,7 +169,7 @@ class TestProfile:
 
     def test_a_trace(self, bench: Workbench) -> None:
         path = bench.folder / "trace.json"
-        flags = ("--batches", 1, "--frames", 4, "--repeats", 1, "--trace", path, "--json")
+        flags = (*CPU, "--batches", 1, "--frames", 4, "--repeats", 1, "--trace", path, "--json")
         result = bench.run("profile", "--model", bench.model, *flags)
         assert result.code == 0
         assert result.json["results"]

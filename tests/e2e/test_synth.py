@@ -263,7 +263,8 @@ def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
         {"id": f"hello/{voice}", "text": "Hello.", "voice": voice} for voice in ("clara", "Ewan")
     ]
     manifest = bench.write(rows)
-    result = bench.run("synth", manifest, "--out", bench.folder / "out", "--seed", 1)
+    flags = ("--device", "cpu", "--seed", 1)
+    result = bench.run("synth", manifest, "--out", bench.out().path, *flags)
     assert result.code == 0
     assert "loading sample voice on cpu in float32" in result.err
     info = describe(str(sample_voice()))

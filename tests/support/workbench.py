@@ -144,9 +144,9 @@ class Workbench:
     def command(
         self, manifest: Path | str, *flags: object, out: str = "out", model: Path | None = None
     ) -> list[str]:
-        """The arguments of a `synth` run."""
-        given = [manifest, "--out", self.folder / out, "--model", model or self.model, *flags]
-        return ["synth", *map(str, given)]
+        """The arguments of a `synth` run on the CPU, whatever else the machine has."""
+        given = [manifest, "--out", self.folder / out, "--model", model or self.model]
+        return ["synth", *map(str, [*given, "--device", "cpu", *flags])]
 
     def start(self, args: Sequence[str], patch: str = "") -> subprocess.Popen[str]:
         """Start a command in a process of its own, one thread a library.

@@ -1,0 +1,102 @@
+"""What is wrong with a checkpoint is said by name, before anything is written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from workbench import MakeCheckpoint, Workbench
+
+ROWS = [{"id": f"row{number}", "text": "Hello there."} for number in range(8)]
+
+
+class TestCheckpoint:
+    """What is wrong with a checkpoint is said by name, with exit code 3."""
+
+    @staticmethod
+    def refuse(bench: Workbench, model: Path | str, *words: str) -> None:
+        result = bench.run("synth", bench.write(ROWS), "--out", bench.out().path, "--model", model)
+        assert result.code == 3, result
+        assert result.out == ""
+        for word in words:
+            assert word in result.err
+        assert bench.run("voices", "--model", model).code in (0, 3)
+
+    def test_no_such_folder(self, bench: Workbench) -> None:
+        self.refuse(bench, bench.folder / "nowhere", "nowhere: no such checkpoint folder")
+        assert not bench.out().path.exists()
+
+    def test_not_a_checkpoint(self, bench: Workbench) -> None:
+        self.refuse(bench, bench.folder, "no config.json; is this a checkpoint folder?")
+        (bench.folder / "config.json").write_text('{"model_type": "llama"}')
+        self.refuse(bench, bench.folder, "model_type 'llama' is not one of qwen3_tts")
+        (bench.folder / "config.json").write_text("{")
+        self.refuse(bench, bench.folder, "not readable as JSON")
+
+    @pytest.fixture
+    def copied(self, checkpoint: Path, tmp_path: Path) -> Path:
+        """A checkpoint to break."""
+        return Path(shutil.copytree(checkpoint, tmp_path / "copied"))
+
+    @pytest.mark.parametrize("part", ["", "speech_tokenizer"])
+    def test_no_weights(self, bench: Workbench, copied: Path, part: str) -> None:
+        path = copied / part / "model.safetensors"
+        path.rename(path.with_name("pytorch_model.bin"))
+        self.refuse(bench, copied, "no model.safetensors", "pickled weights are there")
+
+    def test_keys_that_do_not_fit(self, bench: Workbench, copied: Path) -> None:
+        weights = load_file(copied / "model.safetensors")
+        weights["surplus"] = torch.zeros(1)
+        del weights["talker.codec_head.weight"]
+        weights["talker.model.norm.weight"] = torch.ones(3)
+        save_file(weights, copied / "model.safetensors")
+        self.refuse(
+            bench,
+            copied,
+            "model: 3 keys do not fit",
+            "missing talker.codec_head.weight",
+            "unexpected surplus",
+            "norm.weight has shape (3,), the config says (64,)",
+        )
+
+    @pytest.mark.parametrize("part", ["", "speech_tokenizer"])
+    def test_a_download_cut_short(self, bench: Workbench, copied: Path, part: str) -> None:
+        path = copied / part / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:5000])
+        self.refuse(bench, copied, f"{path}: not a readable safetensors file")
+
+    @pytest.mark.parametrize("name", ["vocab.json", "speech_tokenizer/config.json"])
+    def test_a_file_is_missing(self, bench: Workbench, copied: Path, name: str) -> None:
+        (copied / name).unlink()
+        self.refuse(bench, copied, "tokenizer" if name == "vocab.json" else name)
+
+    def test_base_cannot_be_spoken_with(
+        self, bench: Workbench, make_checkpoint: MakeCheckpoint
+    ) -> None:
+        """Its rows were told both to give ref_audio and to leave it out."""
+        base = make_checkpoint("base")
+        words = (
+            "error: a Base checkpoint speaks only by cloning a reference recording, which this "
+            "version does not do yet; use a CustomVoice or VoiceDesign checkpoint\n"
+        )
+        manifest = bench.write(ROWS)
+        for command in ("synth", "validate"):
+            out = ("--out", bench.out().path)
+            result = bench.run(command, manifest, "--model", base, *out)
+            assert (result.code, result.out, result.err) == (3, "", words)
+        for command in ("warmup", "profile"):
+            assert bench.run(command, "--model", base).err == words
+        assert not bench.out().path.exists()
+        assert "does not clone yet" in bench.run("voices", "--model", base).out
+
+    def test_a_reference_needs_a_checkpoint_that_clones(self, bench: Workbench) -> None:
+        (bench.folder / "me.wav").write_bytes(b"RIFF")
+        manifest = bench.write([*ROWS, {"id": "x", "text": "Hi.", "ref_audio": "me.wav"}])
+        result = bench.run("synth", manifest, "--out", bench.out().path)  # the sample voice
+        assert result.code == 2
+        problem = "gives ref_audio, but a custom_voice checkpoint cannot clone; leave it out"
+        assert f"{manifest}:9: id 'x': {problem}" in result.err
+        assert not bench.out().path.exists()

@@ -1,0 +1,141 @@
+"""Devices that are absent, lost or too small, and errors of our own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+from workbench import Workbench
+
+from models.qwen3_tts.model import Qwen3TTS
+from tts_cli.lock import LOCK_NAME
+
+TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
+ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
+FLAGS = ("--max-seconds", 1, "--save-codes")
+
+
+class TestDevice:
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+    @pytest.mark.parametrize("device", ["cuda", "cuda:3"])
+    def test_absent(self, bench: Workbench, device: str) -> None:
+        """It was noticed only after the output folder had been made."""
+        result = bench.synth(ROWS, "--device", device)
+        assert result.code == 3
+        assert f"--device {device}: no CUDA device found; use --device cpu" in result.err
+        assert not bench.out().path.exists()
+        for command in ("warmup", "profile"):
+            assert bench.run(command, "--device", device).code == 3
+
+    @pytest.mark.parametrize("operation", ["decode_frames", "decode_audio"])
+    def test_lost(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+        calls = 2 if operation == "decode_audio" else 80
+        error = RuntimeError("CUDA error: an illegal memory access was encountered\nmore lines")
+        self.break_after(monkeypatch, operation, calls, error)
+        result = bench.synth(ROWS, *FLAGS, "--max-batch", 2)
+        assert result.code == 4
+        last = result.err.splitlines()[-1]
+        assert last.startswith(
+            "error: the device failed: CUDA error: an illegal memory access was encountered; "
+            "finished rows are kept"
+        )
+        report = bench.out().report
+        assert (report["exit_code"], report["totals"]["is_interrupted"]) == (4, True)
+        kept = bench.out().files
+        monkeypatch.undo()
+        result = bench.synth(ROWS, *FLAGS)
+        assert result.code == 0
+        assert kept.items() <= bench.out().files.items()
+        assert bench.synth(ROWS, *FLAGS, out="clean").code == 0
+        assert bench.out().files == bench.out("clean").files
+
+    def test_out_of_memory_lowers_the_batch(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert bench.synth(ROWS, *FLAGS, out="clean").code == 0
+        real = Qwen3TTS.decode_frames
+
+        def decode_frames(self: Qwen3TTS, bucket: int, count: int) -> None:
+            if bucket > 2:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+            real(self, bucket, count)
+
+        monkeypatch.setattr(Qwen3TTS, "decode_frames", decode_frames)
+        result = bench.synth(ROWS, *FLAGS)
+        assert result.code == 0
+        assert "out of device memory; going on with 2 rows at a time" in result.err
+        assert bench.out().report["device"]["memory_step_downs"] == 2
+        assert bench.out().files == bench.out("clean").files
+
+    def test_a_bug_is_an_internal_error(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No traceback unless asked for, and the helper threads end as well."""
+        self.break_after(monkeypatch, "decode_audio", 2, ZeroDivisionError("oh"))
+        threads = threading.active_count()
+        result = bench.synth(ROWS, *FLAGS)
+        assert result.code == 4
+        assert result.err.splitlines()[-1] == (
+            "error: internal error: ZeroDivisionError: oh; run again with --debug"
+        )
+        assert threading.active_count() == threads
+        assert not (bench.out().path / LOCK_NAME).exists()
+        result = bench.synth(ROWS, *FLAGS, "--debug", out="debug")
+        assert result.code == 4
+        assert "Traceback" in result.err
+
+    def test_a_bug_in_a_helper_thread_ends_the_run_too(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.break_after(monkeypatch, "plan", 1, ZeroDivisionError("oh"))
+        result = bench.synth(ROWS, *FLAGS)
+        assert result.code == 4
+        assert "internal error: ZeroDivisionError: oh" in result.err
+
+    @staticmethod
+    def break_after(
+        monkeypatch: pytest.MonkeyPatch, operation: str, calls: int, error: Exception
+    ) -> None:
+        """Make an operation of the model raise from its call number `calls` (from 0) on."""
+        real, done = getattr(Qwen3TTS, operation), [0]
+
+        def broken(self: Qwen3TTS, *args: Any) -> Any:
+            done[0] += 1
+            if done[0] > calls:
+                raise error
+            return real(self, *args)
+
+        monkeypatch.setattr(Qwen3TTS, operation, broken)
+
+
+class TestMemoryBeforeTheFirstRow:
+    def test_fewer_slots_are_made(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limit_slots(monkeypatch, 2)
+        rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(5)]
+        result = bench.synth(rows, "--max-seconds", 1)
+        assert result.code == 0
+        assert "no memory for the slots and their graphs; trying 2 rows at once" in result.err
+        assert bench.out().report["device"]["max_batch"] == 2
+
+    def test_not_even_one(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limit_slots(monkeypatch, 0)
+        result = bench.synth(ROWS)
+        assert result.code == 3
+        assert "has no memory for the slots and their graphs, even for one row" in result.err
+        assert "lower --max-seconds" in result.err
+        assert bench.out().files == {}
+
+    @staticmethod
+    def limit_slots(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+        from models.qwen3_tts.model import Qwen3TTS
+
+        real = Qwen3TTS.allocate
+
+        def allocate(self: Qwen3TTS, max_batch: int, *args: Any, **named: Any) -> None:
+            if max_batch > most:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            real(self, max_batch, *args, **named)
+
+        monkeypatch.setattr(Qwen3TTS, "allocate", allocate)

@@ -1,0 +1,126 @@
+"""A disk that is full and folders that cannot be used: the run ends, nothing half-written stays."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+from workbench import Workbench, finish, wait_until
+
+from tts_cli.lock import LOCK_NAME
+
+TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
+ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
+FLAGS = ("--max-seconds", 1, "--save-codes")
+
+
+def fail_writes(
+    monkeypatch: pytest.MonkeyPatch, is_hit: Callable[[bytes, int], bool], code: int = errno.ENOSPC
+) -> None:
+    """Make writes of file descriptors fail; `is_hit` sees the data and how many came before."""
+    real, mutex, calls = os.write, threading.Lock(), [0]
+
+    def write(handle: int, data: bytes) -> int:
+        with mutex:
+            calls[0] += 1
+            if is_hit(bytes(data), calls[0] - 1):
+                raise OSError(code, os.strerror(code))
+        return real(handle, data)
+
+    monkeypatch.setattr(os, "write", write)
+
+
+class TestDisk:
+    @pytest.mark.parametrize(
+        ("where", "is_hit"),
+        [
+            ("everything from some point on", lambda data, calls: calls >= 10),
+            ("the audio of one row", lambda data, calls: data[:4] == b"RIFF" and calls > 6),
+            ("one line of the journal", lambda data, calls: b"request_hash" in data and calls > 6),
+            ("the lock file", lambda data, calls: b'"pid"' in data),
+        ],
+    )
+    def test_full(
+        self,
+        bench: Workbench,
+        monkeypatch: pytest.MonkeyPatch,
+        where: str,
+        is_hit: Callable[[bytes, int], bool],
+    ) -> None:
+        assert bench.synth(ROWS, *FLAGS, out="clean").code == 0
+        wanted = bench.out("clean").files
+        with monkeypatch.context() as patched:
+            fail_writes(patched, is_hit)
+            result = bench.synth(ROWS, *FLAGS)
+        assert result.code == 4, where
+        assert "No space left on device" in result.err
+        assert "make room and run the same command again: finished rows are kept" in result.err
+        files = bench.out().files
+        files.pop(LOCK_NAME, None)
+        assert all(wanted.get(name) == data for name, data in files.items())
+        if where != "the lock file":
+            assert len(files) < len(wanted)
+            assert set(bench.out().status().values()) <= {"ok"}
+        rerun = bench.synth(ROWS, *FLAGS)
+        assert rerun.code == 0
+        assert bench.out().files == wanted
+
+    def test_full_before_the_report(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patched:
+            fail_writes(patched, lambda data, calls: b'"totals"' in data)
+            result = bench.synth(ROWS[:2], *FLAGS)
+        assert result.code == 4
+        assert "run.json" in result.err
+        assert bench.synth(ROWS[:2], *FLAGS).out.startswith("nothing to do")
+
+    def test_something_in_the_way_fails_its_row(self, bench: Workbench) -> None:
+        (bench.out().path / "row1.wav").mkdir(parents=True)
+        (bench.out().path / "folder").write_text("a file")
+        rows = [*ROWS[:3], {"id": "folder/x", "text": "Hi."}]
+        result = bench.synth(rows, *FLAGS)
+        assert result.code == 1
+        records = bench.out().records
+        assert bench.out().status() == {
+            "row0": "ok", "row1": "failed", "row2": "ok", "folder/x": "failed"
+        }  # fmt: skip
+        assert "is a folder" in records["row1"]["error"]
+        assert "folder" in records["folder/x"]["error"]
+
+    def test_a_folder_in_use(self, bench: Workbench) -> None:
+        sign = bench.folder / "loading"
+        patch = (
+            "import time\nfrom pathlib import Path\nfrom tts_cli import session\n"
+            f"session.load_model = lambda *_: (Path({str(sign)!r}).touch(), time.sleep(600))\n"
+        )
+        process = bench.start(bench.command(bench.write(ROWS), *FLAGS), patch)
+        wait_until(sign.exists, process)
+        result = bench.synth(ROWS, *FLAGS)
+        assert result.code == 2
+        assert f"is in use by process {process.pid} on " in result.err
+        assert "wait for it, or choose another --out" in result.err
+        assert bench.out().lines == []
+        process.kill()
+        finish(process)
+        assert bench.synth(ROWS, *FLAGS).code == 0
+
+    def test_a_folder_that_cannot_be_made(self, bench: Workbench) -> None:
+        (bench.folder / "file").write_text("")
+        for name in ("file", "file/out"):
+            result = bench.synth(ROWS, *FLAGS, out=name)
+            assert result.code == 2
+            assert f"--out {bench.folder / name}: is not a folder" in result.err
+
+    def test_a_folder_that_cannot_be_written(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.out().path.mkdir()
+        monkeypatch.setattr("tts_cli.output.os.access", lambda path, mode: not mode & os.W_OK)
+        result = bench.synth(ROWS, *FLAGS)
+        assert result.code == 3
+        assert f"--out {bench.out().path}: is not writable" in result.err
+        assert not any(bench.out().path.iterdir())

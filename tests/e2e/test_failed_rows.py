@@ -1,0 +1,155 @@
+"""One row failing never ends the batch: runaways, NaN, texts too long, things in the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import MakeCheckpoint, Workbench
+
+from tts_cli.engine import Job
+from tts_cli.journal import row_seed
+from tts_cli.synthesis import Synthesis
+
+TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
+ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
+FLAGS = ("--max-seconds", 1, "--save-codes")
+FRAME_S = 0.0025
+
+
+class TestRunaways:
+    """Rows that reach their cap: other seeds first, then reported, never passed off as speech."""
+
+    ROW = ({"id": "sub/x", "text": "Hello there.", "max_frames": 12},)
+
+    def test_retried_then_failed_and_kept_apart(self, bench: Workbench, endless: Path) -> None:
+        result = bench.synth(self.ROW, "--save-codes", model=endless)
+        assert result.code == 1
+        assert result.out.startswith("0 of 1 rows spoken, 1 failed\n")
+        reason = "no end of speech within 12 frames (0.0 s) in 3 attempts; its audio is kept under"
+        assert f"warning: row sub/x failed: {reason} truncated/\n" in result.err
+        out = bench.out()
+        record = out.records["sub/x"]
+        assert (record["status"], record["finish_reason"]) == ("failed", "max_frames")
+        assert (record["attempts"], record["frames"]) == (3, 12)
+        assert record["path"] == "truncated/sub/x.wav"
+        assert list(out.files) == ["truncated/sub/x.codes.safetensors", "truncated/sub/x.wav"]
+        assert len(out.samples(record["path"])) == 12 * 60
+        totals = out.report["totals"]
+        assert totals["audio_s"] == 0
+        assert totals["decoded_s"] == pytest.approx(3 * 12 * FRAME_S)
+        # The audio and the seed are those of the last attempt.
+        first = row_seed(0, "sub/x")
+        assert record["seed"] == row_seed(first, "attempt 3")
+        row = {**self.ROW[0], "seed": record["seed"]}
+        flags = ("--save-codes", "--accept-truncated")
+        assert bench.synth([row], *flags, model=endless, out="again").code == 0
+        assert list(bench.out("again").files.values()) == list(out.files.values())
+
+    @pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (1, 2), (4, 5)])
+    def test_retries(self, bench: Workbench, endless: Path, retries: int, attempts: int) -> None:
+        assert bench.synth(self.ROW, "--retries", retries, model=endless).code == 1
+        assert bench.out().records["sub/x"]["attempts"] == attempts
+
+    @pytest.mark.parametrize(
+        ("row", "attempts"),
+        [
+            ({"greedy": True}, 1),
+            ({"greedy": True, "subtalker_greedy": False}, 3),
+            ({"greedy": False, "subtalker_greedy": True}, 3),
+        ],
+    )
+    def test_greedy_rows_would_end_the_same_way(
+        self, bench: Workbench, endless: Path, row: dict[str, Any], attempts: int
+    ) -> None:
+        assert bench.synth([{**self.ROW[0], **row}], model=endless).code == 1
+        assert bench.out().records["sub/x"]["attempts"] == attempts
+
+    def test_accepted(self, bench: Workbench, endless: Path) -> None:
+        assert bench.synth(self.ROW, "--accept-truncated", model=endless).code == 0
+        record = bench.out().records["sub/x"]
+        found = (record["status"], record["finish_reason"], record["attempts"], record["path"])
+        assert found == ("ok", "max_frames", 1, "sub/x.wav")
+
+    def test_a_retry_that_ends_well_is_a_success(self, bench: Workbench) -> None:
+        """Some of these rows run into their usual cap of 100 frames, and not all of them twice."""
+        rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
+        bench.synth(rows)
+        retried = [
+            record
+            for record in bench.out().records.values()
+            if record["attempts"] == 2 and record["status"] == "ok"
+        ]
+        assert retried
+        for record in retried:
+            seed = row_seed(row_seed(0, record["id"]), "attempt 2")
+            assert (record["seed"], record["finish_reason"]) == (seed, "eos")
+            row = {"id": record["id"], "text": "Hello there.", "seed": seed}
+            assert bench.synth([row], out="again").code == 0
+            name = record["path"]
+            assert bench.out("again").files[name] == bench.out().files[name]
+
+    def test_audio_is_kept_when_the_retries_give_none(
+        self, bench: Workbench, endless_and_poisoned: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A runaway whose next attempts gave NaN was reported as NaN, its audio thrown away."""
+        retry = Synthesis._retry
+
+        def retry_with_poison(self: Synthesis, job: Job, reason: str) -> Job | None:
+            again = retry(self, job, reason)
+            if again is not None:
+                request = replace(again.prompt.request, text="~")
+                again.prompt = self.session.model.plan(request)
+            return again
+
+        monkeypatch.setattr(Synthesis, "_retry", retry_with_poison)
+        result = bench.synth(self.ROW, model=endless_and_poisoned)
+        assert result.code == 1
+        record = bench.out().records["sub/x"]
+        assert "in 3 attempts, the last of which gave NaN" in record["error"]
+        assert (record["finish_reason"], record["attempts"]) == ("max_frames", 3)
+        assert record["seed"] == row_seed(0, "sub/x")
+        assert record["frames"] == 12
+        assert list(bench.out().files) == ["truncated/sub/x.wav"]
+
+
+class TestNaN:
+    def test_only_its_own_row_fails(self, bench: Workbench, poisoned: Path) -> None:
+        bad = {"id": "bad", "text": "Good ~ morning."}
+        assert bench.synth(ROWS, *FLAGS, model=poisoned, out="clean").code == 0
+        rows = [*ROWS[:2], bad, *ROWS[2:]]
+        result = bench.synth(rows, *FLAGS, model=poisoned)
+        assert result.code == 1
+        assert "row bad failed: the model gave NaN or infinite values twice" in result.err
+        record = bench.out().records["bad"]
+        assert (record["status"], record["attempts"], record["path"]) == ("failed", 2, None)
+        assert record["total_ms"] > 0
+        assert bench.out().files == bench.out("clean").files
+
+    def test_with_one_slot_the_next_row_is_clean(self, bench: Workbench, poisoned: Path) -> None:
+        rows = [{"id": "bad", "text": "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
+        assert bench.synth(rows, *FLAGS, "--max-batch", 1, model=poisoned).code == 1
+        assert bench.synth(ROWS[:3], *FLAGS, model=poisoned, out="clean").code == 0
+        assert bench.out().files == bench.out("clean").files
+
+
+def test_a_text_longer_than_the_cache_fails_alone(
+    bench: Workbench, make_checkpoint: MakeCheckpoint
+) -> None:
+    small = make_checkpoint()
+    config = json.loads((small / "config.json").read_text())
+    config["talker_config"]["max_position_embeddings"] = 300
+    (small / "config.json").write_text(json.dumps(config))
+    rows = [*ROWS[:2], {"id": "long", "text": "A" * 200}, {"id": "capped", "text": "B" * 200}]
+    rows[-1] |= {"max_frames": 50}
+    result = bench.synth(rows, "--accept-truncated", model=small)
+    assert result.code == 1
+    error = bench.out().records["long"]["error"]
+    assert error == (
+        "210 prompt tokens and 664 frames are more than the 300 positions of this checkpoint; "
+        "split the text or lower max_frames"
+    )
+    assert bench.out().status() == {"row0": "ok", "row1": "ok", "long": "failed", "capped": "ok"}

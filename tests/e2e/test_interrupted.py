@@ -1,0 +1,154 @@
+"""Kills, crashes and signals in the middle of a run, and the run that finishes the rest."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from workbench import Workbench, finish, wait_until
+
+from tts_cli.lock import LOCK_NAME
+
+ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there."} for n in range(16)]
+FLAGS = ("--max-seconds", 1, "--save-codes")
+SLOWLY = (*FLAGS, "--max-batch", 2)
+
+
+@pytest.fixture(scope="module")
+def store() -> dict[str, bytes]:
+    """Files of a run over ROWS that nobody disturbed; empty until the first test needs them."""
+    return {}
+
+
+@pytest.fixture
+def wanted(bench: Workbench, store: dict[str, bytes]) -> dict[str, bytes]:
+    """What ROWS become in one go."""
+    if not store:
+        assert bench.synth(ROWS, *FLAGS, out="reference").code == 0
+        store.update(bench.out("reference").files)
+    return store
+
+
+def is_whole(bench: Workbench, wanted: dict[str, bytes]) -> int:
+    """Check that the folder holds nothing but whole files, each recorded row among them.
+
+    Returns:
+        How many rows are recorded.
+    """
+    files, records = bench.out().files, bench.out().records
+    for name, data in files.items():
+        if not name.endswith((".part", LOCK_NAME)):
+            assert wanted[name] == data, f"{name} is not whole"
+    for row_id, record in records.items():
+        assert record["status"] == "ok"
+        assert {f"{row_id}.wav", f"{row_id}.codes.safetensors"} <= files.keys()
+    return len(records)
+
+
+def resume(bench: Workbench, manifest: Path, wanted: dict[str, bytes]) -> None:
+    """Run again in this process and compare with the run nobody disturbed."""
+    rows = len(bench.out().records)
+    result = bench.synth(manifest, *FLAGS)
+    assert result.code == 0
+    skipped = f", {rows} were done already" if rows else ""
+    assert result.summary == f"{len(ROWS) - rows} of {len(ROWS)} rows spoken{skipped}"
+    assert bench.out().files == wanted
+    assert bench.out().status() == {row["id"]: "ok" for row in ROWS}
+
+
+# Dies like a power cut would look to the files: no clean-up, at the Nth call of a function.
+DEADLY = """
+import os, signal, threading
+calls, mutex, real = [0], threading.Lock(), os.{name}
+def deadly(*args, **named):
+    with mutex:
+        calls[0] += 1
+        if calls[0] == {nth}:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **named)
+os.{name} = deadly
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+class TestKilled:
+    def test_kill_9_in_the_middle(self, bench: Workbench, wanted: dict[str, bytes]) -> None:
+        manifest = bench.write(ROWS)
+        process = bench.start(bench.command(manifest, *SLOWLY))
+        bench.wait_for_rows(3, process)
+        process.kill()
+        assert finish(process).code == -signal.SIGKILL
+        assert 3 <= is_whole(bench, wanted) < len(ROWS)
+        resume(bench, manifest, wanted)
+
+    @pytest.mark.parametrize(("name", "nth"), [("replace", 4), ("fsync", 12), ("open", 17)])
+    def test_a_crash_between_two_steps_of_writing(
+        self, bench: Workbench, wanted: dict[str, bytes], name: str, nth: int
+    ) -> None:
+        manifest = bench.write(ROWS)
+        patch = DEADLY.format(name=name, nth=nth)
+        result = finish(bench.start(bench.command(manifest, *SLOWLY), patch))
+        assert result.code == -signal.SIGKILL, result
+        assert is_whole(bench, wanted) < len(ROWS)
+        resume(bench, manifest, wanted)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_stops_and_keeps_what_is_finished(
+        self, bench: Workbench, wanted: dict[str, bytes], number: int
+    ) -> None:
+        manifest = bench.write(ROWS)
+        process = bench.start(bench.command(manifest, *SLOWLY))
+        bench.wait_for_rows(3, process)
+        process.send_signal(number)
+        result = finish(process)
+        assert result.code == 128 + number
+        assert "stopping: finishing what is decoded (again to stop at once)" in result.err
+        assert "stopped early; run the same command again for the rest" in result.out
+        assert "Traceback" not in result.err
+        rows = is_whole(bench, wanted)
+        assert 3 <= rows < len(ROWS)
+        report = bench.out().report
+        assert (report["exit_code"], report["totals"]["is_interrupted"]) == (128 + number, True)
+        assert (report["totals"]["ok"], report["totals"]["rows"]) == (rows, len(ROWS))
+        # Stopped in an orderly way: every file belongs to a recorded row, and nothing else is left.
+        assert len(bench.out().files) == 2 * rows
+        resume(bench, manifest, wanted)
+
+    def test_a_second_signal_stops_at_once(self, bench: Workbench) -> None:
+        manifest = bench.write(ROWS)
+        stuck = (
+            "import time\nfrom pathlib import Path\nfrom tts_cli import output\n"
+            f"sign = Path({str(bench.folder / 'stuck')!r})\n"
+            "output.AudioWriter.write = lambda *_: (sign.touch(), time.sleep(600))\n"
+        )
+        process = bench.start(bench.command(manifest, *SLOWLY), stuck)
+        wait_until((bench.folder / "stuck").exists, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        said = ""
+        while "again to stop at once" not in said:
+            line = process.stderr.readline()
+            assert line, f"ended too early: {said}"
+            said += line
+        process.send_signal(signal.SIGINT)
+        result = finish(process)
+        assert result.code == 128 + signal.SIGINT
+        assert "stopped at once; finished rows are kept" in result.err
+        # Its lock file is still there, and no obstacle.
+        assert (bench.out().path / LOCK_NAME).exists()
+        result = bench.synth(ROWS[:1], *SLOWLY)
+        assert result.code == 0
+        assert "took over" in result.err
+
+    def test_a_signal_before_the_first_row(self, bench: Workbench) -> None:
+        """While the weights are read nothing has to be finished."""
+        patch = (
+            "import os, signal\nfrom tts_cli import session\n"
+            "session.load_model = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
+        )
+        result = finish(bench.start(bench.command(bench.write(ROWS), *SLOWLY), patch))
+        assert result.code == 143
+        assert result.err.splitlines()[-1] == "error: stopped by SIGTERM"
+        assert not (bench.out().path / LOCK_NAME).exists()
