@@ -1,7 +1,7 @@
 """Shared by all tests: Triton's interpreter where there is no GPU, seeds, skips of `gpu` tests.
 
 Triton reads TRITON_INTERPRET when a kernel is decorated, so it is set here, before anything imports
-`kernels`.
+`kernels`; OpenMP reads its wait policy when torch is loaded.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import random
 
-import pytest
-import torch
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `tts_cli.main` does
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
 
 HAS_CUDA = torch.cuda.is_available()
 if not HAS_CUDA:
