@@ -11,8 +11,8 @@ import random
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `tts_cli.main` does
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest
+import torch
 
 HAS_CUDA = torch.cuda.is_available()
 if not HAS_CUDA:
