@@ -265,19 +265,30 @@ def test_outside_the_main_thread(install: Install) -> None:
 
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals(signal_number: int, code: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tts_cli", "validate", "-", "--manifest-format", "txt"],
+    program = (
+        "import sys; from tts_cli.main import main; print('ready', flush=True); "
+        "sys.exit(main(['validate', '-', '--manifest-format', 'txt']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    threading.Timer(0.5, process.send_signal, [signal_number]).start()
-    assert process.wait(timeout=30) == code
-    assert process.stderr is not None
-    assert process.stdin is not None
-    assert "Traceback" not in process.stderr.read()
-    process.stdin.close()
-    process.stderr.close()
+        # A suite started in the background ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        timer = threading.Timer(0.5, process.send_signal, [signal_number])
+        timer.start()
+        try:
+            assert process.wait(timeout=30) == code
+        finally:
+            timer.cancel()
+            process.kill()
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_a_reader_that_went_away() -> None:
