@@ -54,6 +54,7 @@ __all__ = [
     "main_config",
     "main_shapes",
     "random_codes",
+    "reference_wave",
     "uniform",
     "write_checkpoint",
 ]
@@ -121,6 +122,25 @@ def random_codes(spec: Spec, seed: int, frames: int) -> torch.Tensor:
     """(F, K) int64 codes over the whole range of every codebook."""
     value = uniform(seed, "codes", (frames, spec.num_codebooks))
     return torch.from_numpy(((value + 1) * np.float32(spec.codebook_size / 2)).astype(np.int64))
+
+
+def reference_wave(seed: int, num_samples: int) -> torch.Tensor:
+    """(n,) float32 of something like a voice at 24 kHz, exact wherever it runs: sawtooths of a
+    gliding pitch, louder and softer, over noise, all in whole numbers.
+    """
+    rng = np.random.PCG64([seed, 7])
+    glides = rng.random_raw(num_samples // 2400 + 2) >> np.uint64(40)  # one a tenth of a second
+    steps = 8000 * 2**12 + (glides % np.uint64(2**22)).astype(np.int64) * 8
+    volumes = 2 + (glides % np.uint64(7)).astype(np.int64)
+    place = np.arange(num_samples)
+    first, along = place // 2400, place % 2400
+    step = (steps[first] * (2400 - along) + steps[first + 1] * along) // 2400
+    volume = volumes[first] * (2400 - along) + volumes[first + 1] * along  # 4800 .. 19200
+    phase = np.cumsum(step)
+    wave = sum(((phase * k >> 8) % 2**24 - 2**23) // (k * 2**9) for k in (1, 2, 3, 5, 7))
+    noise = (rng.random_raw(num_samples) >> np.uint64(51)).astype(np.int64) - 2**12
+    value = (wave + noise) * volume // 2**15
+    return torch.from_numpy((value / 2**16).astype(np.float32))
 
 
 def _draw(shapes: Shapes, spec: Spec, seed: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
