@@ -196,7 +196,8 @@ def _sound(handle: int) -> Iterator[soundfile.SoundFile]:
         with soundfile.SoundFile(handle, closefd=False) as sound:
             yield sound
     except soundfile.LibsndfileError as error:
-        reason = str(error.error_string).strip().rstrip(".") or f"error {error.code}"
+        reason = str(error.error_string).removeprefix("Error :").strip().rstrip(".")
+        reason = reason or f"error {error.code}"
         raise RowError(f"cannot be decoded: {reason[:1].lower()}{reason[1:]}") from None
     except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
         raise RowError(f"cannot be decoded: {str(error) or type(error).__name__}") from None
@@ -209,6 +210,10 @@ def _check_header(sound: soundfile.SoundFile, handle: int) -> Header:
     if not 1 <= channels <= MAX_CHANNELS:
         raise RowError(f"has {channels} channels, at most {MAX_CHANNELS} are mixed to one")
     header = Header(rate_hz, channels, frames if frames < _UNKNOWN_FRAMES else None)
+    if any(int(claimed) > int(found) for claimed, found in _SHORTFALL.findall(sound.extra_info)):
+        raise RowError("promises more audio than it holds: it is cut off, or its header is wrong")
+    if sound.format == "OGG" and not _has_last_ogg_page(handle):
+        raise RowError("is cut off: its last page is missing")
     if header.frames is not None:
         if header.frames <= 0:
             raise RowError("holds no audio")
@@ -221,10 +226,6 @@ def _check_header(sound: soundfile.SoundFile, handle: int) -> Header:
             )
         if header.frames < MIN_SECONDS * rate_hz:
             raise RowError(_too_short(header.frames, rate_hz))
-    if any(int(claimed) > int(found) for claimed, found in _SHORTFALL.findall(sound.extra_info)):
-        raise RowError("promises more audio than it holds: it is cut off, or its header is wrong")
-    if sound.format == "OGG" and not _has_last_ogg_page(handle):
-        raise RowError("is cut off: its last page is missing")
     return header
 
 

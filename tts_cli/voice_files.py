@@ -60,6 +60,18 @@ class StoredVoice:
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.hexdigest()
 
+    def facts(self) -> dict[str, Any]:
+        """What it is, as JSON can hold it."""
+        return {
+            "mode": self.mode,
+            "text": self.text,
+            "frames": self.num_frames,
+            "model": self.model,
+            "identity": self.identity,
+            "sample_rate_hz": self.sample_rate_hz,
+            "created_by": self.created_by,
+        }
+
     def problem(self, info: ModelInfo) -> str | None:
         """Why a checkpoint cannot speak with it, or None."""
         if self.identity != info.identity:
