@@ -40,6 +40,7 @@ MAX_CHANNELS = 6  # 5.1; what has more is a multitrack session, and its mean no 
 MIN_RMS = 1e-4  # -80 dBFS around the mean; the noise of an empty room is louder
 MAX_PEAK = 16.0  # full scale is 1; more is a file of integers stored as floats
 
+_ADVICE = "5 to 15 s are best"
 _BLOCK_FRAMES = 65_536
 _UNKNOWN_FRAMES = 2**62  # libsndfile gives about 2**63 where the header is silent
 _SHORTFALL = re.compile(r":\s*(\d+)\s*\(should be (\d+)\)")  # libsndfile's log on a cut file
@@ -218,7 +219,8 @@ def _check_header(sound: soundfile.SoundFile, handle: int) -> Header:
         if header.frames <= 0:
             raise RowError("holds no audio")
         if header.frames > MAX_SECONDS * rate_hz:
-            raise RowError(_too_long(f"{header.frames / rate_hz:.1f} s"))
+            length = f"{header.frames / rate_hz:.1f} s"
+            raise RowError(f"lasts {length}, at most {MAX_SECONDS:g} s are taken; {_ADVICE}")
         if 8 * header.frames * channels > MAX_DECODED_BYTES:
             raise RowError(
                 f"is {8 * header.frames * channels / 2**20:.0f} MiB once decoded, at most "
@@ -227,10 +229,6 @@ def _check_header(sound: soundfile.SoundFile, handle: int) -> Header:
         if header.frames < MIN_SECONDS * rate_hz:
             raise RowError(_too_short(header.frames, rate_hz))
     return header
-
-
-def _too_long(length: str) -> str:
-    return f"lasts {length}, at most {MAX_SECONDS:g} s are taken; 5 to 15 s are best"
 
 
 def _too_short(frames: int, rate_hz: int) -> str:
@@ -279,7 +277,7 @@ def _decode(sound: soundfile.SoundFile, header: Header) -> Samples:
             "decoded"
         )
     if count > longest:
-        raise RowError(_too_long("longer than that"))
+        raise RowError(f"lasts longer than {MAX_SECONDS:g} s; {_ADVICE}")
     if count < MIN_SECONDS * header.rate_hz:
         raise RowError(_too_short(count, header.rate_hz))
     mono = np.concatenate(blocks)

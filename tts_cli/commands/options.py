@@ -106,7 +106,9 @@ voices_option = config_option("voices", type=click.Path(path_type=Path), metavar
 
 reference_options = _group(
     voices_option,
-    config_option("ref_root", type=click.Path(path_type=Path), metavar="DIR"),
+    config_option(
+        "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
+    ),
     config_option("ref_silence", type=float, metavar="SECONDS"),
 )
 
