@@ -252,15 +252,6 @@ def request_hash(
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def file_digest(path: str) -> str:
-    """sha256 of a file's bytes, in hex."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def row_seed(run_seed: int, row_id: str) -> int:
     """The seed of a row that names none: 63 bits of a hash of run seed and id."""
     digest = hashlib.sha256(f"{run_seed}\n{row_id}".encode("utf-8", "surrogatepass")).digest()

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import RowError, SetupError
 from tts_cli.plain_files import opened, sha256
-from tts_cli.rows import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +40,7 @@ MIN_RMS = 1e-4  # -80 dBFS around the mean; the noise of an empty room is louder
 MAX_PEAK = 16.0  # full scale is 1; more is a file of integers stored as floats
 
 _ADVICE = "5 to 15 s are best"
+_SHOWN_CHARS = 120  # of a path
 _BLOCK_FRAMES = 65_536
 _UNKNOWN_FRAMES = 2**62  # libsndfile gives about 2**63 where the header is silent
 _SHORTFALL = re.compile(r":\s*(\d+)\s*\(should be (\d+)\)")  # libsndfile's log on a cut file
@@ -184,7 +184,12 @@ def _named(path: str) -> Iterator[None]:
     try:
         yield
     except RowError as error:
-        raise RowError(f"ref_audio {shown(path)} {error}") from None
+        raise RowError(f"ref_audio {_tail(path)} {error}") from None
+
+
+def _tail(path: str) -> str:
+    """A path as a message may show it: its end tells most."""
+    return repr(path if len(path) <= _SHOWN_CHARS else "..." + path[-_SHOWN_CHARS:])
 
 
 @contextmanager

@@ -102,12 +102,25 @@ def checkpoint_name(info: ModelInfo) -> str:
 
 
 def encode(voice: StoredVoice) -> bytes:
-    """The bytes of a voice file."""
-    from safetensors.numpy import save
-
+    """The bytes of a voice file: the same for the same voice, which safetensors does not promise of
+    its metadata.
+    """
     tensors = {"embedding": voice.embedding}
     if voice.codes is not None:
         tensors["codes"] = voice.codes
+    header: dict[str, Any] = {"__metadata__": _metadata(voice)}
+    body = b""
+    for name, values in tensors.items():
+        end = len(body) + values.nbytes
+        dtype = _TAGS[str(values.dtype)]
+        header[name] = {"dtype": dtype, "shape": values.shape, "data_offsets": [len(body), end]}
+        body += _bytes(values)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + body
+
+
+def _metadata(voice: StoredVoice) -> dict[str, str]:
     metadata = {
         "format": FORMAT,
         "version": VERSION,
@@ -121,8 +134,7 @@ def encode(voice: StoredVoice) -> bytes:
     }
     if voice.text is not None:
         metadata["text"] = voice.text
-    data: bytes = save(tensors, metadata)
-    return data
+    return metadata
 
 
 def decode(data: bytes) -> StoredVoice:

@@ -28,7 +28,7 @@ from tts_cli.sources import is_synthetic, model_label
 from tts_cli.synthesis import NAN_ERROR, PROMPT_OVERHEAD
 from tts_cli.voice_cache import encode_references, make_voice
 from tts_cli.voice_files import StoredVoice, checkpoint_name
-from tts_cli.voice_folder import VoiceFolder
+from tts_cli.voice_folder import SUFFIX, VoiceFolder
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,8 @@ def design_voice(
         RowError: the speech did not end or is no reference.
     """
     folder = VoiceFolder(config.voices)
-    wav = folder.target(name, is_overwriting).with_name(f"{name}.wav")
+    target = folder.target(name, is_overwriting)
+    wav = target.with_name(target.name.removesuffix(SUFFIX) + ".wav")
     if wav.exists() and not is_overwriting:
         raise UsageError(f"{wav} is there already", remedy="add --overwrite to replace it")
     info = require_base(config)
