@@ -134,7 +134,7 @@ def prepare(
     while True:
         try:
             model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
-            model.capture(session.max_batch, max_frames + max_reference_frames)
+            model.capture(session.max_batch, max_frames, max_reference_frames)
             break
         except torch.OutOfMemoryError:
             _halve(session, "the slots and their graphs")
