@@ -131,6 +131,7 @@ class Encoded:
 
     embedding: Tensor  # (D,) float32
     codes: Tensor | None  # (R, K) int64; None by the embedding alone
+    smallest_gap: float  # between the nearest and the second nearest entry of any codebook
 
 
 def encode(wrapper: Any, references: Sequence[Reference]) -> list[Encoded]:
@@ -138,17 +139,26 @@ def encode(wrapper: Any, references: Sequence[Reference]) -> list[Encoded]:
 
     In a batch its codes of a shorter one's last frame would depend on the longest.
     """
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        items = [
-            wrapper.create_voice_clone_prompt(
+    found = []
+    cdist = torch.cdist
+    for reference in references:
+        gaps: list[float] = []
+
+        def watched(x: Tensor, y: Tensor, p: float, gaps: list[float] = gaps) -> Tensor:
+            distances = cdist(x, y, p=p)
+            nearest = distances.topk(2, dim=-1, largest=False).values
+            gaps.append(float((nearest[..., 1] - nearest[..., 0]).min()))
+            return distances
+
+        with _replaced(torch, "cdist", watched), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (item,) = wrapper.create_voice_clone_prompt(
                 (reference.wave.numpy(), SAMPLE_RATE_HZ),
                 reference.text,
                 x_vector_only_mode=reference.text is None,
-            )[0]
-            for reference in references
-        ]
-    return [Encoded(item.ref_spk_embedding.clone(), item.ref_code) for item in items]
+            )
+        found.append(Encoded(item.ref_spk_embedding.clone(), item.ref_code, min(gaps)))
+    return found
 
 
 def speak(

@@ -159,6 +159,10 @@ def _draw(shapes: Shapes, spec: Spec, seed: int, dtype: torch.dtype) -> dict[str
             value = np.float32(0.5) + value / 4
         elif name.startswith("decoder.decoder.") and name.endswith(".bias"):
             value = value / 16
+        elif spec.type == "base" and name.startswith("encoder.encoder."):
+            # The sound, not the biases, must decide the codes.
+            gain = 1 / 64 if name.endswith(".bias") else 3 / _fan_in(name, shape) ** 0.5
+            value = value * np.float32(gain)
         elif name.endswith((".alpha", ".beta", ".bias")):
             value = value / 4
         elif name.endswith("embedding.weight") or ".codec_embedding." in name:

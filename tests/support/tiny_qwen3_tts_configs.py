@@ -274,8 +274,6 @@ def codec_config(spec: Spec) -> dict[str, Any]:
         "vector_quantization_hidden_dimension": 16,
     }
     encoder = {
-        "attention_bias": False,
-        "attention_dropout": 0.0,
         "audio_channels": 1,
         "codebook_dim": 8,
         "codebook_size": spec.codebook_size,
@@ -283,34 +281,28 @@ def codec_config(spec: Spec) -> dict[str, Any]:
         "dilation_growth_rate": 2,
         "frame_rate": 12000 / math.prod(spec.encoder_ratios),
         "head_dim": 8,
-        "hidden_act": "gelu",
         "hidden_size": 16,
-        "initializer_range": 0.02,
         "intermediate_size": 24,
         "kernel_size": 7,
         "last_kernel_size": 3,
-        "layer_scale_initial_scale": 0.01,
-        "max_position_embeddings": 8000,
-        "norm_eps": 1e-05,
         "num_attention_heads": 2,
-        "num_filters": 4,
-        "num_hidden_layers": 2,
+        "num_filters": 2,
+        "num_hidden_layers": 1,
         "num_key_value_heads": 2,
         "num_quantizers": spec.num_codebooks + 2,
         "num_residual_layers": 1,
         "num_semantic_quantizers": 1,
-        "pad_mode": "constant",
         "residual_kernel_size": 3,
         "rope_theta": 10000.0,
         "sampling_rate": 24000,
-        "sliding_window": 250,
         "upsample_groups": 16,
         "upsampling_ratios": list(spec.encoder_ratios),
-        "use_cache": False,
         "use_causal_conv": True,
         "use_conv_shortcut": False,
         "vector_quantization_hidden_dimension": 8,
     }
+    if spec.type == "base":  # the only one whose encoder is used
+        encoder |= ENCODER
     return {
         "architectures": ["Qwen3TTSTokenizerV2Model"],
         "model_type": "qwen3_tts_tokenizer_12hz",
@@ -352,6 +344,20 @@ FEATURE_EXTRACTOR = {
     "padding_value": 0.0,
     "return_attention_mask": True,
     "sampling_rate": 24000,
+}
+ENCODER = {
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "hidden_act": "gelu",
+    "initializer_range": 0.02,
+    "layer_scale_initial_scale": 0.01,
+    "max_position_embeddings": 8000,
+    "norm_eps": 1e-05,
+    "num_filters": 4,
+    "num_hidden_layers": 2,
+    "pad_mode": "constant",
+    "sliding_window": 250,
+    "use_cache": False,
 }
 SPEAKER_ENCODER = {
     "mel_dim": 128,
