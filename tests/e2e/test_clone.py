@@ -386,3 +386,11 @@ def test_the_spec_of_the_designer_is_still_one(designer: Path) -> None:
     spec = replace(SPECS["voice_design"], upsample_rates=(8, 5, 4, 3), upsampling_ratios=(2, 2))
     assert spec.samples_per_frame == 1920
     assert config["tts_model_type"] == "voice_design"
+
+
+def test_warmup_and_profile_speak_with_a_base_checkpoint(bench: Workbench, base: Path) -> None:
+    assert "can speak" in bench.run("warmup", "--model", base, "--max-batch", 2).out
+    flags = ("--batches", "2", "--frames", 10, "--repeats", 2, "--json")
+    found = bench.run("profile", "--model", base, *flags)
+    assert found.code == 0, found
+    assert "reference (2 x 10 s)" in found.out
