@@ -28,7 +28,8 @@ from models.qwen3_tts.prompt import (
     TEMPLATE_TAIL,
     Tokenizer,
 )
-from models.qwen3_tts.speaker import SAMPLE_RATE_HZ, SpeakerConfig, SpeakerEncoder
+from models.qwen3_tts.speaker import SpeakerEncoder
+from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.speech_encoder import SpeechEncoder
 from models.qwen3_tts.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.talker import Talker
@@ -182,7 +183,9 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
         # transformers would make do with an empty vocabulary.
         raise CheckpointError(f"{folder}: its tokenizer is missing (vocab.json and merges.txt)")
     try:
-        tokenizer = Qwen2TokenizerFast.from_pretrained(str(folder), local_files_only=True, fix_mistral_regex=False)
+        tokenizer = Qwen2TokenizerFast.from_pretrained(
+            str(folder), local_files_only=True, fix_mistral_regex=False
+        )
         largest = max(tokenizer.get_vocab().values())
     except Exception as error:  # the tokenizers library raises nothing narrower
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None

@@ -1,5 +1,6 @@
-"""Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN): a reference
-recording to one vector as wide as the talker, which stands in the prompt as it comes.
+"""Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN).
+
+A reference recording becomes one vector as wide as the talker, which stands in the prompt as it is.
 
 A log-mel spectrogram, a convolution, three blocks of multi-scale convolutions with squeeze and
 excitation, all of them concatenated, then mean and deviation over time under learned attention.
@@ -7,110 +8,26 @@ excitation, all of them concatenated, then mean and deviation over time under le
 Nothing here is causal: convolutions mirror a clip at its own ends and statistics run over its whole
 length, so clips in a batch carry their lengths and padding is kept out everywhere.
 
-Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0); Desplanques et al. 2020, "ECAPA-
-TDNN"; the mel scale is that of Slaney's Auditory Toolbox. The spectrogram is float32, the network
-computes in the dtype of its weights, as upstream.
+The spectrogram is float32, the network computes in the dtype of its weights, as upstream.
+
+Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0); Desplanques et al. 2020,
+"ECAPA-TDNN"; the mel scale is that of Slaney's Auditory Toolbox.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.checkpoint import CheckpointError, load_strictly
-from models.qwen3_tts.config import Section
+from models.checkpoint import load_strictly
+from models.qwen3_tts.speaker_config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
 
-# The official code fixes these; its config only repeats the rate.
-SAMPLE_RATE_HZ = 24000
-FFT, HOP = 1024, 256  # samples; the window is as long as the transform
 LOWEST_HZ, HIGHEST_HZ = 0.0, 12000.0
 POWER_FLOOR, MEL_FLOOR = 1e-9, 1e-5
 VARIANCE_FLOOR = 1e-12
-
-
-@dataclass(frozen=True)
-class SpeakerConfig:
-    """Sizes of the speaker encoder; those a released config leaves out are the official defaults."""
-
-    width: int  # of the embedding
-    num_mels: int
-    channels: tuple[int, ...]  # first convolution, one a block, and their concatenation
-    kernels: tuple[int, ...]
-    dilations: tuple[int, ...]
-    attention_width: int
-    scale: int  # parts a block's channels are split into
-    squeeze_width: int
-
-    @property
-    def shortest_samples(self) -> int:
-        """The shortest clip that can be mirrored at its ends as far as every layer asks."""
-        reach = max(d * (k - 1) // 2 for k, d in zip(self.kernels, self.dilations, strict=True))
-        return max((FFT - HOP) // 2 + 1, (reach + 1) * HOP)
-
-    @classmethod
-    def from_folder(cls, folder: Path) -> SpeakerConfig:
-        """Read `speaker_encoder_config` of config.json. Raises CheckpointError."""
-        section = Section.from_file(folder / "config.json").section("speaker_encoder_config")
-
-        def integer(key: str, default: int) -> int:
-            return section.integer(key, least=1) if key in section.values else default
-
-        def integers(key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-            if key not in section.values:
-                return default
-            values = section.read(key, list)
-            if not values or not all(type(value) is int and value > 0 for value in values):
-                raise CheckpointError(
-                    f"{section.where}: {key!r} must be a list of positive numbers, "
-                    f"not {values!r:.60}"
-                )
-            return tuple(values)
-
-        rate = section.integer("sample_rate")
-        if rate != SAMPLE_RATE_HZ:
-            raise CheckpointError(
-                f"{section.where}: sample_rate is {rate}; the speaker encoder hears "
-                f"{SAMPLE_RATE_HZ} Hz only"
-            )
-        config = cls(
-            width=section.integer("enc_dim", least=1),
-            num_mels=integer("mel_dim", 128),
-            channels=integers("enc_channels", (512, 512, 512, 512, 1536)),
-            kernels=integers("enc_kernel_sizes", (5, 3, 3, 3, 1)),
-            dilations=integers("enc_dilations", (1, 2, 3, 4, 1)),
-            attention_width=integer("enc_attention_channels", 128),
-            scale=integer("enc_res2net_scale", 8),
-            squeeze_width=integer("enc_se_channels", 128),
-        )
-        _check(config, section.where)
-        return config
-
-
-def _check(config: SpeakerConfig, where: str) -> None:
-    """Refuse sizes that contradict each other."""
-    channels = config.channels
-    if len({len(channels), len(config.kernels), len(config.dilations)}) > 1 or len(channels) < 3:
-        raise CheckpointError(
-            f"{where}: enc_channels, enc_kernel_sizes and enc_dilations must be equally long "
-            "lists of at least 3"
-        )
-    blocks = channels[1:-1]
-    if any(width != channels[0] for width in blocks) or sum(blocks) != channels[-1]:
-        raise CheckpointError(
-            f"{where}: enc_channels {list(channels)}: blocks must be as wide as their input, and "
-            "the last number their sum"
-        )
-    if channels[0] % config.scale or config.scale < 2:
-        raise CheckpointError(
-            f"{where}: {channels[0]} channels cannot be split into {config.scale} parts"
-        )
-    if any(kernel % 2 == 0 for kernel in config.kernels):
-        raise CheckpointError(f"{where}: enc_kernel_sizes must be odd")
 
 
 class Conv(nn.Module):
@@ -210,7 +127,8 @@ class StatisticsPooling(nn.Module):
         even = (~padding).to(x.dtype) / lengths[:, None, None].to(x.dtype)
         mean, deviation = _statistics(x, even)
         whole = [part.unsqueeze(2).expand_as(x) for part in (mean, deviation)]
-        attention = self.conv(torch.tanh(self.tdnn(torch.cat([x, *whole], dim=1), lengths)), lengths)
+        hidden = torch.tanh(self.tdnn(torch.cat([x, *whole], dim=1), lengths))
+        attention = self.conv(hidden, lengths)
         attention = attention.masked_fill(padding, -math.inf).softmax(dim=2)
         return torch.cat(_statistics(x, attention), dim=1)
 
@@ -280,7 +198,7 @@ class SpeakerEncoder(nn.Module):
 
 
 def mirror(x: Tensor, lengths: Tensor, pad: int) -> Tensor:
-    """(B, C, T) to (B, C, T + 2 * pad): each row reflected at its own ends, the edge not repeated."""
+    """(B, C, T) to (B, C, T + 2 * pad): each row reflected at its own ends, edges not repeated."""
     position = torch.arange(-pad, x.shape[2] + pad, device=x.device)
     last = lengths[:, None] - 1
     source = last - (last - position.abs()).abs()  # what lies further out is padding again

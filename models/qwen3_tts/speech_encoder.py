@@ -255,7 +255,8 @@ def _renamed(config: SpeechEncoderConfig, tensors: dict[str, Tensor]) -> dict[st
             tensors.pop(f"{book}.embed_sum", None)
             tensors.pop(f"{book}.cluster_usage", None)
         elif is_whole:
-            assert total is not None and usage is not None
+            assert total is not None
+            assert usage is not None
             del tensors[f"{book}.embed_sum"], tensors[f"{book}.cluster_usage"]
             tables.append(total.float() / usage.float().clamp(min=EMBEDDING_FLOOR)[:, None])
     if len(tables) == config.num_codebooks:

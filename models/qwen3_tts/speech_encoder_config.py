@@ -1,5 +1,4 @@
-"""Configuration of the speech encoder, read from `speech_tokenizer/config.json`; nothing is guessed.
-"""
+"""Configuration of the speech encoder, from `speech_tokenizer/config.json`; nothing is guessed."""
 
 from __future__ import annotations
 

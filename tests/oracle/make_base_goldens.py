@@ -21,6 +21,8 @@ from make_goldens import HERE, LONG, long_decode, speak_all, versions
 from safetensors.torch import save
 from torch import Tensor
 
+sys.path.insert(0, str(HERE.parent / "support"))
+
 import official_package as official
 import tiny_qwen3_tts as tiny
 from official_package import Line, Reference
@@ -50,7 +52,9 @@ LINES = (
     Line("\u4f60\u597d\uff0c\u4e16\u754c\u3002", None, "Chinese", None, reference("inside")),
     Line("A", None, "auto", None, reference("just_over", "\u3053\u3093\u306b\u3061\u306f")),
     Line("Gr\u00fc\u00dfe aus M\u00fcnchen!", None, "German", None, reference("just_over")),
-    Line("Two lines:\nthe second  one. ", None, None, None, reference("just_under", f"{SAID} Yes.")),
+    Line(
+        "Two lines:\nthe second  one. ", None, None, None, reference("just_under", f"{SAID} Yes.")
+    ),
     Line("Back to the first voice.", None, "english", None, reference("long", LONG)),
 )
 

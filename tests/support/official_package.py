@@ -1,8 +1,8 @@
 """The official `qwen_tts` package as the oracle, where it is on the path. No product code uses it.
 
-Its imports ask for audio libraries that only cloning uses; empty modules stand in for those that are
-not installed, only while the package is imported. Where transformers is 5 or newer the audio encoder
-is left out: those cannot build it, and only cloning needs it.
+Its imports ask for audio libraries that only cloning uses; empty modules stand in for those that
+are not installed, only while the package is imported. Where it cannot clone the audio encoder is
+left out: transformers 5 cannot build it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_installed() -> bool:
 
 
 def can_clone() -> bool:
-    """Whether the official package can encode references here: it needs librosa's mel filters and a
+    """Whether the package can encode references here: that takes librosa's mel filters and a
     transformers that builds its audio encoder.
     """
     import transformers
