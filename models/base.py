@@ -18,6 +18,11 @@ class RequestError(ValueError):
     """One request cannot be spoken by this model; the message says why and what would work."""
 
 
+NO_ID = -1  # of a prompt position: no embedding of this kind
+SPEAKER = -2  # of a codec id: the cloned voice's embedding
+REFERENCE = -3  # of a codec id: REFERENCE - r is the sum of reference frame r's K embeddings
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How one row draws its codes. The subtalker fields steer codebooks 1..K-1."""
@@ -31,6 +36,23 @@ class Sampling:
     subtalker_top_k: int = 50
     subtalker_top_p: float = 1.0
     subtalker_greedy: bool = False
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A voice to clone, as its checkpoint encoded it. Two are equal when their digests are."""
+
+    embedding: Tensor = field(compare=False, repr=False)  # (D,) float32 on the CPU
+    codes: Tensor | None = field(compare=False, repr=False)  # (R, K) int64 on the CPU; None: xvec
+    text: str | None  # transcript of the reference; None for xvec
+    mode: str  # icl (embedding, codes and transcript) or xvec (embedding only)
+    identity: str  # of the checkpoint that encoded it
+    digest: str  # hash of what it was made from: audio, mode, text, silence
+
+    @property
+    def num_frames(self) -> int:
+        """Reference frames that stand in the prompt; 0 for xvec."""
+        return 0 if self.codes is None else len(self.codes)
 
 
 @dataclass(frozen=True)
@@ -50,14 +72,15 @@ class SpeechRequest:
     ref_audio: str | None = None
     ref_text: str | None = None
     clone_mode: str | None = None
+    clone: Voice | None = None  # the reference once encoded; what a base checkpoint speaks with
 
 
 @dataclass(frozen=True)
 class Prompt:
     """A planned request: what prefill needs, in plain Python values."""
 
-    text_ids: list[int]  # one per prompt position; -1 where no text embedding is added
-    codec_ids: list[int]  # one per prompt position; -1 where no codec embedding is added
+    text_ids: list[int]  # one per prompt position, or NO_ID
+    codec_ids: list[int]  # one per prompt position, or NO_ID, SPEAKER, REFERENCE - r
     trailing_ids: list[int]  # text added to frame 0, 1, ...; after them the pad text is added
     request: SpeechRequest
 
@@ -85,6 +108,7 @@ class ModelInfo:
     max_positions: int  # positions the talker was made for
     sampling: Sampling  # the checkpoint's defaults
     identity: str  # changes whenever the weights or configs do
+    needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
 
     @property
     def frame_s(self) -> float:
@@ -124,8 +148,15 @@ class SpeechModel(Protocol):
         """Allocate every static buffer: slots, caches, codes."""
         ...
 
-    def capture(self, max_batch: int, max_audio_frames: int) -> None:
-        """Record the graphs of every bucket in use; does nothing where graphs are off."""
+    def capture(
+        self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0
+    ) -> None:
+        """Record the graphs of every bucket in use; does nothing where graphs are off.
+
+        Args:
+            max_audio_frames: of the longest row, without its reference.
+            max_reference_frames: of the longest reference that `decode_audio` puts in front.
+        """
         ...
 
     def graph_runners(self) -> list[Any]:
@@ -164,6 +195,21 @@ class SpeechModel(Protocol):
         """(F, K) int64 codes of a slot, a copy on the model's device."""
         ...
 
-    def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
-        """Each (F, K) codes to (F * samples_per_frame,) float32 samples in [-1, 1]."""
+    def decode_audio(
+        self, codes: list[Tensor], references: list[Tensor | None] | None = None
+    ) -> list[Tensor]:
+        """Each (F, K) codes to (F * samples_per_frame,) float32 samples in [-1, 1].
+
+        A row's reference codes (R, K) are decoded in front of its own and cut off again.
+        """
+        ...
+
+    def encode_voices(
+        self, waves: list[Tensor], modes: list[str]
+    ) -> list[tuple[Tensor, Tensor | None]]:
+        """Each reference (n,) float32 at `info.sample_rate_hz` to its embedding (D,) float32 and
+        its codes (R, K) int64, None where its mode is xvec; on the device.
+
+        Only where `info.can_clone`. A voice does not depend on its batch mates.
+        """
         ...

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -95,6 +95,18 @@ def read_tensors(folder: Path, device: torch.device, stem: str = "model") -> dic
             raise CheckpointError(f"{file}: {sorted(twice)[0]} stands in two shards")
         tensors.update(shard)
     return tensors
+
+
+def tensor_names(folder: Path, stem: str = "model") -> set[str]:
+    """Names of all tensors of one part, from the headers; no weight is read."""
+    names: set[str] = set()
+    for file in weight_files(folder, stem):
+        try:
+            with safe_open(file, framework="pt") as shard:
+                names.update(shard.keys())
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{file}: not a readable safetensors file: {error}") from None
+    return names
 
 
 def fuse(tensors: dict[str, Tensor], sources: Iterable[str], target: str) -> None:

@@ -4,11 +4,15 @@ Long rows are cut into the checkpoint's chunks with left context, as the officia
 Chunks of similar length share a batch; a batch is padded to a (batch, frames) bucket on the right,
 which a causal vocoder does not notice, and the pad is cut off exactly. On a CPU every chunk runs
 alone at its own length.
+
+A row that clones a voice has reference frames in front whose samples nobody hears. They are part of
+the chunks, because the row's own frames attend to them; but most of a vocoder's work comes after
+attention, and that part runs over the frames that are kept and the few its convolutions reach back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,13 +33,24 @@ class Vocoder(Protocol):
     """Codes (B, K, F) to samples (B, F * samples_per_frame), causal."""
 
     samples_per_frame: int
+    dtype: torch.dtype  # of latents
+    latent_dim: int
+    context_frames: int  # latent frames before its own that a frame's samples depend on
 
     def parameters(self) -> Iterator[Tensor]:
         """Its weights."""
         ...
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """Decode a padded batch."""
+        """Decode a padded batch: `render` of `latents`."""
+        ...
+
+    def latents(self, codes: Tensor) -> Tensor:
+        """(B, F, latent_dim): all that looks further back than context_frames."""
+        ...
+
+    def render(self, latents: Tensor) -> Tensor:
+        """Samples of latents."""
         ...
 
 
@@ -45,6 +60,7 @@ class Job:
 
     row: int
     chunk: Chunk
+    kept: int  # of the chunk's last frames: those before them are context or reference
 
 
 class ChunkedVocoder:
@@ -73,76 +89,144 @@ class ChunkedVocoder:
         self.frame_buckets = frame_buckets(chunk_frames, left_context)
         self.batch_limit = MAX_BATCH
         self.runner: GraphRunner[Bucket] = GraphRunner("vocoder", self._run, capturer)
+        self.renderer: GraphRunner[Bucket] = GraphRunner("render", self._render, capturer)
         self._inputs: dict[Bucket, Tensor] = {}
+        self._latents: dict[Bucket, Tensor] = {}
 
-    def capture(self, max_batch: int, max_frames: int) -> None:
+    def capture(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
         """Keep to batches of up to max_batch from now on, and capture the buckets that rows of up
-        to max_frames frames can need."""
+        to max_frames frames can need.
+
+        Args:
+            max_reference_frames: the longest reference in front of a row; 0 where none is.
+        """
         self.batch_limit = min(MAX_BATCH, next_power_of_two(max_batch))
         longest = max_frames
         if max_frames > self.chunk_frames:
             longest = self.chunk_frames + self.left_context
+        self.runner.capture(self._keys(longest), size=lambda key: key[0] * key[1])
+        if max_reference_frames:
+            longest = min(max_frames, self.chunk_frames) + self.vocoder.context_frames
+            longest = min(
+                longest,
+                self.chunk_frames + self.left_context,
+                max_frames + max_reference_frames,
+            )
+            self.renderer.capture(self._keys(longest), size=lambda key: key[0] * key[1])
+
+    def _keys(self, longest: int) -> list[Bucket]:
         ceiling = choose_bucket(longest, self.frame_buckets)
-        keys = [
+        return [
             (batch, frames)
             for frames in self.frame_buckets
             if frames <= ceiling
             for batch in batch_buckets(self.max_batch(frames))
         ]
-        self.runner.capture(keys, size=lambda key: key[0] * key[1])
 
     def max_batch(self, frames: int) -> int:
         """Rows of this many frames that one batch takes: a power of two."""
         return min(self.batch_limit, 1 << max(1, BATCH_FRAMES // frames).bit_length() - 1)
 
-    def decode(self, codes: list[Tensor]) -> list[Tensor]:
-        """Each (F, K) int64 codes to (F * samples_per_frame,) float32 samples, on the device."""
+    def decode(
+        self, codes: list[Tensor], references: list[Tensor | None] | None = None
+    ) -> list[Tensor]:
+        """Each (F, K) int64 codes to (F * samples_per_frame,) float32 samples, on the device.
+
+        Args:
+            references: (R, K) codes decoded in front of a row's own and cut off again, or None.
+        """
+        fronts = [None] * len(codes) if references is None else references
+        if len(fronts) != len(codes):
+            raise ValueError(f"{len(codes)} rows, but {len(fronts)} references")
+        lengths = [0 if front is None else len(front) for front in fronts]
+        rows = [
+            row if front is None else torch.cat([front.to(row.device), row])
+            for row, front in zip(codes, fronts, strict=True)
+        ]
         jobs = [
-            Job(row, chunk)
-            for row, row_codes in enumerate(codes)
-            for chunk in plan_chunks(row_codes.shape[0], self.chunk_frames, self.left_context)
+            Job(index, chunk, chunk.end - max(chunk.start, lengths[index]))
+            for index, row in enumerate(rows)
+            for chunk in plan_chunks(row.shape[0], self.chunk_frames, self.left_context)
+            if chunk.end > lengths[index]
         ]
         pieces: dict[Job, Tensor] = {}
-        for batch in self._batches(jobs):
-            pieces.update(self._decode_batch(codes, batch))
-        rows: list[list[Tensor]] = [[] for _ in codes]
+        whole = [job for job in jobs if not lengths[job.row]]
+        for batch in self._batches(whole, _num_frames):
+            pieces.update(self._decode_batch(rows, batch))
+        pieces.update(self._decode_tails(rows, [job for job in jobs if lengths[job.row]]))
+        parts: list[list[Tensor]] = [[] for _ in codes]
         for job in jobs:
-            rows[job.row].append(pieces[job])
+            parts[job.row].append(pieces[job])
         empty = torch.zeros(0, device=self.device)
-        return [torch.cat(parts) if parts else empty for parts in rows]
+        return [torch.cat(row) if row else empty for row in parts]
 
-    def _batches(self, jobs: list[Job]) -> list[list[Job]]:
+    def _batches(self, jobs: list[Job], size: Callable[[Job], int]) -> list[list[Job]]:
+        """Jobs of one bucket together, the largest first."""
         if not self.use_buckets:
             return [[job] for job in jobs]
-        by_length = sorted(jobs, key=lambda job: job.chunk.num_frames, reverse=True)
         batches: list[list[Job]] = []
         frames = 0
-        for job in by_length:
-            bucket = choose_bucket(job.chunk.num_frames, self.frame_buckets)
+        for job in sorted(jobs, key=size, reverse=True):
+            bucket = choose_bucket(size(job), self.frame_buckets)
             if bucket != frames or len(batches[-1]) == self.max_batch(frames):
                 batches.append([])
                 frames = bucket
             batches[-1].append(job)
         return batches
 
-    def _decode_batch(self, codes: list[Tensor], batch: list[Job]) -> dict[Job, Tensor]:
-        frames = max(job.chunk.num_frames for job in batch)
-        key = (len(batch), frames)
+    def _key(self, batch: list[Job], size: Callable[[Job], int]) -> Bucket:
+        frames = max(size(job) for job in batch)
         if self.use_buckets:
-            key = (next_power_of_two(len(batch)), choose_bucket(frames, self.frame_buckets))
-        if not self.use_buckets:
-            self._inputs.clear()
+            return next_power_of_two(len(batch)), choose_bucket(frames, self.frame_buckets)
+        self._inputs.clear()
+        self._latents.clear()
+        return len(batch), frames
+
+    def _fill(self, rows: list[Tensor], batch: list[Job]) -> Bucket:
+        """Put the codes of a batch into its static input."""
+        key = self._key(batch, _num_frames)
         inputs = self._input(key).zero_()
         for index, job in enumerate(batch):
             chunk = job.chunk
-            inputs[index, :, : chunk.num_frames] = codes[job.row][chunk.first : chunk.end].T
-        samples = self.runner.run(key)
-        width = self.vocoder.samples_per_frame
+            inputs[index, :, : chunk.num_frames] = rows[job.row][chunk.first : chunk.end].T
+        return key
+
+    def _decode_batch(self, rows: list[Tensor], batch: list[Job]) -> dict[Job, Tensor]:
+        samples = self.runner.run(self._fill(rows, batch))
         return {
-            # The output is static: the next batch overwrites it.
-            job: samples[index, job.chunk.context * width : job.chunk.num_frames * width].clone()
+            job: self._last(samples[index], job.chunk.num_frames, job.kept)
             for index, job in enumerate(batch)
         }
+
+    def _decode_tails(self, rows: list[Tensor], jobs: list[Job]) -> dict[Job, Tensor]:
+        """Latents of whole chunks, but samples only of the frames that are kept."""
+        latents: dict[Job, Tensor] = {}
+        for batch in self._batches(jobs, _num_frames):
+            found = self.vocoder.latents(self._input(self._fill(rows, batch)))
+            for index, job in enumerate(batch):
+                end = job.chunk.num_frames
+                latents[job] = found[index, end - self._window(job) : end].clone()
+        pieces: dict[Job, Tensor] = {}
+        for batch in self._batches(jobs, self._window):
+            key = self._key(batch, self._window)
+            inputs = self._latent_input(key).zero_()
+            for index, job in enumerate(batch):
+                inputs[index, : self._window(job)] = latents.pop(job)
+            samples = self.renderer.run(key)
+            for index, job in enumerate(batch):
+                pieces[job] = self._last(samples[index], self._window(job), job.kept)
+        return pieces
+
+    def _window(self, job: Job) -> int:
+        """Latent frames that the samples of a job's kept frames depend on."""
+        return min(job.chunk.num_frames, job.kept + self.vocoder.context_frames)
+
+    def _last(self, samples: Tensor, frames: int, kept: int) -> Tensor:
+        """Samples of the last `kept` of a row's `frames` frames, as a copy: the output they are in
+        is static.
+        """
+        width = self.vocoder.samples_per_frame
+        return samples[(frames - kept) * width : frames * width].clone()
 
     def _input(self, key: Bucket) -> Tensor:
         if key not in self._inputs:
@@ -150,5 +234,18 @@ class ChunkedVocoder:
             self._inputs[key] = torch.zeros(shape, dtype=torch.int64, device=self.device)
         return self._inputs[key]
 
+    def _latent_input(self, key: Bucket) -> Tensor:
+        if key not in self._latents:
+            shape, dtype = (*key, self.vocoder.latent_dim), self.vocoder.dtype
+            self._latents[key] = torch.zeros(shape, dtype=dtype, device=self.device)
+        return self._latents[key]
+
     def _run(self, key: Bucket) -> Tensor:
         return self.vocoder(self._input(key))
+
+    def _render(self, key: Bucket) -> Tensor:
+        return self.vocoder.render(self._latent_input(key))
+
+
+def _num_frames(job: Job) -> int:
+    return job.chunk.num_frames

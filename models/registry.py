@@ -22,6 +22,8 @@ FAMILIES = {"qwen3_tts": "models.qwen3_tts.loader"}
 SYNTHETIC = {
     "qwen3-tts-0.6b": "models.qwen3_tts.synthetic",
     "qwen3-tts-1.7b": "models.qwen3_tts.synthetic",
+    "qwen3-tts-0.6b-base": "models.qwen3_tts.synthetic",
+    "qwen3-tts-1.7b-base": "models.qwen3_tts.synthetic",
 }
 SYNTHETIC_PREFIX = "synthetic:"
 

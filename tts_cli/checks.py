@@ -6,25 +6,25 @@ so both see the same bad rows. Its memory is one compact table of id hashes, 24 
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tts_cli.cloning import ReferenceFiles
 from tts_cli.config import RunConfig
-from tts_cli.errors import ManifestError, SetupError, UsageError
+from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 from tts_cli.ids import IdTable, fold_id, id_hash, is_in_shard
 from tts_cli.manifest import Source, read_rows
+from tts_cli.references import require_resampler
 from tts_cli.rows import BadRow, Row, nearest, shown
+from tts_cli.voice_folder import VoiceFolder
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
 
-MAX_SHOWN = 20  # bad rows reported in full
+MAX_SHOWN = 20  # bad rows, and rows with a bad reference, reported in full
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, for estimates only
-_MAX_PATH_SHOWN = 300
 _MAX_NAMES = 20  # voices or languages a message lists
 
 
@@ -75,8 +75,9 @@ def checked_rows(
         ManifestError: the file cannot be used at all.
         UsageError: `--voice` or `--language` is not one of the checkpoint's.
     """
+    voices = VoiceFolder(config.voices)
     if info is not None:
-        check_settings(config, info)
+        check_settings(config, info, voices)
     lines = IdTable()  # hash of a folded id -> line it stands on
     for row in read_rows(source):
         if row.id is not None:
@@ -86,7 +87,7 @@ def checked_rows(
                 yield BadRow(row.line, row.number, None, _taken(row.id, first))
                 continue
             lines.put(key, row.line)
-        if isinstance(row, Row) and (problem := row_problem(row, info)):
+        if isinstance(row, Row) and (problem := row_problem(row, config, info, voices)):
             row = BadRow(row.line, row.number, row.id, problem)
         yield row
 
@@ -105,40 +106,74 @@ def require_speakable(info: ModelInfo) -> None:
     """Raise SetupError for a checkpoint that can speak no row at all."""
     if info.type == "base" and not info.can_clone:
         raise SetupError(
-            "a Base checkpoint speaks only by cloning a reference recording, which this version "
-            "does not do yet",
-            remedy="use a CustomVoice or VoiceDesign checkpoint",
+            "a Base checkpoint speaks only by cloning a reference recording, and this one cannot: "
+            f"{info.needs or 'its encoders are missing'}",
+            remedy="get the whole checkpoint, or use a CustomVoice or VoiceDesign one",
         )
 
 
-def check_settings(config: RunConfig, info: ModelInfo) -> None:
+def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> None:
     """Check the flags that name something of the checkpoint. Raises UsageError."""
-    for name, value in (("voice", config.voice), ("language", config.language)):
-        if value is not None and (problem := _name_problem(name, value, info)):
-            raise UsageError(f"--{problem}")
+    if config.voice is not None and (problem := _voice_problem(config.voice, info, voices)):
+        raise UsageError(f"--{problem}")
+    if problem := _name_problem("language", config.language, info):
+        raise UsageError(f"--{problem}")
     problem = _seconds_problem(config.max_seconds, info)
     if problem:
         raise UsageError(f"--max-seconds {problem}")
 
 
-def row_problem(row: Row, info: ModelInfo | None) -> str | None:
-    """Why the checkpoint cannot speak this row, or None; without `info` only files are checked."""
-    if row.ref_audio is not None and (problem := _file_problem(row.ref_audio)):
-        return f"ref_audio: {shown(row.ref_audio, _MAX_PATH_SHOWN)} {problem}"
+def row_problem(
+    row: Row, config: RunConfig, info: ModelInfo | None, voices: VoiceFolder
+) -> str | None:
+    """Why the checkpoint cannot speak this row, or None; without `info` nothing is known.
+
+    A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
+    """
     if info is None:
         return None
-    if row.voice is not None and (problem := _name_problem("voice", row.voice, info)):
+    if problem := _clone_problem(row, config, info):
+        return problem
+    if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
         return problem
     if row.language is not None and (problem := _name_problem("language", row.language, info)):
         return problem
-    if row.ref_audio is not None and not info.can_clone:
-        return f"gives ref_audio, but a {info.type} checkpoint cannot clone; leave it out"
-    if row.ref_audio is None and info.type == "base":
-        return "gives no ref_audio, and a base checkpoint speaks only in a reference's voice"
     if row.max_frames is not None and row.max_frames > info.max_positions:
         return f"max_frames: is {row.max_frames}, the checkpoint holds {info.max_positions}"
     if problem := _seconds_problem(row.max_seconds, info):
         return f"max_seconds: {problem}"
+    return None
+
+
+def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
+    if row.ref_audio is not None and not info.can_clone:
+        what = f"a {info.type} checkpoint cannot clone"
+        if config.model is None:
+            what = "the sample voice cannot clone"
+        return f"gives ref_audio, but {what}; leave it out, or name a Base checkpoint by --model"
+    if info.type != "base":
+        return None
+    if row.ref_audio is not None and row.voice is not None:
+        return "gives both ref_audio and voice; give one"
+    if row.ref_audio is None and row.voice is None and config.voice is None:
+        return (
+            "gives no ref_audio and no voice, and a base checkpoint speaks only in a reference's "
+            "voice"
+        )
+    return None
+
+
+def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
+    """A Base checkpoint takes the names of voice files, the others those of their speakers."""
+    if info.type != "base":
+        problem = _name_problem("voice", value, info)
+        if problem and voices.find(value) is not None:
+            problem += f"; a voice file has that name, but a {info.type} checkpoint cannot clone"
+        return problem
+    try:
+        voices.require(value, info)
+    except RowError as error:
+        return f"voice: {error}"
     return None
 
 
@@ -164,15 +199,6 @@ def _seconds_problem(seconds: float | None, info: ModelInfo) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=1024)
-def _file_problem(path: str) -> str | None:
-    if not os.path.exists(path):
-        return "does not exist"
-    if not os.path.isfile(path):
-        return "is not a plain file"
-    return None if os.access(path, os.R_OK) else "cannot be read; check its permissions"
-
-
 def check_manifest(
     source: Source, config: RunConfig, info: ModelInfo | None = None
 ) -> ManifestSummary:
@@ -182,7 +208,6 @@ def check_manifest(
         ManifestError: the file cannot be used at all, or has no rows.
         UsageError: a flag does not fit the checkpoint.
     """
-    _file_problem.cache_clear()
     tally = _Tally(config, info)
     for row in checked_rows(source, config, info):
         tally.add(row)
@@ -207,6 +232,9 @@ class _Tally:
         self._audio_s = 0.0
         self._ignored_instruct = 0
         self._no_instruct = 0
+        self._references = ReferenceFiles(config.ref_root)
+        self._bad_references: list[str] = []
+        self._bad_reference_count = 0
 
     def add(self, row: Row | BadRow) -> None:
         limit = self._config.limit
@@ -230,6 +258,20 @@ class _Tally:
             has_instruct = row.instruct is not None
             self._ignored_instruct += has_instruct and not self._info.takes_instruct
             self._no_instruct += not has_instruct and self._info.type == "voice_design"
+            self._add_reference(row, self._info)
+
+    def _add_reference(self, row: Row, info: ModelInfo) -> None:
+        """Look at a reference's header; what is wrong with it is a warning."""
+        if row.ref_audio is None or not info.can_clone:
+            return
+        try:
+            header = self._references.header(row.ref_audio)
+        except RowError as error:
+            self._bad_reference_count += 1
+            if len(self._bad_references) < MAX_SHOWN:
+                self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
+            return
+        require_resampler(header.rate_hz, info.sample_rate_hz)
 
     def summary(self, name: str) -> ManifestSummary:
         return ManifestSummary(
@@ -247,7 +289,10 @@ class _Tally:
         )
 
     def _warnings(self, name: str) -> tuple[str, ...]:
-        found = []
+        found = [f"{name}:{problem}; the row will fail" for problem in self._bad_references]
+        if self._bad_reference_count > len(found):
+            count = self._bad_reference_count - len(found)
+            found.append(f"{name}: {count} more rows with references that cannot be used")
         if self._ignored_instruct:
             found.append(
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "

@@ -68,6 +68,7 @@ RANGES: dict[str, Range] = {
     "limit": Range(1, 2**63 - 1, is_integer=True),
     "sample_rate": Range(8_000, 192_000, is_integer=True),
     "max_batch": Range(1, 1024, is_integer=True),
+    "ref_silence": Range(0.0, 10.0, hint="0 is what the official package does"),
 }
 
 
@@ -110,6 +111,16 @@ class RunConfig:
     )
     skip_invalid: bool = _setting(False, "Speak the good rows, record the bad ones as failed.")
     dry_run: bool = _setting(False, "Check everything, speak nothing.")
+    # cloning
+    voices: Path | None = _setting(  # noqa: RUF009
+        None, "Folder of voice files.", "voices in the user's data folder, see `tts-cli voices -h`"
+    )
+    ref_root: Path | None = _setting(  # noqa: RUF009
+        None, "Folder that every ref_audio must lie in, links followed.", "anywhere"
+    )
+    ref_silence: float = _setting(
+        0.5, "Seconds of silence behind a reference of mode icl, 0 to 10."
+    )
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
     language: str = _setting("auto", "Language of rows that name none.")
@@ -215,7 +226,8 @@ class RunConfig:
     def as_dict(self) -> dict[str, Any]:
         """The settings as JSON can hold them, for run.json."""
         values = asdict(self)
-        values["out"] = None if self.out is None else str(self.out)
+        for name in ("out", "voices", "ref_root"):
+            values[name] = None if values[name] is None else str(values[name])
         values["shard"] = None if self.shard is None else f"{self.shard[0]}/{self.shard[1]}"
         return values
 

@@ -50,6 +50,12 @@ class Job:
         request = self.prompt.request
         return min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
 
+    @property
+    def reference_codes(self) -> torch.Tensor | None:
+        """(R, K) codes that the row is decoded behind; None without a reference in its prompt."""
+        clone = self.prompt.request.clone
+        return None if clone is None else clone.codes
+
 
 @dataclass
 class Outcome:
@@ -143,6 +149,7 @@ class Engine:
         jobs: where rows come from.
         sink: takes every outcome that is not retried; may block to slow the engine down.
         retry: gives the next attempt of a job that ended for a reason, or None to accept it.
+        chore: other work on the device, done between two launches of frames.
     """
 
     def __init__(
@@ -154,12 +161,14 @@ class Engine:
         sink: Callable[[Outcome], None],
         retry: Callable[[Job, str], Job | None],
         window: int = 1024,
+        chore: Callable[[], None] | None = None,
     ) -> None:
         self.model = model
         self.device = device
         self.jobs = jobs
         self.sink = sink
         self.retry = retry
+        self.chore = chore
         self.scheduler: Scheduler[Job] = Scheduler(max_batch, window)
         self.stop = threading.Event()
         self.is_async = device.type == "cuda"
@@ -179,6 +188,8 @@ class Engine:
         """
         flight: Flight | None = None
         while not self.stop.is_set():
+            if self.chore is not None:
+                self.chore()
             self._fill_window()
             if self.scheduler.is_done and flight is None and self.jobs.is_dry:
                 break
@@ -281,9 +292,11 @@ class Engine:
         codes = [outcome.codes for outcome in speakable if outcome.codes is not None]
         if not codes:
             return batch
+        references = [outcome.job.reference_codes for outcome in speakable]
+        has_reference = any(reference is not None for reference in references)
         try:
             span = Span(self.device)
-            waves = self.model.decode_audio(codes)
+            waves = self.model.decode_audio(codes, references if has_reference else None)
             span.end()
             on_host = list(zip(speakable, self._to_host(waves), self._to_host(codes), strict=True))
         except torch.OutOfMemoryError as error:

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -36,7 +36,8 @@ class RowRecord:
     """One line of `timings.jsonl`. Times are wall milliseconds.
 
     Prefill, decode and vocoder run for many rows at once: prefill_ms, decode_ms and vocoder_ms are
-    this row's share by its own steps, not the time the row had to wait for its batch.
+    this row's share by its own steps, not the time the row had to wait for its batch. A reference
+    is encoded once; reference_ms stands with the row that named it first.
     """
 
     id: str
@@ -53,6 +54,7 @@ class RowRecord:
     audio_s: float = 0.0
     bucket: int = 0  # the largest batch it ran in
     queue_ms: float = 0.0
+    reference_ms: float = 0.0
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
     vocoder_ms: float = 0.0
@@ -238,24 +240,16 @@ def request_hash(
     Args:
         request: of the first attempt, all settings resolved.
         model: `ModelInfo.identity`.
-        ref_digest: `file_digest` of the reference; takes the place of its path.
+        ref_digest: of the reference or voice file that is cloned; takes the place of its path.
     """
-    values = asdict(request)
+    values = asdict(replace(request, clone=None))
+    del values["clone"]  # ref_digest says what it is made of
     if ref_digest is not None:
         values["ref_audio"] = ref_digest
     values["model"] = model
     values["audio"] = [format, subtype, rate_hz]
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def file_digest(path: str) -> str:
-    """sha256 of a file's bytes, in hex."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def row_seed(run_seed: int, row_id: str) -> int:

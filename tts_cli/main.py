@@ -29,7 +29,7 @@ COMMANDS = {
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",
-    "voices": "List speakers, languages and modes of a checkpoint.",
+    "voices": "List what a checkpoint can speak as; make voice files for cloning.",
     "doctor": "Show versions, devices and caches, and what is missing.",
 }
 EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away

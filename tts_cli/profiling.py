@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import tempfile
 import time
@@ -18,10 +19,12 @@ from tts_cli.config import RunConfig
 from tts_cli.output import AudioWriter
 from tts_cli.report import versions
 from tts_cli.session import Session, device_facts, prepare
-from tts_cli.workload import sample_prompts
+from tts_cli.voice_cache import ENCODE_ROWS
+from tts_cli.workload import sample_prompts, sample_references
 
 VOCODER_ROWS = 32
 HOST_REPEATS = 20
+REFERENCE_S = 10.0  # a usual recording to clone
 
 
 class Profiler:
@@ -49,6 +52,7 @@ class Profiler:
             num_rows=max(batches),
             max_positions=min(room, self.model.info.max_positions),
             max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
+            max_trailing=len(prompt.trailing_ids),
         )
 
     @torch.inference_mode()
@@ -82,6 +86,8 @@ class Profiler:
         model.release(slots)
         vocoder, vocoder_xrt = self._vocoder(min(batch, VOCODER_ROWS))
         stages += [vocoder, self._write()]
+        if info.can_clone:
+            stages.append(self._reference(min(batch, ENCODE_ROWS)))
         codes_xrt = batch * info.frame_s * 1000 / frame_ms
         xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt)
         return {
@@ -102,6 +108,12 @@ class Profiler:
         name = f"vocoder ({rows} x {self.frames} frames)"
         entry = self._device(name, lambda: self.model.decode_audio(codes), min(10, self.repeats))
         return entry, rows * self.frames * info.frame_s * 1000 / entry["p50_ms"]
+
+    def _reference(self, rows: int) -> dict[str, Any]:
+        waves = sample_references(self.model, rows, REFERENCE_S)
+        name = f"reference ({rows} x {REFERENCE_S:g} s)"
+        run = functools.partial(self.model.encode_voices, waves, ["icl"] * rows)
+        return self._device(name, run, min(5, self.repeats))
 
     def _write(self) -> dict[str, Any]:
         info = self.model.info

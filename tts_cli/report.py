@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 REPORT_NAME = "run.json"
-PACKAGES = ("tts-cli", "torch", "triton", "transformers", "numpy", "soundfile", "safetensors")
+PACKAGES = (
+    "tts-cli",
+    "torch",
+    "triton",
+    "transformers",
+    "numpy",
+    "soundfile",
+    "soxr",
+    "safetensors",
+)
 
 
 @dataclass
@@ -35,6 +44,9 @@ class Totals:
     wall_s: float = 0.0
     load_s: float = 0.0
     capture_s: float = 0.0
+    references: int = 0  # encoded; rows that name the same one share it
+    reference_ms: float = 0.0  # on the device, all of them
+    reference_load_ms: float = 0.0  # reading, checking, resampling; beside the device
     graph_hits: int = 0
     graph_misses: int = 0
     peak_memory_bytes: int | None = None  # of the device; None where it is not counted
@@ -126,6 +138,10 @@ def summary_lines(totals: Totals, left_out: str = "were done already") -> list[s
         if totals.graph_hits or totals.graph_misses:
             graphs = f", graphs {totals.capture_s:.1f} s"
         lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
+    if totals.references:
+        lines.append(
+            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
+        )
     if totals.graph_misses:
         lines.append(
             f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"

@@ -24,7 +24,9 @@ Value = TypeVar("Value")
 
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
     """Resolve one row."""
-    voice = row.voice or config.voice
+    voice = row.voice
+    if voice is None and row.ref_audio is None:
+        voice = config.voice
     if voice is None and info.voices:
         voice = info.voices[0]
     seed = row.seed if row.seed is not None else row_seed(config.seed, row.id)

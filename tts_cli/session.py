@@ -101,7 +101,13 @@ def open_session(config: RunConfig) -> Session:
 
 
 def prepare(
-    session: Session, *, num_rows: int, max_positions: int, max_frames: int, max_trailing: int = 0
+    session: Session,
+    *,
+    num_rows: int,
+    max_positions: int,
+    max_frames: int,
+    max_trailing: int = 0,
+    max_reference_frames: int = 0,
 ) -> None:
     """Allocate slots and capture graphs for a run.
 
@@ -109,6 +115,7 @@ def prepare(
         num_rows: rows to speak; more slots than that are not made.
         max_positions: prompt and frames of the longest row.
         max_frames: frames of the longest row.
+        max_reference_frames: of the longest reference that a row is decoded behind.
     Raises:
         SetupError: not even one row fits into device memory.
     """
@@ -127,7 +134,7 @@ def prepare(
     while True:
         try:
             model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
-            model.capture(session.max_batch, max_frames)
+            model.capture(session.max_batch, max_frames, max_reference_frames)
             break
         except torch.OutOfMemoryError:
             _halve(session, "the slots and their graphs")

@@ -16,8 +16,9 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from models.base import ModelInfo, RequestError, SpeechRequest
+from models.base import ModelInfo, RequestError
 from tts_cli.checks import checked_rows, select_rows
+from tts_cli.cloning import Cloning, VoicedRow, VoiceStage
 from tts_cli.config import RunConfig
 from tts_cli.engine import Engine, Job, JobQueue, Outcome
 from tts_cli.errors import RowError, TtsCliError
@@ -28,6 +29,7 @@ from tts_cli.report import Totals
 from tts_cli.requests import build_request, retry_request
 from tts_cli.rows import BadRow
 from tts_cli.session import Session
+from tts_cli.voice_cache import VoiceCache
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +40,10 @@ PROMPT_OVERHEAD = 32  # template, control tokens and speaker; a generous bound
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
-@dataclass
-class PlannedRow:
+@dataclass(eq=False)
+class PlannedRow(VoicedRow):
     """A row to speak, with the request of its first attempt."""
 
-    id: str
-    request: SpeechRequest
-    hash: str
     has_been_nan: bool = False  # an attempt gave NaN or infinite values
 
 
@@ -58,6 +57,7 @@ class Survey:
     max_frames: int = 1
     max_positions: int = 1
     max_trailing: int = 0
+    max_reference_frames: int = 0
 
 
 @dataclass
@@ -70,6 +70,9 @@ class RowPlan:
     journal: Journal
     writer: AudioWriter
 
+    def __post_init__(self) -> None:
+        self.cloning = Cloning(self.config, self.info)
+
     def __iter__(self) -> Iterator[PlannedRow | BadRow | None]:
         """A row to speak, a bad row to record, or None for a row that is done."""
         rows = select_rows(checked_rows(self.source, self.config, self.info), self.config)
@@ -78,14 +81,21 @@ class RowPlan:
                 yield row
                 continue
             request = build_request(row, self.config, self.info)
+            try:
+                need = self.cloning.need(request)
+            except RowError as error:
+                yield BadRow(row.line, row.number, row.id, str(error))
+                continue
             digest = request_hash(
                 request,
                 model=self.info.identity,
                 format=self.writer.format,
                 subtype=self.writer.subtype,
                 rate_hz=self.writer.rate_hz,
+                ref_digest=None if need is None else need.digest,
             )
-            yield PlannedRow(row.id, request, digest) if self._is_due(row.id, digest) else None
+            is_due = self._is_due(row.id, digest)
+            yield PlannedRow(row.id, request, digest, need) if is_due else None
 
     def survey(self) -> Survey:
         """Count, and bound the sizes."""
@@ -100,9 +110,15 @@ class RowPlan:
                 request = row.request
                 text = most_tokens(request.text) + PROMPT_OVERHEAD
                 instruct = most_tokens(request.instruct or "")
+                if row.need is not None:
+                    text += row.need.num_bytes
+                    frames = row.need.num_frames
+                    instruct += frames
+                    found.max_reference_frames = max(found.max_reference_frames, frames)
                 found.max_frames = max(found.max_frames, request.max_frames)
                 found.max_positions = max(found.max_positions, text + instruct + request.max_frames)
-                if request.layout == "streaming":
+                is_base = self.info.type == "base"
+                if request.layout == "streaming" or (request.layout == "auto" and is_base):
                     found.max_trailing = max(found.max_trailing, text)
         found.max_positions = min(found.max_positions, self.info.max_positions)
         found.max_frames = min(found.max_frames, self.info.max_positions)
@@ -140,6 +156,8 @@ class Synthesis:
 
     def __post_init__(self) -> None:
         self.jobs = JobQueue(PLANNED_ROWS)
+        self.voices = VoiceCache(self.session.model, self.session.device)
+        self.stage = VoiceStage(self.plan.cloning, self.voices)
         self.engine = Engine(
             self.session.model,
             self.session.device,
@@ -147,6 +165,7 @@ class Synthesis:
             self.jobs,
             self._outcomes.put,
             self._retry,
+            chore=self.voices.encode_pending if self.info.can_clone else None,
         )
 
     def run(self) -> None:
@@ -173,6 +192,12 @@ class Synthesis:
         """Ask every thread to end after what it has in hand."""
         self.engine.stop.set()
 
+    def add_reference_totals(self) -> None:
+        """What cloning took, once the run is over."""
+        self.totals.references = self.voices.num_encoded
+        self.totals.reference_ms = self.voices.encode_ms
+        self.totals.reference_load_ms = 1000 * self.stage.load_s
+
     def _guard(self, work: Callable[[], None]) -> None:
         """Run a thread's work; a failure stops the run, and the writers go on taking outcomes."""
         try:
@@ -186,7 +211,7 @@ class Synthesis:
                     pass
 
     def _plan_rows(self) -> None:
-        for row in self.plan:
+        for row in self.stage.attach(iter(self.plan), self.engine.stop):
             if self.engine.stop.is_set():
                 break
             if isinstance(row, PlannedRow):
@@ -198,6 +223,9 @@ class Synthesis:
 
     def _plan_row(self, row: PlannedRow) -> None:
         queued_s = time.perf_counter()
+        if row.problem is not None:
+            self._record(self._failure(row, row.problem))
+            return
         try:
             prompt = self.session.model.plan(row.request)
             needed, room = prompt.num_tokens + row.request.max_frames, self.info.max_positions
@@ -250,6 +278,7 @@ class Synthesis:
             prompt_tokens=job.prompt.num_tokens,
             bucket=job.bucket,
             queue_ms=1000 * (job.admitted_s - job.queued_s),
+            reference_ms=0.0 if row.encoding is None else row.encoding.milliseconds,
             prefill_ms=outcome.prefill_ms,
             decode_ms=job.decode_ms,
             total_ms=1000 * (started_s - job.queued_s),

@@ -4,7 +4,9 @@ compare.
 
 from __future__ import annotations
 
-from models.base import Prompt, SpeechModel, SpeechRequest
+import torch
+
+from models.base import Prompt, SpeechModel, SpeechRequest, Voice
 from models.buckets import is_power_of_two
 from tts_cli.errors import UsageError
 
@@ -16,6 +18,7 @@ def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prom
     info = model.info
     voices = info.voices or (None,)
     instruct = "a calm voice" if info.type == "voice_design" else None
+    clone = sample_clone(model) if info.type == "base" else None
     return [
         model.plan(
             SpeechRequest(
@@ -25,10 +28,26 @@ def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prom
                 sampling=info.sampling,
                 seed=row,
                 max_frames=max_frames,
+                clone=clone,
             )
         )
         for row in range(count)
     ]
+
+
+def sample_references(model: SpeechModel, count: int, seconds: float) -> list[torch.Tensor]:
+    """Tones that stand for recordings, (n,) float32 each."""
+    rate_hz = model.info.sample_rate_hz
+    time_s = torch.arange(round(seconds * rate_hz)) / rate_hz
+    return [0.3 * torch.sin(2 * torch.pi * (110 + 10 * row) * time_s) for row in range(count)]
+
+
+def sample_clone(model: SpeechModel) -> Voice:
+    """A voice for a Base checkpoint: the embedding of a tone, so that prompts are as long as those
+    of other checkpoints.
+    """
+    embedding, _ = model.encode_voices(sample_references(model, 1, 2.0), ["xvec"])[0]
+    return Voice(embedding.float().cpu(), None, None, "xvec", model.info.identity, "sample")
 
 
 def parse_batches(text: str) -> list[int]:

@@ -9,7 +9,14 @@ from torch import Tensor
 
 from models.base import ModelInfo
 from models.blocks import rename_layers
-from models.checkpoint import CheckpointError, identity, load_strictly, read_tensors, weight_files
+from models.checkpoint import (
+    CheckpointError,
+    identity,
+    load_strictly,
+    read_tensors,
+    tensor_names,
+    weight_files,
+)
 from models.graphs import Capturer, CudaCapturer
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
@@ -21,9 +28,14 @@ from models.qwen3_tts.prompt import (
     TEMPLATE_TAIL,
     Tokenizer,
 )
+from models.qwen3_tts.speaker import SpeakerEncoder
+from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
+from models.qwen3_tts.speech_encoder import SpeechEncoder
+from models.qwen3_tts.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.qwen3_tts.voice_encoder import VoiceEncoder
 
 TOKENIZER_FOLDER = "speech_tokenizer"
 RENAMES = {
@@ -49,10 +61,13 @@ def describe(folder: Path) -> ModelInfo:
     config = Qwen3TTSConfig.from_folder(folder)
     vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
-    return model_info(config, vocoder, identity(folder, parts))
+    can_clone = read_encoder_configs(folder, config, vocoder) is not None
+    return model_info(config, vocoder, identity(folder, parts), can_clone)
 
 
-def model_info(config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str) -> ModelInfo:
+def model_info(
+    config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str, can_clone: bool = False
+) -> ModelInfo:
     """The family-independent description of a configuration."""
     if vocoder.num_codebooks != config.num_codebooks:
         raise CheckpointError(
@@ -67,6 +82,7 @@ def model_info(config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str) ->
             "the vocoder's "
             f"codebooks have {vocoder.codebook_size}"
         )
+    is_base = config.model_type == "base"
     return ModelInfo(
         family="qwen3_tts",
         type=config.model_type,
@@ -74,7 +90,7 @@ def model_info(config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str) ->
         voices=tuple(config.speakers) if config.model_type == "custom_voice" else (),
         languages=config.language_names,
         takes_instruct=config.takes_instruct,
-        can_clone=False,
+        can_clone=can_clone,
         num_codebooks=config.num_codebooks,
         sample_rate_hz=vocoder.sample_rate_hz,
         samples_per_frame=vocoder.samples_per_frame,
@@ -82,7 +98,47 @@ def model_info(config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str) ->
         max_positions=config.talker.max_positions,
         sampling=config.sampling,
         identity=identity,
+        needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
     )
+
+
+def read_encoder_configs(
+    folder: Path, config: Qwen3TTSConfig, vocoder: VocoderConfig
+) -> tuple[SpeakerConfig, SpeechEncoderConfig] | None:
+    """Configurations of a Base checkpoint's two encoders.
+
+    None where it is no Base checkpoint, or its speech tokenizer came without encoder weights.
+
+    Raises:
+        CheckpointError: a key is missing or wrong, or the parts do not fit together.
+    """
+    if config.model_type != "base":
+        return None
+    if not any(name.startswith("encoder.") for name in tensor_names(folder / TOKENIZER_FOLDER)):
+        return None
+    speaker = SpeakerConfig.from_folder(folder)
+    speech = SpeechEncoderConfig.from_folder(folder / TOKENIZER_FOLDER)
+    check_encoders(config, vocoder, speaker, speech)
+    return speaker, speech
+
+
+def check_encoders(
+    config: Qwen3TTSConfig,
+    vocoder: VocoderConfig,
+    speaker: SpeakerConfig,
+    speech: SpeechEncoderConfig,
+) -> None:
+    """Raise CheckpointError where the encoders' results do not fit the talker's prompt."""
+    rates = {SAMPLE_RATE_HZ, speech.sample_rate_hz, vocoder.sample_rate_hz}
+    for what, encoder, other in (
+        ("embedding width", speaker.width, config.talker.width),
+        ("number of codebooks", speech.num_codebooks, config.num_codebooks),
+        ("codebook size", speech.codebook_size, vocoder.codebook_size),
+        ("samples per frame", speech.samples_per_frame, vocoder.samples_per_frame),
+        ("number of sample rates", len(rates), 1),
+    ):
+        if encoder != other:
+            raise CheckpointError(f"the encoders' {what} is {encoder}, cloning needs {other}")
 
 
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> Qwen3TTS:
@@ -92,15 +148,24 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     tokenize = load_tokenizer(folder, config.text_vocab_size)
     tensors = read_tensors(folder, device)
-    if config.model_type == "base":
-        # Cloning is refused before these would be used.
-        tensors = {k: v for k, v in tensors.items() if not k.startswith("speaker_encoder.")}
+    speaker = _split(tensors, "speaker_encoder.") if config.model_type == "base" else {}
     talker, predictor = load_networks(config, tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
-    decoder = {name: tensor for name, tensor in speech.items() if not name.startswith("encoder.")}
-    vocoder = Vocoder.from_state(vocoder_config, decoder, device, dtype)
+    encoder = _split(speech, "encoder.")
+    vocoder = Vocoder.from_state(vocoder_config, speech, device, dtype)
+    voices = None
+    if (configs := read_encoder_configs(folder, config, vocoder_config)) is not None:
+        voices = VoiceEncoder(
+            SpeakerEncoder.from_state(configs[0], speaker, dtype),
+            SpeechEncoder.from_state(configs[1], encoder),
+        )
     capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
-    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer)
+    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer, voices)
+
+
+def _split(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Take the tensors of one part out."""
+    return {name: tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
 
 
 def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:

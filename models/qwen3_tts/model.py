@@ -15,7 +15,15 @@ import torch
 from torch import Tensor
 
 from kernels.frame_embedding import frame_embedding
-from models.base import ModelInfo, Prompt, SlotStatus, SpeechRequest
+from models.base import (
+    REFERENCE,
+    SPEAKER,
+    ModelInfo,
+    Prompt,
+    RequestError,
+    SlotStatus,
+    SpeechRequest,
+)
 from models.buckets import batch_buckets, prefill_groups, round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import Capturer, GraphRunner
@@ -26,6 +34,7 @@ from models.qwen3_tts.prompt import Tokenizer, build_prompt
 from models.qwen3_tts.stages import frame_stages
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
+from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.sampling import UNKNOWN, Hints, SamplingSlots
 from models.slots import Poll, SlotBuffers
 from models.threads import decode_threads, limited_threads, vocoder_threads
@@ -54,12 +63,14 @@ class Qwen3TTS:
         predictor: CodePredictor,
         vocoder: Vocoder,
         capturer: Capturer | None = None,
+        voices: VoiceEncoder | None = None,
     ) -> None:
         self.config = config
         self.info = info
         self.tokenize = tokenize
         self.talker = talker
         self.predictor = predictor
+        self.voices = voices
         self.device = talker.codec_head.weight.device
         self.dtype = talker.codec_head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturer)
@@ -120,16 +131,18 @@ class Qwen3TTS:
         self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
 
     @torch.inference_mode()
-    def capture(self, max_batch: int, max_audio_frames: int) -> None:
+    def capture(
+        self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0
+    ) -> None:
         """Capture every frame bucket up to max_batch and every vocoder bucket in use."""
         self.frames.capture(batch_buckets(max_batch), size=int)
         everyone = list(range(self.slots.index.numel()))
         self.release(everyone)
-        self.vocoder.capture(max_batch, max_audio_frames)
+        self.vocoder.capture(max_batch, max_audio_frames, max_reference_frames)
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
-        return [self.frames, self.vocoder.runner]
+        return [self.frames, self.vocoder.runner, self.vocoder.renderer]
 
     def stages(self, batch: int, position: int) -> list[Stage]:
         """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
@@ -199,12 +212,33 @@ class Qwen3TTS:
         return self.slots.codes[slot, :frames].long()
 
     @torch.inference_mode()
-    def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
-        """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device."""
+    def decode_audio(
+        self, codes: list[Tensor], references: list[Tensor | None] | None = None
+    ) -> list[Tensor]:
+        """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device.
+
+        Args:
+            references: a cloned row's reference codes (R, K), decoded in front and cut off again.
+        """
         if self.device.type == "cuda":
-            return self.vocoder.decode(codes)
+            return self.vocoder.decode(codes, references)
         with limited_threads(vocoder_threads(self._vocoder_weights)):
-            return self.vocoder.decode(codes)
+            return self.vocoder.decode(codes, references)
+
+    def encode_voices(
+        self, waves: list[Tensor], modes: list[str]
+    ) -> list[tuple[Tensor, Tensor | None]]:
+        """Each reference (n,) float32 at `info.sample_rate_hz` to its embedding (D,) float32 and
+        its codes (R, K) int64 (None for xvec), on the device.
+
+        Raises:
+            RequestError: this checkpoint cannot clone.
+            ValueError: a reference is shorter than the encoders can take.
+        """
+        if self.voices is None:
+            reason = self.info.needs or f"it is a {self.info.type} checkpoint"
+            raise RequestError(f"this checkpoint cannot clone a voice: {reason}")
+        return self.voices.encode(waves, modes)
 
     @cached_property
     def _vocoder_weights(self) -> int:
@@ -223,7 +257,9 @@ class Qwen3TTS:
         index = self._index(slots)
         lengths = self._index([prompt.num_tokens for prompt in prompts])
         x = self.talker.embed_prompt(
-            to_device(text_ids, self.device), to_device(codec_ids, self.device)
+            to_device(text_ids, self.device),
+            to_device(codec_ids, self.device),
+            self._cloned(prompts, codec_ids),
         )
         hidden = self.talker.decoder.prefill(x, index, lengths - 1)
 
@@ -238,6 +274,33 @@ class Qwen3TTS:
         )
         limits = self._index([request.max_frames for request in requests])
         self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
+
+    def _cloned(self, prompts: list[Prompt], codec_ids: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Where cloned voices stand in the flattened prompts, and their vectors (N, D)."""
+        if not bool((codec_ids <= SPEAKER).any()):
+            return None
+        embeddings, codes = [], []
+        for prompt, ids in zip(prompts, codec_ids, strict=True):
+            clone = prompt.request.clone
+            if clone is not None:
+                embeddings.append(clone.embedding)
+                if clone.codes is not None:
+                    codes.append(clone.codes[REFERENCE - ids[ids <= REFERENCE]])
+        flat = codec_ids.flatten()
+        places = [(flat == SPEAKER).nonzero()[:, 0]]
+        vectors = [to_device(torch.stack(embeddings), self.device, torch.float32).to(self.dtype)]
+        if codes:
+            places.append((flat <= REFERENCE).nonzero()[:, 0])
+            frames = to_device(torch.cat(codes), self.device)
+            vectors.append(
+                frame_embedding(
+                    frames,
+                    self.talker.codec_embedding.weight,
+                    self.predictor.embeddings.weight,
+                    vectors[0].new_zeros(len(frames), self.config.talker.width),
+                )
+            )
+        return to_device(torch.cat(places), self.device), torch.cat(vectors)
 
     def _trailing(self, prompts: list[Prompt]) -> Tensor:
         """(B, max_trailing, D) text vectors for the frames to come, padded with the pad text."""

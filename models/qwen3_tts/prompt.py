@@ -1,24 +1,26 @@
 """Prompt layout of Qwen3-TTS: which text and codec embeddings meet at which position.
 
 A prompt position is the sum of a projected text embedding and a codec embedding, either of which
-may be absent. So a prompt is two lists of ids; the talker turns them into vectors. Layouts follow
-the official `generate` of qwen-tts 0.1.1.
+may be absent. So a prompt is two lists of ids; the talker turns them into vectors. Where a cloned
+voice's embedding or one of its reference frames stands in for the codec embedding, the codec id is
+a negative one of `models.base`. Layouts follow the official `generate` of qwen-tts 0.1.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.base import Prompt, RequestError, SpeechRequest
+from models.base import NO_ID, REFERENCE, SPEAKER, Prompt, RequestError, SpeechRequest, Voice
 from models.qwen3_tts.config import Qwen3TTSConfig
 
-NONE = -1  # no embedding of this kind at this position
 Tokenizer = Callable[[str], list[int]]
 
 TEMPLATE_HEAD = "<|im_start|>assistant\n"
 TEMPLATE_TAIL = "<|im_end|>\n<|im_start|>assistant\n"
+REFERENCE_TAIL = "<|im_end|>\n"
 ROLE_TOKENS = 3  # start marker, `assistant`, newline
 TAIL_TOKENS = 5  # the template's end; never used
+REFERENCE_TAIL_TOKENS = 2
 
 
 def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechRequest) -> Prompt:
@@ -29,13 +31,17 @@ def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechReq
     Raises:
         RequestError: the model type, the voice or the language does not fit the request.
     """
+    if request.layout not in ("auto", "streaming", "non_streaming"):
+        raise RequestError(f"layout {request.layout!r} is not auto, streaming or non_streaming")
+    clone = request.clone
     if config.model_type == "base":
-        raise RequestError(
-            "this is a Base checkpoint: it speaks only by cloning a reference voice, which "
-            "this version "
-            "does not do yet; use a CustomVoice or VoiceDesign checkpoint"
-        )
-    if request.ref_audio is not None:
+        if clone is None:
+            raise RequestError(
+                "a Base checkpoint speaks only in the voice of a reference; give ref_audio or a "
+                "voice file, or use a CustomVoice or VoiceDesign checkpoint"
+            )
+        check_voice(config, clone)
+    elif clone is not None or request.ref_audio is not None:
         raise RequestError(f"a {config.model_type} checkpoint cannot clone; leave ref_audio out")
     ids = tokenize(TEMPLATE_HEAD + request.text + TEMPLATE_TAIL)
     role, text = ids[:ROLE_TOKENS], ids[ROLE_TOKENS:-TAIL_TOKENS]
@@ -52,22 +58,67 @@ def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechReq
 
     if request.instruct and config.takes_instruct:
         instruct = tokenize(f"<|im_start|>user\n{request.instruct}<|im_end|>\n")
-        add(instruct, [NONE] * len(instruct))
-    add(role, [NONE] * len(role))
+        add(instruct, [NO_ID] * len(instruct))
+    add(role, [NO_ID] * len(role))
     add([config.text.pad] * len(codec) + [config.text.bos], [*codec, config.codec.pad])
-    if request.layout == "streaming":
+    is_streaming = request.layout == "streaming"
+    if request.layout == "auto":
+        is_streaming = config.model_type == "base"
+    if clone is not None and clone.mode == "icl":
+        spoken = [*reference_text(tokenize, clone), *text, config.text.eos]
+        frames = [config.codec.bos, *(REFERENCE - frame for frame in range(clone.num_frames))]
+        if not is_streaming:
+            add(spoken, [config.codec.pad] * len(spoken))
+            add([config.text.pad] * len(frames), frames)
+            return Prompt(text_ids, codec_ids, [], request)
+        filling = [config.text.pad] * (len(frames) - len(spoken))
+        add([*spoken[: len(frames)], *filling], frames)
+        return Prompt(text_ids, codec_ids, spoken[len(frames) :], request)
+    if is_streaming:
         add(text[:1], [config.codec.bos])
         return Prompt(text_ids, codec_ids, [*text[1:], config.text.eos], request)
-    if request.layout not in ("auto", "non_streaming"):
-        raise RequestError(f"layout {request.layout!r} is not auto, streaming or non_streaming")
     add([*text, config.text.eos], [config.codec.pad] * (len(text) + 1))
     add([config.text.pad], [config.codec.bos])
     return Prompt(text_ids, codec_ids, [], request)
 
 
+def reference_text(tokenize: Tokenizer, clone: Voice) -> list[int]:
+    """Ids of a reference's transcript, without the template around it."""
+    ids = tokenize(TEMPLATE_HEAD + (clone.text or "") + REFERENCE_TAIL)
+    text = ids[ROLE_TOKENS:-REFERENCE_TAIL_TOKENS]
+    if not text:
+        raise RequestError("the reference's transcript has no tokens")
+    return text
+
+
+def check_voice(config: Qwen3TTSConfig, clone: Voice) -> None:
+    """Raise RequestError where a voice is not one of this checkpoint's."""
+    width, num_codebooks = config.talker.width, config.num_codebooks
+    if tuple(clone.embedding.shape) != (width,):
+        raise RequestError(
+            f"the voice's embedding has shape {tuple(clone.embedding.shape)}, this checkpoint's "
+            f"is ({width},); encode its reference with this checkpoint"
+        )
+    if clone.mode not in ("icl", "xvec"):
+        raise RequestError(f"the voice's mode {clone.mode!r} is not icl or xvec")
+    if clone.mode == "xvec":
+        return
+    codes = clone.codes
+    if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
+        shape = None if codes is None else tuple(codes.shape)
+        raise RequestError(
+            f"the voice's reference codes have shape {shape}, icl needs (frames, {num_codebooks})"
+        )
+    largest = min(config.predictor_vocab_size, config.vocab_size)
+    if int(codes.min()) < 0 or int(codes.max()) >= largest:
+        raise RequestError(f"the voice's reference codes must lie in 0..{largest - 1}")
+
+
 def codec_prefix(config: Qwen3TTSConfig, request: SpeechRequest) -> list[int]:
     """Think tokens, language and speaker, before the pad and bos codes."""
-    speaker = None if request.voice is None else request.voice.lower()
+    # A cloned voice's name is its file's; it is no speaker of the checkpoint.
+    name = request.voice if request.clone is None else None
+    speaker = None if name is None else name.lower()
     language = request.language.lower()
     if config.model_type == "voice_design" and speaker is not None:
         raise RequestError("a VoiceDesign checkpoint has no voices; describe one with instruct")
@@ -87,4 +138,6 @@ def codec_prefix(config: Qwen3TTSConfig, request: SpeechRequest) -> list[int]:
         prefix = [codec.no_think, codec.think_bos, codec.think_eos]
     else:
         prefix = [codec.think, codec.think_bos, language_id, codec.think_eos]
+    if request.clone is not None:
+        return [*prefix, SPEAKER]
     return prefix if speaker is None else [*prefix, config.speakers[speaker]]

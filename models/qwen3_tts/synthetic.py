@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.base import ModelInfo, Sampling
 from models.graphs import Capturer, CudaCapturer
@@ -17,11 +17,17 @@ from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import CodecIds, Qwen3TTSConfig, TextIds, TransformerConfig
 from models.qwen3_tts.loader import model_info
 from models.qwen3_tts.model import Qwen3TTS
+from models.qwen3_tts.speaker import SpeakerEncoder
+from models.qwen3_tts.speaker_config import SpeakerConfig
+from models.qwen3_tts.speech_encoder import SpeechEncoder
+from models.qwen3_tts.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.vocoder_config import VocoderConfig
 from models.qwen3_tts.vocoder_weights import expected_shapes
+from models.qwen3_tts.voice_encoder import VoiceEncoder
 
+BASE_SUFFIX = "-base"
 WIDTHS = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048, 6144)}
 NUM_CODEBOOKS = 16
 CODEBOOK_SIZE = 2048
@@ -30,14 +36,15 @@ WEIGHT_STD = 0.02  # the initialisation of the released configuration
 
 
 def config_for(name: str) -> Qwen3TTSConfig:
-    """The configuration of a released CustomVoice size, with one made-up speaker."""
-    size, width, mlp_width = WIDTHS[name]
+    """The configuration of a released CustomVoice size, with one made-up speaker, or Base size."""
+    is_base = name.endswith(BASE_SUFFIX)
+    size, width, mlp_width = WIDTHS[name.removesuffix(BASE_SUFFIX)]
 
     def transformer(width: int, mlp_width: int, num_layers: int) -> TransformerConfig:
         return TransformerConfig(width, mlp_width, num_layers, 16, 8, 128, 1e6, 1e-6, 32768)
 
     return Qwen3TTSConfig(
-        model_type="custom_voice",
+        model_type="base" if is_base else "custom_voice",
         model_size=size,
         talker=transformer(width, mlp_width, 28),
         vocab_size=3072,
@@ -49,7 +56,7 @@ def config_for(name: str) -> Qwen3TTSConfig:
         codec=CodecIds(2148, 2149, 2150, 2154, 2155, 2156, 2157),
         text=TextIds(151671, 151672, 151673),
         languages={"english": 2050, "chinese": 2055},
-        speakers={"synthetic": 3066},
+        speakers={} if is_base else {"synthetic": 3066},
         dialects={},
         sampling=Sampling(),
         max_new_tokens=8192,
@@ -80,6 +87,46 @@ def vocoder_config() -> VocoderConfig:
     )
 
 
+def speaker_config(width: int) -> SpeakerConfig:
+    """The released speaker encoder of a talker's width."""
+    return SpeakerConfig(
+        width=width,
+        num_mels=128,
+        channels=(512, 512, 512, 512, 1536),
+        kernels=(5, 3, 3, 3, 1),
+        dilations=(1, 2, 3, 4, 1),
+        attention_width=128,
+        scale=8,
+        squeeze_width=128,
+    )
+
+
+def speech_encoder_config() -> SpeechEncoderConfig:
+    """The released speech tokenizer's encoder."""
+    return SpeechEncoderConfig(
+        num_codebooks=NUM_CODEBOOKS,
+        num_stored_codebooks=32,
+        codebook_size=CODEBOOK_SIZE,
+        codebook_dim=256,
+        width=512,
+        mlp_width=2048,
+        num_layers=8,
+        num_heads=8,
+        num_kv_heads=8,
+        head_dim=64,
+        rope_theta=10000.0,
+        norm_eps=1e-5,
+        num_filters=64,
+        kernel=7,
+        residual_kernel=3,
+        last_kernel=3,
+        compress=2,
+        strides=(4, 5, 6, 8),
+        halving_kernel=4,
+        sample_rate_hz=24000,
+    )
+
+
 def tokenize(text: str) -> list[int]:
     """Bytes as ids; the template's markers count as one id each, as in the released tokenizer."""
     markers = {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "user": 872}
@@ -98,7 +145,9 @@ def tokenize(text: str) -> list[int]:
 
 def describe_synthetic(name: str) -> ModelInfo:
     """What the made-up checkpoint offers."""
-    return model_info(config_for(name), vocoder_config(), f"synthetic:{name}")
+    config = config_for(name)
+    can_clone = config.model_type == "base"
+    return model_info(config, vocoder_config(), f"synthetic:{name}", can_clone)
 
 
 @torch.inference_mode()
@@ -113,10 +162,12 @@ def load_synthetic(
     talker, predictor = (_randomise(network, device, dtype, generator) for network in networks)
     talker.codec_head.weight[config.codec.eos] = 0
     vocoder = _vocoder(device, dtype, generator)
+    voices = None
+    if config.model_type == "base":
+        voices = _voice_encoder(config.talker.width, device, dtype, generator)
     capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
-    return Qwen3TTS(
-        config, describe_synthetic(name), tokenize, talker, predictor, vocoder, capturer
-    )
+    info = describe_synthetic(name)
+    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer, voices)
 
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -159,3 +210,39 @@ def _vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generato
             value.normal_(0, fan_in**-0.5, generator=generator)
         tensors[name] = value
     return Vocoder.from_state(config, tensors, device, dtype)
+
+
+def _voice_encoder(
+    width: int, device: torch.device, dtype: torch.dtype, generator: torch.Generator
+) -> VoiceEncoder:
+    """Both encoders, scaled by fan-in, so that signals neither vanish nor blow up."""
+    with torch.device("meta"):
+        shapes = SpeakerEncoder(speaker_config(width)).state_dict()
+    tensors = {
+        f"speaker_encoder.{name}": _by_fan_in(name, value.shape, device, generator)
+        for name, value in shapes.items()
+    }
+    speaker = SpeakerEncoder.from_state(speaker_config(width), tensors, dtype)
+    with torch.device("meta"):
+        speech = SpeechEncoder(speech_encoder_config())
+    state = {
+        name: _by_fan_in(name, value.shape, device, generator)
+        for name, value in speech.state_dict().items()
+    }
+    speech.load_state_dict(state, assign=True)
+    return VoiceEncoder(speaker, speech.requires_grad_(False).eval())
+
+
+def _by_fan_in(
+    name: str, shape: torch.Size, device: torch.device, generator: torch.Generator
+) -> Tensor:
+    value = torch.empty(shape, device=device)
+    if name.endswith("bias"):
+        value.zero_()
+    elif len(shape) == 1:
+        value.fill_(0.01 if "scale" in name else 1)
+    elif name.startswith("codebooks"):
+        value.normal_(generator=generator)
+    else:
+        value.normal_(0, max(1, value[0].numel()) ** -0.5, generator=generator)
+    return value

@@ -64,15 +64,25 @@ class Talker(nn.Module):
         """Codec ids (...) to (..., D)."""
         return F.embedding(ids, self.codec_embedding.weight)
 
-    def embed_prompt(self, text_ids: Tensor, codec_ids: Tensor) -> Tensor:
-        """(B, T) text ids and codec ids, -1 for none, to (B, T, D) prompt vectors.
+    def embed_prompt(
+        self, text_ids: Tensor, codec_ids: Tensor, cloned: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """(B, T) text ids and codec ids, negative for none, to (B, T, D) prompt vectors.
 
         A position with neither (padding) gives zeros.
+
+        Args:
+            cloned: (N,) places in the flattened batch, distinct, and (N, D) vectors of a cloned
+                voice that stand there for a codec embedding.
         """
         text = self.embed_text(text_ids.clamp(min=0))
         codec = self.embed_codec(codec_ids.clamp(min=0))
         text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
-        return text + codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
+        codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
+        if cloned is not None:
+            places, vectors = cloned
+            codec.view(-1, codec.shape[-1])[places] = vectors
+        return text + codec
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, D) to (B, V) first-codebook logits in the model's dtype."""

@@ -103,6 +103,21 @@ class Vocoder(nn.Module):
         """Samples one frame of codes becomes."""
         return self.config.samples_per_frame
 
+    @property
+    def latent_dim(self) -> int:
+        """Width between `latents` and `render`."""
+        return self.config.latent_dim
+
+    @property
+    def context_frames(self) -> int:
+        """Latent frames before its own that `render` reads for a frame's samples."""
+        return self.config.context_frames
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of weights and activations."""
+        return self.codebooks.dtype
+
     @torch.no_grad()
     def forward(self, codes: Tensor) -> Tensor:
         """Decode a batch; no host sync and no branch on values, so it can be captured in a graph.
@@ -115,8 +130,15 @@ class Vocoder(nn.Module):
         Raises:
             ValueError: another number of codebooks, no frame, or more than there are positions for.
         """
+        return self.render(self.latents(codes))
+
+    @torch.no_grad()
+    def latents(self, codes: Tensor) -> Tensor:
+        """(B, K, F) codes to (B, F, latent_dim): the part that looks further back than
+        `context_frames`, with a fiftieth of the work. Raises as `forward` does.
+        """
         config = self.config
-        batch, num_codebooks, frames = codes.shape
+        _, num_codebooks, frames = codes.shape
         if num_codebooks != config.num_codebooks or not 1 <= frames <= config.max_frames:
             raise ValueError(
                 f"codes {tuple(codes.shape)} must be (rows, {config.num_codebooks}, "
@@ -125,7 +147,13 @@ class Vocoder(nn.Module):
         first_rows = torch.arange(num_codebooks, device=codes.device) * config.codebook_size
         x = F.embedding(codes + first_rows[:, None], self.codebooks).sum(1)  # (B, F, codebook_dim)
         x = conv(pad_left(x, 2), self.pre_conv.weight, self.pre_conv.bias)
-        x = self.pre_transformer(x, self.rope_cos[:frames], self.rope_sin[:frames])
+        return self.pre_transformer(x, self.rope_cos[:frames], self.rope_sin[:frames])
+
+    @torch.no_grad()
+    def render(self, latents: Tensor) -> Tensor:
+        """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1]."""
+        batch, frames, _ = latents.shape
+        x = latents
         for upsample in self.upsample:
             x = upsample(x)
         x = conv(pad_left(x, 6), self.first_conv.weight)

@@ -21,9 +21,8 @@ from kernels.rope import apply_rope
 from kernels.snake import snake_beta
 from kernels.swiglu import swiglu
 from models.blocks import Weight
-from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.qwen3_tts.vocoder_config import DILATIONS, VocoderConfig
 
-DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 UNIT_KERNEL = 7
 # For some lengths cuDNN (9.x, H200, bf16) computes channels-last convolutions of 384 channels and
 # dilation 9, or 768 and 3, with a direct kernel at 0.5 TFLOP/s, where their neighbours reach 250 to

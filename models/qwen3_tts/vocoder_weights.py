@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from models.checkpoint import CheckpointError
-from models.qwen3_tts.vocoder_blocks import DILATIONS, UNIT_KERNEL
-from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.qwen3_tts.vocoder_blocks import UNIT_KERNEL
+from models.qwen3_tts.vocoder_config import DILATIONS, VocoderConfig
 
 UNUSED = (
     "decoder.quantizer.rvq_first.input_proj.weight",

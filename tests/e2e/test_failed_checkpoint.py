@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from workbench import MakeCheckpoint, Workbench
+from tiny_qwen3_tts import write_checkpoint
+from workbench import Workbench
 
 ROWS = [{"id": f"row{number}", "text": "Hello there."} for number in range(8)]
 
@@ -73,14 +74,13 @@ class TestCheckpoint:
         (copied / name).unlink()
         self.refuse(bench, copied, "tokenizer" if name == "vocab.json" else name)
 
-    def test_base_cannot_be_spoken_with(
-        self, bench: Workbench, make_checkpoint: MakeCheckpoint
-    ) -> None:
-        """Its rows were told both to give ref_audio and to leave it out."""
-        base = make_checkpoint("base")
+    def test_base_cannot_be_spoken_with(self, bench: Workbench, tmp_path: Path) -> None:
+        """Without its encoder it can speak no row at all, and everything says so at once."""
+        base = write_checkpoint(tmp_path / "base", "base", has_audio_encoder=False)
         words = (
-            "error: a Base checkpoint speaks only by cloning a reference recording, which this "
-            "version does not do yet; use a CustomVoice or VoiceDesign checkpoint\n"
+            "error: a Base checkpoint speaks only by cloning a reference recording, and this one "
+            "cannot: its speech tokenizer has no encoder; get the whole checkpoint, or use a "
+            "CustomVoice or VoiceDesign one\n"
         )
         manifest = bench.write(ROWS)
         for command in ("synth", "validate"):
@@ -90,13 +90,13 @@ class TestCheckpoint:
         for command in ("warmup", "profile"):
             assert bench.run(command, "--model", base).err == words
         assert not bench.out().path.exists()
-        assert "does not clone yet" in bench.run("voices", "--model", base).out
+        assert "cloning: not with this copy" in bench.run("voices", "--model", base).out
 
     def test_a_reference_needs_a_checkpoint_that_clones(self, bench: Workbench) -> None:
         (bench.folder / "me.wav").write_bytes(b"RIFF")
         manifest = bench.write([*ROWS, {"id": "x", "text": "Hi.", "ref_audio": "me.wav"}])
         result = bench.run("synth", manifest, "--out", bench.out().path)  # the sample voice
         assert result.code == 2
-        problem = "gives ref_audio, but a custom_voice checkpoint cannot clone; leave it out"
+        problem = "gives ref_audio, but the sample voice cannot clone; leave it out"
         assert f"{manifest}:9: id 'x': {problem}" in result.err
         assert not bench.out().path.exists()

@@ -53,7 +53,7 @@ HOSTILE = {
     "unknown language": (bad_line(language="klingon"), "the checkpoint has auto, chinese"),
     "both caps": (bad_line(max_frames=5, max_seconds=1), "gives both max_frames and max_seconds"),
     "a cap of nothing": (bad_line(max_seconds=0.001), "is less than one frame"),
-    "a reference": (bad_line(ref_audio="nowhere.wav"), "'nowhere.wav' does not exist"),
+    "a reference": (bad_line(ref_audio="nowhere.wav"), "a custom_voice checkpoint cannot clone"),
     "invalid UTF-8": (b'{"text": "Gr\xf6\xdfe"}', "(0xf6) is not UTF-8; save the file as UTF-8"),
     "lone surrogate": (b'{"text": "a\\ud800b"}', "control character U+D800"),
     "NUL": (b'{"text": "a\0b"}', "holds a NUL character"),

@@ -40,6 +40,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "audio_s": float,
     "bucket": int,
     "queue_ms": float,
+    "reference_ms": float,
     "prefill_ms": float,
     "decode_ms": float,
     "vocoder_ms": float,

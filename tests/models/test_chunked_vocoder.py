@@ -27,18 +27,34 @@ class RunningSum:
     """
 
     samples_per_frame = SAMPLES
+    dtype = torch.float32
+    latent_dim = 1
     REACH = 5
+    context_frames = 3  # of REACH: what `render` remembers
 
     def __init__(self) -> None:
         self.shapes: list[tuple[int, ...]] = []
+        self.rendered: list[tuple[int, ...]] = []
 
     def __call__(self, codes: Tensor) -> Tensor:
         self.shapes.append(tuple(codes.shape))
-        total = codes.sum(1).double()
-        padded = torch.nn.functional.pad(total, (self.REACH, 0))
-        window = padded.unfold(1, self.REACH + 1, 1).sum(-1)
+        return self.render(self.latents(codes))
+
+    def latents(self, codes: Tensor) -> Tensor:
+        total = codes.sum(1).float()
+        early, late = self.REACH, self.context_frames  # frames f - 5 .. f - 4
+        padded = torch.nn.functional.pad(total, (early, 0))
+        old = padded.unfold(1, early - late, 1)[:, : total.shape[1]].sum(-1)
+        return total[:, :, None] + 2.0**-12 * old[:, :, None]
+
+    def render(self, latents: Tensor) -> Tensor:
+        self.rendered.append(tuple(latents.shape))
+        recent = latents[:, :, 0].floor()
+        old = (latents[:, :, 0] - recent) * 2**12
+        padded = torch.nn.functional.pad(recent, (self.context_frames, 0))
+        window = padded.unfold(1, self.context_frames + 1, 1).sum(-1) + old
         samples = window[:, :, None] + 1000 * torch.arange(SAMPLES)
-        return samples.flatten(1).float()
+        return samples.flatten(1)
 
 
 @pytest.fixture
@@ -181,6 +197,78 @@ def test_a_static_input_holds_nothing_of_the_batch_before(vocoder: RunningSum) -
     assert not inputs[0, :, 3:].any()
 
 
+FRONTS = [None, 1, 20, 299, 300, 301, 310, 375, None, 620, 4]
+TAILS = [7, 1, 40, 2, 300, 5, 1, 640, 300, 3, 296]
+
+
+def with_fronts(fronts: list[int | None]) -> list[Tensor | None]:
+    return [None if n is None else random_rows([n])[0] for n in fronts]
+
+
+@pytest.mark.parametrize("use_buckets", [True, False])
+def test_references_are_heard_by_the_row_and_cut_off(
+    vocoder: RunningSum, use_buckets: bool
+) -> None:
+    rows, references = random_rows(TAILS), with_fronts(FRONTS)
+    samples = make(vocoder, use_buckets=use_buckets).decode(rows, references)
+    for row, front, wave in zip(rows, references, samples, strict=True):
+        expected = whole(row if front is None else torch.cat([front, row]))
+        assert torch.equal(wave, expected[-len(row) * SAMPLES :]), (front, len(row))
+        assert len(wave) == len(row) * SAMPLES
+
+
+def test_nothing_is_rendered_for_reference_frames(vocoder: RunningSum) -> None:
+    make(vocoder, use_buckets=False).decode(random_rows([10]), with_fronts([200]))
+    assert vocoder.rendered == [(1, 13, 1)]  # with what render remembers
+    vocoder.rendered.clear()
+    make(vocoder, use_buckets=False).decode(random_rows([10]), with_fronts([600]))
+    assert vocoder.rendered == [(1, 13, 1)]  # whole chunks of reference are left out
+    vocoder.rendered.clear()
+    make(vocoder, use_buckets=False).decode(random_rows([10]), with_fronts([1]))
+    assert vocoder.rendered == [(1, 11, 1)]
+
+
+@pytest.mark.parametrize(
+    ("max_batch", "max_frames", "max_reference"), [(4, 40, 100), (2, 300, 375), (4, 900, 30)]
+)
+def test_after_capture_no_reference_misses(
+    vocoder: RunningSum, max_batch: int, max_frames: int, max_reference: int
+) -> None:
+    chunked = make(vocoder, FakeCapturer())
+    chunked.capture(max_batch, max_frames, max_reference)
+    generator = torch.Generator().manual_seed(5)
+
+    def draw(most: int, count: int) -> list[int]:
+        return torch.randint(1, most + 1, (count,), generator=generator).tolist()
+
+    for count in (1, 2, 5):
+        rows = random_rows([*draw(max_frames, count), max_frames, max_frames])
+        references = with_fronts([*draw(max_reference, count), max_reference, None])
+        waves = chunked.decode(rows, references)
+        for row, front, wave in zip(rows, references, waves, strict=True):
+            expected = whole(row if front is None else torch.cat([front, row]))
+            assert torch.equal(wave, expected[-len(wave) :])
+    assert chunked.runner.stats.misses == chunked.renderer.stats.misses == 0
+    assert chunked.renderer.stats.hits > 0
+
+
+def test_without_references_no_graph_is_made_for_them(vocoder: RunningSum) -> None:
+    chunked = make(vocoder, FakeCapturer())
+    chunked.capture(max_batch=2, max_frames=40)
+    assert chunked.renderer.keys == []
+
+
+def test_a_row_of_nothing_but_a_reference_gives_no_samples(vocoder: RunningSum) -> None:
+    none = torch.zeros(0, CODEBOOKS, dtype=torch.int64)
+    (wave,) = make(vocoder).decode([none], with_fronts([30]))
+    assert wave.shape == (0,)
+
+
+def test_references_must_match_the_rows(vocoder: RunningSum) -> None:
+    with pytest.raises(ValueError, match="2 rows, but 1 references"):
+        make(vocoder).decode(random_rows([3, 4]), [None])
+
+
 def test_a_row_without_frames_gives_no_samples(vocoder: RunningSum) -> None:
     empty, full = make(vocoder).decode(
         [torch.zeros(0, CODEBOOKS, dtype=torch.int64), *random_rows([4])]
@@ -232,3 +320,34 @@ def test_real_chunks_equal_the_official_cut(real: Vocoder) -> None:
     assert out.shape == expected_wave.shape
     error = (out - expected_wave).square().mean().sqrt() / expected_wave.square().mean().sqrt()
     assert error < 1e-5
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("use_buckets", [True, False])
+def test_real_references_equal_decoding_all_of_it(real: Vocoder, use_buckets: bool) -> None:
+    spec = SPECS["custom_voice_wide"]
+    chunked = ChunkedVocoder(
+        real, spec.num_codebooks, CHUNK, CONTEXT, CPU, None, use_buckets=use_buckets
+    )
+    rows = [random_codes(spec, seed, frames) for seed, frames in ((1, 9), (2, 40), (3, 320))]
+    fronts = [random_codes(spec, seed, frames) for seed, frames in ((4, 80), (5, 310), (6, 290))]
+    joined = [torch.cat(pair) for pair in zip(fronts, rows, strict=True)]
+    for row, wave, full in zip(
+        rows, chunked.decode(rows, list(fronts)), chunked.decode(joined), strict=True
+    ):
+        expected = full[-len(row) * spec.samples_per_frame :]
+        assert wave.shape == expected.shape
+        error = (wave - expected).square().mean().sqrt() / expected.square().mean().sqrt()
+        assert error < 1e-5
+
+
+@torch.inference_mode()
+def test_render_remembers_what_it_says_and_no_more(real: Vocoder) -> None:
+    reach, width = real.context_frames, real.samples_per_frame
+    latents = torch.randn(1, reach + 8, real.latent_dim)
+    samples = real.render(latents)
+    changed = latents.clone()
+    changed[0, 0] += 1
+    moved = (real.render(changed) - samples)[0].abs().view(-1, width).amax(1)
+    assert moved[reach + 1 :].max() < 1e-6
+    assert moved[reach - 1] > 1e-6  # else a shorter context would do

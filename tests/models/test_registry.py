@@ -33,7 +33,7 @@ def test_a_loaded_model_keeps_the_protocol(tmp_path: Path) -> None:
     assert isinstance(model, Qwen3TTS)
     assert isinstance(model, SpeechModel)
     assert model.dtype == torch.float32
-    assert [runner.capturer for runner in model.graph_runners()] == [None, None]
+    assert [runner.capturer for runner in model.graph_runners()] == [None] * 3
 
 
 def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> None:
@@ -69,7 +69,9 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, text: str | None, mess
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_synthetic_models_are_described_without_weights(name: str) -> None:
     info = describe(f"synthetic:{name}")
-    assert info.voices == ("synthetic",)
+    is_base = name.endswith("-base")
+    assert info.can_clone is is_base
+    assert info.voices == (() if is_base else ("synthetic",))
     assert info.num_codebooks == 16
     assert info.identity == f"synthetic:{name}"
 

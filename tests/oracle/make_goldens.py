@@ -32,6 +32,7 @@ from official_package import Line  # noqa: E402
 SEEDS = {"custom_voice": 3, "custom_voice_wide": 3, "voice_design": 0}
 SMALLEST_GAP = 1e-4
 MOST_SAMPLES = 3000  # of a row kept; more are thinned out evenly
+LONGEST_PROMPT = 200  # vectors of longer ones are not kept
 LONG_FRAMES = 330  # past the official decoder's chunk of 300
 
 LONG = "The quick brown fox jumps over the lazy dog, twice; then all the others sing along."
@@ -88,7 +89,7 @@ def main() -> int:
             checkpoint = tiny.write_checkpoint(Path(folder), name, seed)
             digest = tiny.digest(checkpoint)
             wrapper = official.load_model(checkpoint)
-            report, tensors = speak_all(wrapper, name)
+            report, tensors = speak_all(wrapper, name, VOICE_LINES[name])
             report |= {"spec": name, "seed": seed, "checkpoint": digest, "versions": versions()}
             report |= long_decode(wrapper, name, seed, tensors)
         (options.out / f"golden_{name}.safetensors").write_bytes(save(tensors))
@@ -124,14 +125,16 @@ def write_draws(wrapper: Any, name: str, out: Path) -> None:
     (out / "golden_draws.json").write_text(text, encoding="utf-8")
 
 
-def speak_all(wrapper: Any, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def speak_all(
+    wrapper: Any, name: str, lines: tuple[Line, ...]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Every line of a spec under every group's settings, alone and together."""
     rows: list[dict[str, Any]] = []
     tensors: dict[str, Tensor] = {}
     smallest = float("inf")
     for g, settings in enumerate(GROUPS):
-        together = official.speak(wrapper, VOICE_LINES[name], **settings)
-        for i, (line, mate) in enumerate(zip(VOICE_LINES[name], together, strict=True)):
+        together = official.speak(wrapper, lines, **settings)
+        for i, (line, mate) in enumerate(zip(lines, together, strict=True)):
             (spoken,) = official.speak(wrapper, [line], **settings)
             row_id = f"{g}.{i}"
             smallest = min(smallest, spoken.smallest_gap)
@@ -148,6 +151,7 @@ def speak_all(wrapper: Any, name: str) -> tuple[dict[str, Any], dict[str, Tensor
                     "voice": line.voice,
                     "language": line.language,
                     "instruct": line.instruct,
+                    **_reference(line),
                     **settings,
                     "token_ids": spoken.token_ids,
                     "prompt_tokens": len(spoken.prompt),
@@ -160,10 +164,16 @@ def speak_all(wrapper: Any, name: str) -> tuple[dict[str, Any], dict[str, Tensor
             )
             tensors[f"codes.{row_id}"] = spoken.codes.to(torch.int16)
             tensors[f"samples.{row_id}"] = spoken.samples[::step].clone()
-            if g < 2:
+            if g < 2 and len(spoken.prompt) <= LONGEST_PROMPT:
                 tensors[f"prompt.{row_id}"] = spoken.prompt.contiguous()
                 tensors[f"trailing.{row_id}"] = spoken.trailing.contiguous()
     return {"rows": rows, "smallest_gap": smallest}, tensors
+
+
+def _reference(line: Line) -> dict[str, Any]:
+    if line.reference is None:
+        return {}
+    return {"reference": line.reference.name, "reference_text": line.reference.text}
 
 
 def long_decode(wrapper: Any, name: str, seed: int, tensors: dict[str, Tensor]) -> dict[str, Any]:

@@ -162,7 +162,9 @@ class FakeSpeechModel:
         assert frames == self.slots[slot].frames
         return fake_codes(self.slots[slot].request.seed, frames)
 
-    def decode_audio(self, codes: list[Tensor]) -> list[Tensor]:
+    def decode_audio(
+        self, codes: list[Tensor], references: list[Tensor | None] | None = None
+    ) -> list[Tensor]:
         """Two samples a frame."""
         self._may_fail("decode_audio")
         self.audio.append(len(codes))

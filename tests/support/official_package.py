@@ -1,8 +1,8 @@
 """The official `qwen_tts` package as the oracle, where it is on the path. No product code uses it.
 
-Its imports ask for audio libraries that no text-to-speech path uses; empty modules stand in for
-those that are not installed, only while the package is imported. The audio encoder is left out:
-newer transformers cannot build it, and only cloning needs it.
+Its imports ask for audio libraries that only cloning uses; empty modules stand in for those that
+are not installed, only while the package is imported. Where it cannot clone the audio encoder is
+left out: transformers 5 cannot build it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+SAMPLE_RATE_HZ = 24000
 STAND_INS: dict[str, tuple[str, ...]] = {  # module: names that are imported from it
     "einops": ("rearrange", "repeat"),
     "librosa": (),
@@ -38,6 +39,16 @@ STAND_INS: dict[str, tuple[str, ...]] = {  # module: names that are imported fro
 def is_installed() -> bool:
     """Whether the official package can be found; imports nothing."""
     return importlib.util.find_spec("qwen_tts") is not None
+
+
+def can_clone() -> bool:
+    """Whether the package can encode references here: that takes librosa's mel filters and a
+    transformers that builds its audio encoder.
+    """
+    import transformers
+
+    is_old = int(transformers.__version__.partition(".")[0]) < 5
+    return is_installed() and is_old and importlib.util.find_spec("librosa") is not None
 
 
 def load() -> Any:
@@ -64,7 +75,8 @@ def load() -> Any:
     finally:
         for name in added:
             del sys.modules[name]
-    _leave_out_audio_encoder()
+    if not can_clone():
+        _leave_out_audio_encoder()
     return package
 
 
@@ -81,6 +93,15 @@ def load_model(folder: Path) -> Any:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """A voice to clone."""
+
+    wave: Tensor  # (n,) float32 at 24 kHz: the package does not resample it
+    text: str | None = None  # what it says; None clones by the embedding alone
+    name: str = ""  # for golden files
+
+
+@dataclass(frozen=True)
 class Line:
     """One text for the official package, and what is said about it."""
 
@@ -88,6 +109,7 @@ class Line:
     voice: str | None = None
     language: str | None = None
     instruct: str | None = None
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +123,42 @@ class Spoken:
     prompt: Tensor  # (T, D) float32: what the talker was prefilled with, without padding
     trailing: Tensor  # (N, D) float32: the text added to frame 0, 1, ...
     smallest_gap: float  # between the best and the second logit of any choice in the whole batch
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What the official package made of a reference."""
+
+    embedding: Tensor  # (D,) float32
+    codes: Tensor | None  # (R, K) int64; None by the embedding alone
+    smallest_gap: float  # between the nearest and the second nearest entry of any codebook
+
+
+def encode(wrapper: Any, references: Sequence[Reference]) -> list[Encoded]:
+    """Let the official package encode references one by one.
+
+    In a batch its codes of a shorter one's last frame would depend on the longest.
+    """
+    found = []
+    cdist = torch.cdist
+    for reference in references:
+        gaps: list[float] = []
+
+        def watched(x: Tensor, y: Tensor, p: float, gaps: list[float] = gaps) -> Tensor:
+            distances = cdist(x, y, p=p)
+            nearest = distances.topk(2, dim=-1, largest=False).values
+            gaps.append(float((nearest[..., 1] - nearest[..., 0]).min()))
+            return distances
+
+        with _replaced(torch, "cdist", watched), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (item,) = wrapper.create_voice_clone_prompt(
+                (reference.wave.numpy(), SAMPLE_RATE_HZ),
+                reference.text,
+                x_vector_only_mode=reference.text is None,
+            )
+        found.append(Encoded(item.ref_spk_embedding.clone(), item.ref_code, min(gaps)))
+    return found
 
 
 def speak(
@@ -119,18 +177,22 @@ def speak(
     settings = {
         "text": [line.text for line in lines],
         "language": [line.language or "Auto" for line in lines],
-        "instruct": [line.instruct or "" for line in lines],
         "non_streaming_mode": layout == "non_streaming",
         "do_sample": False,
         "subtalker_dosample": False,
         "repetition_penalty": repetition_penalty,
         "max_new_tokens": max_new_tokens,
     }
-    if model.tts_model_type == "custom_voice":
+    if model.tts_model_type == "base":
+        generate = wrapper.generate_voice_clone
+        settings["voice_clone_prompt"] = _clone_items(wrapper, lines)
+    elif model.tts_model_type == "custom_voice":
         generate = wrapper.generate_custom_voice
         settings["speaker"] = [line.voice for line in lines]
     else:
         generate = wrapper.generate_voice_design
+    if model.tts_model_type != "base":
+        settings["instruct"] = [line.instruct or "" for line in lines]
     calls: list[dict[str, Any]] = []
     heard: list[Tensor] = []
     ids: list[list[int]] = []
@@ -150,13 +212,22 @@ def speak(
     (call,) = calls
     eos = model.config.talker_config.codec_eos_token_id
     lengths = call["attention_mask"].sum(-1).tolist()
+    width = codec.model.decode_upsample_rate
     spoken = []
-    for i in range(len(lines)):
-        trailing = 1 if layout == "non_streaming" else len(ids[i]) - 8
+    for i, line in enumerate(lines):
+        owed = len(ids[i]) - 8  # the text after its first token, and end of text
+        front = 0
+        if line.reference is not None and line.reference.text is not None:
+            item = settings["voice_clone_prompt"][i]
+            front = len(item.ref_code)
+            (said,) = wrapper._tokenize_texts([wrapper._build_ref_text(line.reference.text)])
+            owed += said.shape[1] - 5 + 1 - (front + 1)
+        trailing = 1 if layout == "non_streaming" else max(1, owed)
         spoken.append(
             Spoken(
-                codes=heard[i].cpu(),
-                samples=torch.from_numpy(samples[i]),
+                codes=heard[i].cpu()[front:],
+                # Its cut behind a reference is a rounded quotient, at times one sample early.
+                samples=torch.from_numpy(samples[i])[-width * (len(heard[i]) - front) :],
                 finish_reason="eos" if eos in call["sequences"][i] else "max_frames",
                 token_ids=ids[i],
                 prompt=call["inputs_embeds"][i, -lengths[i] :],
@@ -165,6 +236,26 @@ def speak(
             )
         )
     return spoken
+
+
+def _clone_items(wrapper: Any, lines: Sequence[Line]) -> list[Any]:
+    """The package's own prompt items; each reference is encoded once."""
+    module = importlib.import_module("qwen_tts.inference.qwen3_tts_model")
+    references = {id(line.reference): line.reference for line in lines}
+    encoded = dict(zip(references, encode(wrapper, list(references.values())), strict=True))
+    items = []
+    for line in lines:
+        voice, said = encoded[id(line.reference)], line.reference.text
+        items.append(
+            module.VoiceClonePromptItem(
+                ref_code=voice.codes,
+                ref_spk_embedding=voice.embedding,
+                x_vector_only_mode=said is None,
+                icl_mode=said is not None,
+                ref_text=said,
+            )
+        )
+    return items
 
 
 @dataclass(frozen=True)

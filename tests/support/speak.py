@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from models.base import SpeechModel, SpeechRequest
+from models.base import Prompt, SpeechModel, SpeechRequest
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def speak(
         max_trailing=max(len(p.trailing_ids) for p in prompts),
     )
     if has_graphs:
-        model.capture(max_batch, max_frames)
+        model.capture(max_batch, max_frames, max(_reference_frames(p) for p in prompts))
     rows: dict[int, Row] = {}
     live: dict[int, int] = {}  # slot -> request
     waiting = list(range(len(prompts)))
@@ -60,12 +60,19 @@ def speak(
         ended = [slot for slot in slots if statuses[slot].is_finished]
         for slot in ended:
             codes = model.codes(slot, statuses[slot].frames).cpu()
-            (samples,) = model.decode_audio([codes]) if len(codes) else [codes.new_zeros(0).float()]
+            clone = prompts[live[slot]].request.clone
+            reference = None if clone is None else clone.codes
+            (samples,) = model.decode_audio([codes], [reference])
             rows[live.pop(slot)] = Row(codes, samples.cpu(), statuses[slot].finish_reason)
         model.release(ended)
         if is_compact and live and not waiting:
             live = _compact(model, live)
     return [rows[i] for i in range(len(requests))]
+
+
+def _reference_frames(prompt: Prompt) -> int:
+    clone = prompt.request.clone
+    return 0 if clone is None else clone.num_frames
 
 
 def _bucket(num_slots: int, max_batch: int) -> int:

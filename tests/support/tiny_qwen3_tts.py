@@ -54,6 +54,7 @@ __all__ = [
     "main_config",
     "main_shapes",
     "random_codes",
+    "reference_wave",
     "uniform",
     "write_checkpoint",
 ]
@@ -123,6 +124,25 @@ def random_codes(spec: Spec, seed: int, frames: int) -> torch.Tensor:
     return torch.from_numpy(((value + 1) * np.float32(spec.codebook_size / 2)).astype(np.int64))
 
 
+def reference_wave(seed: int, num_samples: int) -> torch.Tensor:
+    """(n,) float32 of something like a voice at 24 kHz, exact wherever it runs: sawtooths of a
+    gliding pitch, louder and softer, over noise, all in whole numbers.
+    """
+    rng = np.random.PCG64([seed, 7])
+    glides = rng.random_raw(num_samples // 2400 + 2) >> np.uint64(40)  # one a tenth of a second
+    steps = 8000 * 2**12 + (glides % np.uint64(2**22)).astype(np.int64) * 8
+    volumes = 2 + (glides % np.uint64(7)).astype(np.int64)
+    place = np.arange(num_samples)
+    first, along = place // 2400, place % 2400
+    step = (steps[first] * (2400 - along) + steps[first + 1] * along) // 2400
+    volume = volumes[first] * (2400 - along) + volumes[first + 1] * along  # 4800 .. 19200
+    phase = np.cumsum(step)
+    wave = sum(((phase * k >> 8) % 2**24 - 2**23) // (k * 2**9) for k in (1, 2, 3, 5, 7))
+    noise = (rng.random_raw(num_samples) >> np.uint64(51)).astype(np.int64) - 2**12
+    value = (wave + noise) * volume // 2**15
+    return torch.from_numpy((value / 2**16).astype(np.float32))
+
+
 def _draw(shapes: Shapes, spec: Spec, seed: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     weights = {}
     last_conv = f"decoder.decoder.{len(spec.upsample_rates) + 2}.conv.weight"
@@ -139,6 +159,10 @@ def _draw(shapes: Shapes, spec: Spec, seed: int, dtype: torch.dtype) -> dict[str
             value = np.float32(0.5) + value / 4
         elif name.startswith("decoder.decoder.") and name.endswith(".bias"):
             value = value / 16
+        elif spec.type == "base" and name.startswith("encoder.encoder."):
+            # The sound, not the biases, must decide the codes.
+            gain = 1 / 64 if name.endswith(".bias") else 3 / _fan_in(name, shape) ** 0.5
+            value = value * np.float32(gain)
         elif name.endswith((".alpha", ".beta", ".bias")):
             value = value / 4
         elif name.endswith("embedding.weight") or ".codec_embedding." in name:

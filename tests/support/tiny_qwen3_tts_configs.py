@@ -55,6 +55,7 @@ class Spec:
     dialects: tuple[tuple[str, str], ...] = ()  # (speaker, its language for chinese and auto)
     head_dim: int = 16
     eos_gain: float = 1.4  # how much the codec head's EOS row outgrows the others
+    encoder_ratios: tuple[int, ...] = (8, 6, 5, 4)  # times 2, samples an encoded frame holds
     wave_gain: float = 0.4  # of the vocoder's last convolution: loud, but hardly clamped
 
     @property
@@ -121,19 +122,36 @@ SPECS = {
         decoder_dim=16,
         sliding_window=5,
     ),
-    # With a speaker encoder, as cloning needs it.
+    # With a speaker encoder and a speech encoder, as cloning needs them; the released rates.
     "base": Spec(
         type="base",
         size="0b6",
-        num_codebooks=4,
+        num_codebooks=16,
         codebook_size=64,
-        talker=Transformer(32, 64, layers=2, heads=2, kv_heads=1),
-        predictor=Transformer(32, 64, layers=1, heads=2, kv_heads=1),
-        text_width=32,
-        upsample_rates=(3, 2),
-        upsampling_ratios=(2,),
-        decoder_dim=16,
-        sliding_window=5,
+        talker=Transformer(48, 96, layers=2, heads=3, kv_heads=3),
+        predictor=Transformer(48, 112, layers=2, heads=3, kv_heads=1),
+        text_width=40,
+        upsample_rates=(8, 5, 4, 3),
+        upsampling_ratios=(2, 2),
+        decoder_dim=32,
+        sliding_window=8,
+        wave_gain=0.12,
+        encoder_ratios=(8, 6, 5, 4),
+    ),
+    # Talker wider than the predictor; shorter frames, so that references have many.
+    "base_wide": Spec(
+        type="base",
+        size="1b7",
+        num_codebooks=4,
+        codebook_size=128,
+        talker=Transformer(64, 160, layers=3, heads=4, kv_heads=2),
+        predictor=Transformer(32, 64, layers=2, heads=2, kv_heads=1),
+        text_width=56,
+        upsample_rates=(5, 3, 4),
+        upsampling_ratios=(2, 2),
+        decoder_dim=24,
+        sliding_window=6,
+        encoder_ratios=(6, 5, 4),
     ),
 }
 
@@ -261,7 +279,7 @@ def codec_config(spec: Spec) -> dict[str, Any]:
         "codebook_size": spec.codebook_size,
         "compress": 2,
         "dilation_growth_rate": 2,
-        "frame_rate": 12.5,
+        "frame_rate": 12000 / math.prod(spec.encoder_ratios),
         "head_dim": 8,
         "hidden_size": 16,
         "intermediate_size": 24,
@@ -278,11 +296,13 @@ def codec_config(spec: Spec) -> dict[str, Any]:
         "rope_theta": 10000.0,
         "sampling_rate": 24000,
         "upsample_groups": 16,
-        "upsampling_ratios": [8, 6, 5, 4],
+        "upsampling_ratios": list(spec.encoder_ratios),
         "use_causal_conv": True,
         "use_conv_shortcut": False,
         "vector_quantization_hidden_dimension": 8,
     }
+    if spec.type == "base":  # the only one whose encoder is used
+        encoder |= ENCODER
     return {
         "architectures": ["Qwen3TTSTokenizerV2Model"],
         "model_type": "qwen3_tts_tokenizer_12hz",
@@ -290,7 +310,7 @@ def codec_config(spec: Spec) -> dict[str, Any]:
         "input_sample_rate": 24000,
         "output_sample_rate": 24000,
         "decode_upsample_rate": spec.samples_per_frame,
-        "encode_downsample_rate": 1920,
+        "encode_downsample_rate": 2 * math.prod(spec.encoder_ratios),
         "decoder_config": decoder,
         "encoder_config": encoder,
         "transformers_version": "4.57.3",
@@ -324,6 +344,20 @@ FEATURE_EXTRACTOR = {
     "padding_value": 0.0,
     "return_attention_mask": True,
     "sampling_rate": 24000,
+}
+ENCODER = {
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "hidden_act": "gelu",
+    "initializer_range": 0.02,
+    "layer_scale_initial_scale": 0.01,
+    "max_position_embeddings": 8000,
+    "norm_eps": 1e-05,
+    "num_filters": 4,
+    "num_hidden_layers": 2,
+    "pad_mode": "constant",
+    "sliding_window": 250,
+    "use_cache": False,
 }
 SPEAKER_ENCODER = {
     "mel_dim": 128,

@@ -27,6 +27,7 @@ from tts_cli.rows import BadRow, Row
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
 CONFIG = RunConfig()
+BASE = {"type": "base", "can_clone": True, "voices": ()}
 
 
 def jsonl(*rows: dict[str, Any]) -> str:
@@ -73,10 +74,10 @@ def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -
         ({"voice": "arthur"}, {"voices": (), "type": "voice_design"}, "no named voices"),
         ({"language": "engish"}, {}, "did you mean 'english'?"),
         ({"language": "klingon"}, {}, "the checkpoint has auto, english, french"),
-        ({"ref_audio": "REF"}, {}, "a custom_voice checkpoint cannot clone; leave it out"),
-        ({}, {"type": "base", "can_clone": True, "voices": ()}, "gives no ref_audio"),
-        ({"ref_audio": "nowhere.wav"}, {"can_clone": True}, "does not exist"),
-        ({"ref_audio": "."}, {"can_clone": True}, "is not a plain file"),
+        ({"ref_audio": "REF"}, {}, "the sample voice cannot clone; leave it out"),
+        ({}, BASE, "gives no ref_audio and no voice"),
+        ({"ref_audio": "REF", "voice": "anna"}, BASE, "gives both ref_audio and voice"),
+        ({"voice": "anna"}, BASE, "voice: voice 'anna' is not in "),
         ({"max_frames": 5000}, {}, "max_frames: is 5000, the checkpoint holds 4096"),
         ({"max_seconds": 0.05}, {}, "0.05 s is less than one frame (0.08 s)"),
         ({"max_seconds": 400}, {}, "400 s is more than the 327.68 s it can hold"),

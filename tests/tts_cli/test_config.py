@@ -104,6 +104,7 @@ def all_options() -> dict[str, click.Option]:
     @options.device_options
     @options.row_options
     @options.sampling_options
+    @options.reference_options
     @options.output_options()
     @options.run_options
     @options.common_options

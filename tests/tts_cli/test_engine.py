@@ -585,7 +585,8 @@ class TestRealModel:
         assert {outcome.job.bucket for outcome in outcomes.values()} <= {1, 2, 4}
         for runner in model.graph_runners():
             assert runner.stats.misses == 0
-            assert (runner.stats.hits > 0) is has_graphs
+            # No row has a reference in front, so the vocoder never renders a tail.
+            assert (runner.stats.hits > 0) is (has_graphs and runner.name != "render")
         if has_graphs:
             assert model.frames.keys == [4, 2, 1]
             assert model.frames.stats.hits == harness.engine.steps

@@ -182,3 +182,13 @@ class TestFrameCap:
         assert frame_cap(make_row(), RunConfig(max_seconds=seconds), info) == frames
         row = make_row(max_seconds=0.8)
         assert frame_cap(row, RunConfig(max_seconds=seconds), info) == 10
+
+
+def test_the_voice_of_the_flag_is_not_for_rows_with_a_reference(
+    make_info: Callable[..., ModelInfo],
+) -> None:
+    base = make_info(type="base", can_clone=True, voices=())
+    config = RunConfig(voice="anna")
+    assert build_request(make_row(), config, base).voice == "anna"
+    assert build_request(make_row(voice="bert"), config, base).voice == "bert"
+    assert build_request(make_row(ref_audio="a.wav"), config, base).voice is None

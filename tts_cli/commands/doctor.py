@@ -60,7 +60,7 @@ def packages() -> list[Finding]:
     }
     optional = {
         "triton": "pip install 'tts-cli[gpu]'; only CUDA devices use it",
-        "soxr": "pip install 'tts-cli[resample]'; only --sample-rate uses it",
+        "soxr": "pip install 'tts-cli[clone]'; only cloning and --sample-rate use it",
     }
     for name, remedy in {**needed, **optional}.items():
         try:

@@ -112,6 +112,16 @@ row_options = _group(
     config_option("skip_invalid"),
 )
 
+voices_option = config_option("voices", type=click.Path(path_type=Path), metavar="DIR")
+
+reference_options = _group(
+    voices_option,
+    config_option(
+        "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
+    ),
+    config_option("ref_silence", type=float, metavar="SECONDS"),
+)
+
 sampling_options = _group(
     config_option("voice", metavar="NAME"),
     config_option("language", metavar="NAME"),

@@ -17,7 +17,7 @@ from tts_cli.tables import show_table
 
 log = logging.getLogger(__name__)
 
-SYNTHETIC = ("qwen3-tts-0.6b", "qwen3-tts-1.7b")
+SYNTHETIC = ("qwen3-tts-0.6b", "qwen3-tts-1.7b", "qwen3-tts-0.6b-base", "qwen3-tts-1.7b-base")
 BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 
 

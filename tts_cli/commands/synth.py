@@ -20,6 +20,7 @@ from tts_cli.commands.options import (
     manifest_argument,
     model_options,
     output_options,
+    reference_options,
     row_options,
     run_options,
     sampling_options,
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 @device_options
 @row_options
 @sampling_options
+@reference_options
 @run_options
 @common_options
 def command(manifest: str, **options: Any) -> int:
@@ -138,6 +140,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         max_positions=survey.max_positions,
         max_frames=survey.max_frames,
         max_trailing=survey.max_trailing,
+        max_reference_frames=survey.max_reference_frames,
     )
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
@@ -160,6 +163,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     totals.wall_s = time.perf_counter() - started_s
     totals.is_interrupted = error is not None
     add_device_totals(totals, session)
+    synthesis.add_reference_totals()
     exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
     facts = device_facts(session)
     model: dict[str, str | None] = {

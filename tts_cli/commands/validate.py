@@ -18,6 +18,7 @@ from tts_cli.commands.options import (
     manifest_argument,
     model_options,
     output_options,
+    reference_options,
     row_options,
     sampling_options,
 )
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 @model_options
 @row_options
 @sampling_options
+@reference_options
 @output_options()
 @common_options
 def command(manifest: str, **options: Any) -> int:

@@ -1,55 +1,133 @@
-"""`tts-cli voices`: what a checkpoint can speak as, from its small files."""
+"""`tts-cli voices`: what a checkpoint can speak as, and the voice files at hand."""
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from tts_cli.commands.options import common_options, model_options
+from tts_cli.commands.options import common_options, model_options, voices_option
 from tts_cli.config import RunConfig
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.voice_folder import VoiceFolder
 
 MODES = {
     "custom_voice": "custom voice: rows name a voice",
     "voice_design": "voice design: instruct describes the voice",
     "base": "base: clones a reference recording",
 }
+COMMANDS = {
+    "add": "Make a voice file of a recording.",
+    "design": "Make a voice file of a voice described in words.",
+}
+_LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 
 
-@click.command("voices")
+class VoicesGroup(click.Group):
+    """Lists without a subcommand; imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"tts_cli.commands.voices_{cmd_name}").command
+        assert isinstance(command, click.Command), cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group("voices", cls=VoicesGroup, invoke_without_command=True)
 @model_options
+@voices_option
 @common_options
-def command(**options: Any) -> int:
-    """List the speakers, languages and modes of a checkpoint.
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """List what a checkpoint can speak as: speakers, languages, modes, and voice files.
 
     --model takes a folder, a repository id such as Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice (its small
     files are enough once they are in the hub's cache), or synthetic:qwen3-tts-0.6b. Left out, it
     is the sample voice.
+
+    Voice files hold a cloned voice for one Base checkpoint, so that its recording is encoded once
+    and for all: `voices add` makes one of a recording, `voices design` of a description. A
+    manifest's row uses it by its name: {"text": "...", "voice": "anna"}. They are looked for in
+    --voices, by default tts-cli/voices in $XDG_DATA_HOME or ~/.local/share.
+
+    \b
+    Examples:
+      tts-cli voices --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
+      tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
+        --ref-audio anna.wav --ref-text "What she says in it."
+      tts-cli voices design narrator --model Qwen/Qwen3-TTS-12Hz-1.7B-Base \\
+        --design-model Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign \\
+        --instruct "A calm, low voice of an elderly man." \\
+        --text "It was late in the year when the letter came."
     """
+    if ctx.invoked_subcommand is not None:
+        _refuse_misplaced(ctx)
+        return 0
     config = RunConfig.from_options(options)
     from tts_cli.session import read_info
     from tts_cli.sources import model_label
+    from tts_cli.voice_folder import VoiceFolder
 
     info = read_info(config)
+    folder = VoiceFolder(config.voices)
+    files = list_voices(folder, info)
     if config.json:
-        click.echo(json.dumps({"source": model_label(config.model), **asdict(info)}, indent=2))
+        found = {"source": model_label(config.model), **asdict(info)}
+        found |= {"voices_folder": str(folder.path), "voice_files": files}
+        click.echo(json.dumps(found, indent=2))
         return 0
     for name, value in describe(info, model_label(config.model)):
         click.echo(f"{name}: {value}")
+    if files:
+        from tts_cli.tables import show_table
+
+        columns = ("name", "mode", "made with", "can be used")
+        show_table(
+            f"voice files in {folder.path}",
+            columns,
+            [
+                (
+                    file["name"],
+                    file.get("mode", "-"),
+                    file.get("model", "-"),
+                    file["problem"] or "yes",
+                )
+                for file in files
+            ],
+        )
+    else:
+        click.echo(f"voice files: none in {folder.path}")
     return 0
+
+
+def _refuse_misplaced(ctx: click.Context) -> None:
+    """Options of the list would be lost on a subcommand."""
+    for param in ctx.command.params:
+        is_given = ctx.get_parameter_source(str(param.name)) == ParameterSource.COMMANDLINE
+        if is_given and param.name not in _LOCAL:
+            ctx.fail(f"put {param.opts[0]} behind '{ctx.invoked_subcommand}'")
 
 
 def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
     """Lines about a checkpoint."""
     instruct = "taken" if info.takes_instruct else "ignored by this checkpoint"
-    cloning = "yes" if info.can_clone else "no"
+    cloning = "no"
     if info.type == "base":
-        cloning = "its only mode; this version of tts-cli does not clone yet"
+        cloning = "its only mode" if info.can_clone else f"not with this copy: {info.needs}"
     sampling = ", ".join(f"{name} {value}" for name, value in asdict(info.sampling).items())
     return [
         ("model", f"{source} ({info.family}, {info.size}, {info.identity})"),
@@ -62,3 +140,29 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
         ("longest row", f"{info.max_frames} frames ({info.max_frames * info.frame_s:.0f} s)"),
         ("sampling", sampling),
     ]
+
+
+def list_voices(folder: VoiceFolder, info: ModelInfo) -> list[dict[str, Any]]:
+    """Every voice file, and why this checkpoint cannot speak with it."""
+    from tts_cli.errors import RowError
+
+    found: list[dict[str, Any]] = []
+    for name in folder.names():
+        try:
+            stored = folder.load(name)
+        except RowError as error:
+            found.append({"name": name, "problem": str(error)})
+            continue
+        problem = stored.problem(info)
+        if not info.can_clone:
+            problem = f"a {info.type} checkpoint cannot clone"
+        found.append({"name": name, "problem": problem, **stored.facts()})
+    return found
+
+
+def show_made(path: str, facts: dict[str, Any], is_json: bool) -> None:
+    """Tell what a subcommand has written."""
+    if is_json:
+        click.echo(json.dumps({"path": path, **facts}, indent=2))
+        return
+    click.echo(f"wrote {path}: {facts['mode']}, {facts['frames']} reference frames")

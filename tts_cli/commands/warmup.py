@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,17 +45,22 @@ def command(**options: Any) -> int:
     """
     config = RunConfig.from_options(options)
     from tts_cli.checks import require_speakable
+    from tts_cli.references import MAX_SECONDS
     from tts_cli.session import open_session, prepare, read_info
+    from tts_cli.workload import sample_prompts
 
     require_speakable(read_info(config))
     session = open_session(config)
     info = session.model.info
     frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)
+    reference = math.ceil(MAX_SECONDS / info.frame_s) if info.can_clone else 0
     prepare(
         session,
         num_rows=session.max_batch,
-        max_positions=min(frames + 256, info.max_positions),
+        max_positions=min(frames + 256 + reference, info.max_positions),
         max_frames=frames,
+        max_trailing=len(sample_prompts(session.model, 1, 1)[0].trailing_ids),
+        max_reference_frames=reference,
     )
     graphs = coverage(session)
     if config.json:

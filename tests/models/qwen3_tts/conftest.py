@@ -19,6 +19,7 @@ from models.registry import load_model
 
 ORACLE = Path(__file__).parents[2] / "oracle"
 GOLDEN_SPECS = ("custom_voice", "custom_voice_wide", "voice_design")
+CLONE_SPECS = ("base", "base_wide")
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,48 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return write
 
 
+def load_golden(name: str, write: Callable[..., Path]) -> tuple[Golden, dict[str, Any]]:
+    """A golden file with its checkpoint, and the whole report."""
+    report = json.loads((ORACLE / f"golden_{name}.json").read_text(encoding="utf-8"))
+    tensors = load_file(ORACLE / f"golden_{name}.safetensors")
+    folder = write(name, report["seed"])
+    message = "the tiny checkpoint changed: make the goldens anew"
+    assert tiny.digest(folder) == report["checkpoint"], message
+    golden = Golden(name, folder, report["rows"], report["long"], report["seed"], tensors)
+    return golden, report
+
+
 @pytest.fixture(scope="session", params=GOLDEN_SPECS)
 def golden(request: pytest.FixtureRequest, checkpoint: Callable[..., Path]) -> Golden:
     """Each golden file in turn, with its checkpoint."""
-    name = request.param
-    report = json.loads((ORACLE / f"golden_{name}.json").read_text(encoding="utf-8"))
-    tensors = load_file(ORACLE / f"golden_{name}.safetensors")
-    folder = checkpoint(name, report["seed"])
-    message = "the tiny checkpoint changed: make the goldens anew"
-    assert tiny.digest(folder) == report["checkpoint"], message
-    return Golden(name, folder, report["rows"], report["long"], report["seed"], tensors)
+    return load_golden(request.param, checkpoint)[0]
 
 
 @pytest.fixture(scope="session")
 def golden_model(golden: Golden) -> SpeechModel:
     """Our model of the golden checkpoint, float32 on the CPU."""
     return load_model(str(golden.folder), "cpu", torch.float32)
+
+
+@dataclass(frozen=True)
+class CloneGolden(Golden):
+    """The same of a Base checkpoint, and what the package made of references."""
+
+    waves: dict[str, Tensor]  # name -> (n,) float32 at 24 kHz
+
+
+@pytest.fixture(scope="session", params=CLONE_SPECS)
+def clone_golden(request: pytest.FixtureRequest, checkpoint: Callable[..., Path]) -> CloneGolden:
+    """Each golden file of cloning in turn, with its checkpoint."""
+    golden, report = load_golden(request.param, checkpoint)
+    waves = {
+        name: tiny.reference_wave(found["seed"], found["num_samples"])
+        for name, found in report["references"].items()
+    }
+    return CloneGolden(**vars(golden), waves=waves)
+
+
+@pytest.fixture(scope="session")
+def clone_model(clone_golden: CloneGolden) -> SpeechModel:
+    """Our model of the Base checkpoint, float32 on the CPU."""
+    return load_model(str(clone_golden.folder), "cpu", torch.float32)

@@ -129,12 +129,142 @@ def test_every_spec_loads(name: str, checkpoint: Write) -> None:
     assert load(folder).info == describe(str(folder))
 
 
-def test_base_is_recognised_and_refuses_to_speak(checkpoint: Write) -> None:
+def test_base_speaks_only_with_a_voice(checkpoint: Write) -> None:
     model = load(checkpoint("base"))
-    cloning = SpeechRequest("Hello.", ref_audio="a.wav", ref_text="a")
-    for request in (SpeechRequest("Hello."), cloning):
-        with pytest.raises(RequestError, match=r"Base checkpoint.*cloning"):
+    unresolved = SpeechRequest("Hello.", ref_audio="a.wav", ref_text="a")
+    for request in (SpeechRequest("Hello."), unresolved):
+        with pytest.raises(RequestError, match=r"Base checkpoint.*reference"):
             model.plan(request)
+
+
+def test_base_without_a_speech_encoder_says_what_is_missing(checkpoint: Write) -> None:
+    folder = checkpoint("base", has_audio_encoder=False)
+    info = describe(str(folder))
+    assert (info.can_clone, info.needs) == (False, "its speech tokenizer has no encoder")
+    model = load(folder)
+    assert model.info == info
+    with pytest.raises(RequestError, match="cannot clone a voice: its speech tokenizer has no"):
+        model.encode_voices([torch.zeros(24000)], ["xvec"])
+
+
+def test_other_types_cannot_encode_voices(checkpoint: Write) -> None:
+    model = load(checkpoint("voice_design"))
+    with pytest.raises(RequestError, match="cannot clone a voice: it is a voice_design checkpoint"):
+        model.encode_voices([torch.zeros(24000)], ["xvec"])
+
+
+def drop(part: str, name: str) -> Callable[[Path], None]:
+    path = "model.safetensors" if part == "main" else "speech_tokenizer/model.safetensors"
+    return lambda folder: edit_weights(folder / path, lambda tensors: tensors.pop(name))
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "message"),
+    [
+        ("main", "speaker_encoder.fc.bias", r"speaker encoder: 1 keys.*\n.*missing fc\.bias"),
+        (
+            "codec",
+            "encoder.downsample.conv.weight",
+            r"speech encoder: 1 keys.*\n.*missing halve\.weight",
+        ),
+        (
+            "codec",
+            "encoder.quantizer.acoustic_residual_vector_quantizer.layers.2.codebook.embed_sum",
+            r"missing codebooks\.weight",
+        ),
+    ],
+)
+def test_encoders_load_strictly(part: str, name: str, message: str, checkpoint: Write) -> None:
+    folder = checkpoint("base")
+    drop(part, name)(folder)
+    with pytest.raises(CheckpointError, match=message):
+        load(folder)
+
+
+def test_codebooks_beyond_those_kept_may_be_missing(checkpoint: Write) -> None:
+    folder = checkpoint("base")
+    last = tiny.SPECS["base"].num_codebooks
+    prefix = "encoder.quantizer.acoustic_residual_vector_quantizer"
+    for name in (
+        f"{prefix}.layers.{last}.codebook.embed_sum",
+        f"{prefix}.layers.{last}.codebook.cluster_usage",
+        f"{prefix}.layers.{last}.codebook.initialized",
+        f"{prefix}.output_proj.weight",
+    ):
+        drop("codec", name)(folder)
+    wave = tiny.reference_wave(0, 30000)
+    ((_, codes),) = load(folder).encode_voices([wave], ["icl"])
+    ((_, expected),) = load(checkpoint("base")).encode_voices([wave], ["icl"])
+    assert torch.equal(codes, expected)
+
+
+@pytest.mark.parametrize(
+    ("path", "keys", "value", "message"),
+    [
+        ("config.json", ("speaker_encoder_config", "enc_dim"), 40, "embedding width is 40"),
+        ("config.json", ("speaker_encoder_config", "sample_rate"), 16000, "hears 24000 Hz only"),
+        ("config.json", ("speaker_encoder_config", "enc_channels"), [16, 16], "equally long"),
+        ("config.json", ("speaker_encoder_config", "enc_channels"), [16, 16, 16, 16, 40], "sum"),
+        ("config.json", ("speaker_encoder_config", "enc_res2net_scale"), 5, "split into 5 parts"),
+        ("config.json", ("speaker_encoder_config", "enc_kernel_sizes"), [4] * 5, "must be odd"),
+        ("config.json", ("speaker_encoder_config", "enc_dilations"), [1, "2"], "positive numbers"),
+        ("codec", ("encode_downsample_rate",), 960, "encode_downsample_rate is not 1920"),
+        ("codec", ("input_sample_rate",), 16000, "input_sample_rate is not the encoder's 24000"),
+        ("codec", ("encoder_valid_num_quantizers",), 99, "99, the encoder has 18"),
+        ("codec", ("encoder_valid_num_quantizers",), 8, "number of codebooks is 8"),
+        ("codec", ("encoder_config", "use_causal_conv"), False, "use_causal_conv = False"),
+        ("codec", ("encoder_config", "num_residual_layers"), 2, "num_residual_layers = 2"),
+        ("codec", ("encoder_config", "num_semantic_quantizers"), 2, "num_semantic_quantizers"),
+        ("codec", ("encoder_config", "pad_mode"), "reflect", "pad_mode = 'reflect'"),
+        ("codec", ("encoder_config", "codebook_dim"), 4, "codebook_dim differs"),
+        ("codec", ("encoder_config", "codebook_size"), 32, "codebook size is 32"),
+        ("codec", ("encoder_config", "upsampling_ratios"), [8, 6], "encode_downsample_rate"),
+        ("codec", ("encoder_config", "upsampling_ratios"), [], "upsampling_ratios"),
+        ("codec", ("encoder_config", "frame_rate"), 99999.0, "no downsampling convolution"),
+        ("codec", ("encoder_config", "num_key_value_heads"), 3, "2 heads cannot share 3"),
+        ("codec", ("encoder_config", "head_dim"), 7, "head_dim = 7 must be even"),
+    ],
+)
+def test_encoder_configs_are_read_strictly(
+    path: str, keys: tuple[str, ...], value: object, message: str, checkpoint: Write
+) -> None:
+    folder = checkpoint("base")
+    file = folder / ("speech_tokenizer/config.json" if path == "codec" else path)
+    config = json.loads(file.read_text(encoding="utf-8"))
+    target = config
+    for key in keys[:-1]:
+        target = target[key]
+    target[keys[-1]] = value
+    file.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=message):
+        describe(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [
+        ("config.json", ("speaker_encoder_config",)),
+        ("config.json", ("speaker_encoder_config", "enc_dim")),
+        ("config.json", ("speaker_encoder_config", "sample_rate")),
+        ("codec", ("encoder_config",)),
+        ("codec", ("encoder_config", "norm_eps")),
+        ("codec", ("encoder_config", "frame_rate")),
+        ("codec", ("encoder_valid_num_quantizers",)),
+    ],
+)
+def test_missing_encoder_keys_are_named(
+    path: str, keys: tuple[str, ...], checkpoint: Write
+) -> None:
+    folder = checkpoint("base")
+    file = folder / ("speech_tokenizer/config.json" if path == "codec" else path)
+    config = json.loads(file.read_text(encoding="utf-8"))
+    target = config
+    for key in keys[:-1]:
+        target = target[key]
+    delitem(target, keys[-1])
+    file.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=rf"key '{keys[-1]}' is missing"):
+        describe(str(folder))
 
 
 @pytest.mark.parametrize(

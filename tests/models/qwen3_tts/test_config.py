@@ -61,7 +61,8 @@ def test_which_checkpoints_take_an_instruction(
 ) -> None:
     info = describe(write_checkpoint(tmp_path, spec))
     assert info.takes_instruct is takes_instruct
-    assert info.can_clone is False
+    assert info.can_clone is (spec == "base")
+    assert info.needs is None
 
 
 def test_voice_design_and_base_name_no_voices(tmp_path: Path) -> None:

@@ -17,56 +17,17 @@ import tiny_qwen3_tts as tiny
 import torch
 import torch.nn.functional as F
 from official_package import Line
+from parity import as_request, check_codes, check_row, check_samples
 from safetensors.torch import load_file
-from speak import Row, speak
+from speak import speak
 from torch import Tensor
 
 from kernels.sample import sample
-from models.base import Sampling, SpeechModel, SpeechRequest
+from models.base import SpeechModel
 from models.registry import load_model
 
-SAMPLE_TOLERANCE = 1e-4  # float32 convolutions summed in another order, over samples in [-1, 1]
 ORACLE = Path(__file__).parents[2] / "oracle"
 SAMPLE_VOICE = Path(__file__).parents[3] / "samples" / "voice" / "checkpoint"
-
-
-def as_request(row: dict[str, Any]) -> SpeechRequest:
-    """A golden row as a request. The package never expands its last token, hence one frame less."""
-    penalty = row["repetition_penalty"]
-    return SpeechRequest(
-        text=row["text"],
-        voice=row["voice"],
-        language=row["language"] or "auto",
-        instruct=row["instruct"],
-        layout=row["layout"],
-        sampling=Sampling(repetition_penalty=penalty, greedy=True, subtalker_greedy=True),
-        max_frames=row["max_new_tokens"] - 1,
-    )
-
-
-def check_codes(name: str, ours: Tensor, theirs: Tensor) -> None:
-    """Fail naming the first frame and codebook that differ."""
-    shared = min(len(ours), len(theirs))
-    differing = (ours[:shared] != theirs[:shared]).nonzero()
-    if len(differing):
-        frame, codebook = differing[0].tolist()
-        values = f"{int(ours[frame, codebook])}, official {int(theirs[frame, codebook])}"
-        pytest.fail(f"{name}: first difference at frame {frame}, codebook {codebook}: {values}")
-    assert len(ours) == len(theirs), f"{name}: {len(ours)} frames, official {len(theirs)}"
-
-
-def check_samples(ours: Tensor, theirs: Tensor) -> None:
-    """Fail where a sample is off by more than float32 rounding explains."""
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=SAMPLE_TOLERANCE)
-
-
-def check_row(golden: Any, row: dict[str, Any], ours: Row) -> None:
-    """A spoken row against its golden."""
-    name = f"{golden.spec} {row['id']}"
-    check_codes(name, ours.codes, golden.tensors[f"codes.{row['id']}"].long())
-    assert ours.finish_reason == row["finish_reason"], name
-    assert len(ours.samples) == row["num_samples"], name
-    check_samples(ours.samples[:: row["sample_step"]], golden.tensors[f"samples.{row['id']}"])
 
 
 def test_goldens_are_worth_comparing_with(golden: Any) -> None:

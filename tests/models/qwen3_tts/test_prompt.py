@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
-from models.base import Prompt, RequestError, SpeechRequest
+from models.base import NO_ID, REFERENCE, SPEAKER, Prompt, RequestError, SpeechRequest, Voice
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.prompt import NONE, build_prompt
+from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.synthetic import config_for
 
 IM_START, IM_END, ASSISTANT, USER, NEWLINE = 151644, 151645, 77091, 872, 198
@@ -68,7 +69,7 @@ def test_non_streaming_layout(config: Qwen3TTSConfig) -> None:
         TTS_PAD,
     ]
     assert prompt.codec_ids == [
-        *[NONE] * 3,
+        *[NO_ID] * 3,
         *(THINK, THINK_BOS, ENGLISH, THINK_EOS, RYAN),
         PAD,
         *[PAD] * 11,
@@ -82,7 +83,7 @@ def test_streaming_layout(config: Qwen3TTSConfig) -> None:
     prompt = build(config, language="english", layout="streaming")
     assert prompt.text_ids == [IM_START, ASSISTANT, NEWLINE, *[TTS_PAD] * 5, TTS_BOS, WORDS[0]]
     assert prompt.codec_ids == [
-        *[NONE] * 3,
+        *[NO_ID] * 3,
         *(THINK, THINK_BOS, ENGLISH, THINK_EOS, RYAN),
         *(PAD, BOS),
     ]
@@ -128,7 +129,7 @@ def test_an_instruction_stands_before_everything(config: Qwen3TTSConfig) -> None
     plain, told = build(config), build(config, instruct="be calm")
     head = [IM_START, USER, NEWLINE, 1002, 1004, IM_END, NEWLINE]
     assert told.text_ids == [*head, *plain.text_ids]
-    assert told.codec_ids == [*[NONE] * len(head), *plain.codec_ids]
+    assert told.codec_ids == [*[NO_ID] * len(head), *plain.codec_ids]
 
 
 def test_an_instruction_is_ignored_where_the_official_package_drops_it(
@@ -192,7 +193,117 @@ def test_voice_design_refuses_a_voice(design: Qwen3TTSConfig) -> None:
         build(design, voice="ryan")
 
 
-def test_a_base_checkpoint_says_what_to_use_instead(config: Qwen3TTSConfig) -> None:
-    base = replace(config, model_type="base")
-    with pytest.raises(RequestError, match="use a CustomVoice or VoiceDesign checkpoint"):
-        build(base, voice=None)
+SAID = "what the voice said was just this"
+SAID_IDS = [1000 + len(word) for word in SAID.split()]
+
+
+@pytest.fixture
+def base(config: Qwen3TTSConfig) -> Qwen3TTSConfig:
+    return replace(config, model_type="base", speakers={}, dialects={})
+
+
+def voice(frames: int | None = None, **fields: object) -> Voice:
+    """A voice of the 1.7B checkpoint; without frames by its embedding alone."""
+    is_icl = frames is not None
+    values = {
+        "embedding": torch.zeros(2048),
+        "codes": torch.zeros(frames, 16, dtype=torch.int64) if is_icl else None,
+        "text": SAID if is_icl else None,
+        "mode": "icl" if is_icl else "xvec",
+        "identity": "i",
+        "digest": "d",
+        **fields,
+    }
+    return Voice(**values)  # type: ignore[arg-type]
+
+
+def clone(config: Qwen3TTSConfig, of: Voice, **fields: object) -> Prompt:
+    return build(config, voice=None, language="english", clone=of, **fields)
+
+
+HEAD_TEXT = [IM_START, ASSISTANT, NEWLINE, *[TTS_PAD] * 5, TTS_BOS]
+HEAD_CODEC = [*[NO_ID] * 3, THINK, THINK_BOS, ENGLISH, THINK_EOS, SPEAKER, PAD]
+
+
+def test_an_embedding_alone_stands_where_a_speaker_does(base: Qwen3TTSConfig) -> None:
+    # A Base checkpoint streams unless told otherwise.
+    prompt = clone(base, voice())
+    assert prompt.text_ids == [*HEAD_TEXT, WORDS[0]]
+    assert prompt.codec_ids == [*HEAD_CODEC, BOS]
+    assert prompt.trailing_ids == [*WORDS[1:], TTS_EOS]
+    assert clone(base, voice(), layout="streaming").codec_ids == prompt.codec_ids
+    whole = clone(base, voice(), layout="non_streaming")
+    assert whole.text_ids == [*HEAD_TEXT, *WORDS, TTS_EOS, TTS_PAD]
+    assert whole.codec_ids == [*HEAD_CODEC, *[PAD] * 11, BOS]
+    assert whole.trailing_ids == []
+
+
+@pytest.mark.parametrize(
+    ("frames", "streaming", "trailing", "non_streaming"), [(5, 15, 12, 33), (40, 50, 0, 68)]
+)
+def test_reference_frames_stand_beside_the_texts(
+    base: Qwen3TTSConfig, frames: int, streaming: int, trailing: int, non_streaming: int
+) -> None:
+    # The lengths are those the official package came to.
+    spoken = [*SAID_IDS, *WORDS, TTS_EOS]
+    codes = [BOS, *(REFERENCE - frame for frame in range(frames))]
+    prompt = clone(base, voice(frames))
+    assert prompt.num_tokens == streaming
+    beside = [*spoken, *[TTS_PAD] * frames][: frames + 1]
+    assert prompt.text_ids == [*HEAD_TEXT, *beside]
+    assert prompt.codec_ids == [*HEAD_CODEC, *codes]
+    assert prompt.trailing_ids == spoken[frames + 1 :]
+    assert len(prompt.trailing_ids) == trailing
+
+    prompt = clone(base, voice(frames), layout="non_streaming")
+    assert prompt.num_tokens == non_streaming
+    assert prompt.text_ids == [*HEAD_TEXT, *spoken, *[TTS_PAD] * (frames + 1)]
+    assert prompt.codec_ids == [*HEAD_CODEC, *[PAD] * len(spoken), *codes]
+    assert prompt.trailing_ids == []
+
+
+def test_a_cloned_voice_may_have_a_name(base: Qwen3TTSConfig) -> None:
+    named = build(base, voice="narrator", language="english", clone=voice())
+    assert named.codec_ids == clone(base, voice()).codec_ids
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (voice(embedding=torch.zeros(1024)), r"embedding has shape \(1024,\).* \(2048,\)"),
+        (voice(mode="both"), "mode 'both' is not icl or xvec"),
+        (voice(4, codes=None), r"codes have shape None, icl needs \(frames, 16\)"),
+        (voice(0), r"codes have shape \(0, 16\)"),
+        (voice(4, codes=torch.zeros(4, 8, dtype=torch.int64)), r"codes have shape \(4, 8\)"),
+        (voice(4, codes=torch.full((4, 16), 2048)), r"codes must lie in 0\.\.2047"),
+        (voice(4, codes=torch.full((4, 16), -1)), r"codes must lie in 0\.\.2047"),
+        (voice(4, text=""), "transcript has no tokens"),
+        (voice(4, text=None), "transcript has no tokens"),
+    ],
+)
+def test_voices_of_another_checkpoint_are_refused(
+    base: Qwen3TTSConfig, of: Voice, message: str
+) -> None:
+    with pytest.raises(RequestError, match=message):
+        clone(base, of)
+
+
+def test_only_base_checkpoints_clone(config: Qwen3TTSConfig, design: Qwen3TTSConfig) -> None:
+    for other, name in ((config, "ryan"), (design, None)):
+        with pytest.raises(RequestError, match="cannot clone"):
+            build(other, voice=name, clone=voice())
+
+
+@pytest.mark.parametrize("fields", [{}, {"ref_audio": "a.wav"}, {"voice": "ryan"}])
+def test_a_base_checkpoint_says_what_it_needs(
+    base: Qwen3TTSConfig, fields: dict[str, object]
+) -> None:
+    with pytest.raises(RequestError, match="speaks only in the voice of a reference"):
+        build(base, **{"voice": None, **fields})
+
+
+def test_voices_compare_by_what_they_were_made_from() -> None:
+    assert voice(4) == voice(4, codes=torch.ones(4, 16, dtype=torch.int64))
+    assert hash(voice()) == hash(voice(embedding=torch.ones(2048)))
+    assert voice(digest="a") != voice(digest="b")
+    assert "tensor" not in repr(voice(4))

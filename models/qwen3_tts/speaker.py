@@ -1,0 +1,249 @@
+"""Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN).
+
+A reference recording becomes one vector as wide as the talker, which stands in the prompt as it is.
+
+A log-mel spectrogram, a convolution, three blocks of multi-scale convolutions with squeeze and
+excitation, all of them concatenated, then mean and deviation over time under learned attention.
+
+Nothing here is causal: convolutions mirror a clip at its own ends and statistics run over its whole
+length, so clips in a batch carry their lengths and padding is kept out everywhere.
+
+The spectrogram is float32, the network computes in the dtype of its weights, as upstream.
+
+Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0); Desplanques et al. 2020,
+"ECAPA-TDNN"; the mel scale is that of Slaney's Auditory Toolbox.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.checkpoint import load_strictly
+from models.qwen3_tts.speaker_config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
+
+LOWEST_HZ, HIGHEST_HZ = 0.0, 12000.0
+POWER_FLOOR, MEL_FLOOR = 1e-9, 1e-5
+VARIANCE_FLOOR = 1e-12
+
+
+class Conv(nn.Module):
+    """A convolution over time that keeps the length; clips are mirrored at their own ends."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> None:
+        super().__init__()
+        self.dilation = dilation
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel), requires_grad=False)
+        self.bias = nn.Parameter(torch.empty(outputs), requires_grad=False)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, C_in, T) to (B, C_out, T)."""
+        pad = self.dilation * (self.weight.shape[2] - 1) // 2
+        if pad:
+            x = mirror(x, lengths, pad)
+        return F.conv1d(x, self.weight, self.bias, dilation=self.dilation)
+
+
+class TimeDelay(nn.Module):
+    """A convolution and ReLU."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> None:
+        super().__init__()
+        self.conv = Conv(inputs, outputs, kernel, dilation)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, C_in, T) to (B, C_out, T)."""
+        return F.relu(self.conv(x, lengths))
+
+
+class Res2Net(nn.Module):
+    """Channels in parts: each but the first is convolved after the part before was added to it."""
+
+    def __init__(self, width: int, scale: int, kernel: int, dilation: int) -> None:
+        super().__init__()
+        part = width // scale
+        self.blocks = nn.ModuleList(
+            TimeDelay(part, part, kernel, dilation) for _ in range(scale - 1)
+        )
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, C, T) to the same."""
+        first, *rest = x.chunk(len(self.blocks) + 1, dim=1)
+        parts = [first]
+        for index, (part, block) in enumerate(zip(rest, self.blocks, strict=True)):
+            parts.append(block(part if index == 0 else part + parts[-1], lengths))
+        return torch.cat(parts, dim=1)
+
+
+class SqueezeExcitation(nn.Module):
+    """Channels weighted by what the whole clip's mean says."""
+
+    def __init__(self, width: int, squeeze_width: int) -> None:
+        super().__init__()
+        self.conv1 = Conv(width, squeeze_width)
+        self.conv2 = Conv(squeeze_width, width)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, C, T) to the same."""
+        total = x.masked_fill(is_padding(x, lengths), 0).sum(2, keepdim=True, dtype=torch.float32)
+        mean = (total / lengths[:, None, None]).to(x.dtype)
+        return x * torch.sigmoid(self.conv2(F.relu(self.conv1(mean, lengths)), lengths))
+
+
+class Block(nn.Module):
+    """Pointwise, Res2Net, pointwise, squeeze and excitation, residual."""
+
+    def __init__(self, config: SpeakerConfig, index: int) -> None:
+        super().__init__()
+        width = config.channels[index]
+        self.tdnn1 = TimeDelay(width, width)
+        self.res2net_block = Res2Net(
+            width, config.scale, config.kernels[index], config.dilations[index]
+        )
+        self.tdnn2 = TimeDelay(width, width)
+        self.se_block = SqueezeExcitation(width, config.squeeze_width)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, C, T) to the same."""
+        h = self.res2net_block(self.tdnn1(x, lengths), lengths)
+        return self.se_block(self.tdnn2(h, lengths), lengths) + x
+
+
+class StatisticsPooling(nn.Module):
+    """Mean and deviation over time, each channel under its own attention."""
+
+    def __init__(self, width: int, attention_width: int) -> None:
+        super().__init__()
+        self.tdnn = TimeDelay(3 * width, attention_width)
+        self.conv = Conv(attention_width, width)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, C, T) to (B, 2 C)."""
+        padding = is_padding(x, lengths)
+        x = x.masked_fill(padding, 0)
+        even = (~padding).to(x.dtype) / lengths[:, None, None].to(x.dtype)
+        mean, deviation = _statistics(x, even)
+        whole = [part.unsqueeze(2).expand_as(x) for part in (mean, deviation)]
+        hidden = torch.tanh(self.tdnn(torch.cat([x, *whole], dim=1), lengths))
+        attention = self.conv(hidden, lengths)
+        attention = attention.masked_fill(padding, -math.inf).softmax(dim=2)
+        return torch.cat(_statistics(x, attention), dim=1)
+
+
+class SpeakerEncoder(nn.Module):
+    """Waveforms to embeddings. Built without values: `from_state` is the way to a working one."""
+
+    def __init__(self, config: SpeakerConfig) -> None:
+        super().__init__()
+        self.config = config
+        channels = config.channels
+        first = TimeDelay(config.num_mels, channels[0], config.kernels[0], config.dilations[0])
+        blocks = [Block(config, index) for index in range(1, len(channels) - 1)]
+        self.blocks = nn.ModuleList([first, *blocks])
+        self.mfa = TimeDelay(channels[-1], channels[-1], config.kernels[-1], config.dilations[-1])
+        self.asp = StatisticsPooling(channels[-1], config.attention_width)
+        self.fc = Conv(2 * channels[-1], config.width)
+        self.filters: Tensor
+        self.window: Tensor
+
+    @classmethod
+    def from_state(
+        cls, config: SpeakerConfig, tensors: dict[str, Tensor], dtype: torch.dtype
+    ) -> SpeakerEncoder:
+        """Load `speaker_encoder.*` under their official names, on the device they are on.
+
+        Raises:
+            CheckpointError: names every missing, unexpected and misshapen tensor.
+        """
+        with torch.device("meta"):
+            encoder = cls(config)
+        state = {name.removeprefix("speaker_encoder."): value for name, value in tensors.items()}
+        load_strictly(encoder, state, dtype, "speaker encoder")
+        device = encoder.fc.weight.device
+        encoder.filters = mel_filters(config.num_mels).to(device)
+        encoder.window = torch.hann_window(FFT).to(device)
+        return encoder.eval()
+
+    @torch.no_grad()
+    def forward(self, waves: Tensor, lengths: Tensor) -> Tensor:
+        """Embed clips.
+
+        Args:
+            waves: (B, N) float32 at 24 kHz, padded on the right with anything finite.
+            lengths: (B,) int64 samples of each, at least `config.shortest_samples`.
+        Returns:
+            (B, width) in the dtype of the weights, neither scaled nor normalised.
+        """
+        x = self.log_mel(waves, lengths).to(self.fc.weight.dtype)
+        lengths = lengths // HOP
+        outputs = []
+        for block in self.blocks:
+            x = block(x, lengths)
+            outputs.append(x)
+        x = self.mfa(torch.cat(outputs[1:], dim=1), lengths)
+        pooled = self.asp(x, lengths).unsqueeze(2)
+        return self.fc(pooled, lengths).squeeze(2)
+
+    def log_mel(self, waves: Tensor, lengths: Tensor) -> Tensor:
+        """(B, N) to (B, num_mels, N // 256) float32; a clip has length // 256 frames of its own."""
+        padded = mirror(waves.unsqueeze(1), lengths, (FFT - HOP) // 2).squeeze(1)
+        spectrum = torch.stft(
+            padded, FFT, HOP, FFT, window=self.window, center=False, return_complex=True
+        )
+        magnitude = (torch.view_as_real(spectrum).square().sum(-1) + POWER_FLOOR).sqrt()
+        return (self.filters @ magnitude).clamp(min=MEL_FLOOR).log()
+
+
+def mirror(x: Tensor, lengths: Tensor, pad: int) -> Tensor:
+    """(B, C, T) to (B, C, T + 2 * pad): each row reflected at its own ends, edges not repeated."""
+    position = torch.arange(-pad, x.shape[2] + pad, device=x.device)
+    last = lengths[:, None] - 1
+    source = last - (last - position.abs()).abs()  # what lies further out is padding again
+    return x.gather(2, source.clamp(min=0)[:, None].expand(-1, x.shape[1], -1))
+
+
+def is_padding(x: Tensor, lengths: Tensor) -> Tensor:
+    """(B, 1, T): where a row of x (B, C, T) has ended."""
+    return torch.arange(x.shape[2], device=x.device) >= lengths[:, None, None]
+
+
+def _statistics(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted mean and deviation over time, (B, C) each."""
+    mean = (weights * x).sum(2)
+    variance = (weights * (x - mean.unsqueeze(2)).square()).sum(2)
+    return mean, variance.clamp(min=VARIANCE_FLOOR).sqrt()
+
+
+def mel_filters(num_mels: int) -> Tensor:
+    """(num_mels, FFT / 2 + 1) float32 triangles of equal area on Slaney's mel scale."""
+    bins = torch.arange(FFT // 2 + 1, dtype=torch.float64) * (SAMPLE_RATE_HZ / FFT)
+    lowest, highest = _mel(LOWEST_HZ), _mel(HIGHEST_HZ)
+    step = (highest - lowest) / (num_mels + 1)
+    corners = [_hertz(lowest + step * index) for index in range(num_mels + 2)]
+    left, peak, right = (
+        torch.tensor(corners[start : start + num_mels], dtype=torch.float64)[:, None]
+        for start in range(3)
+    )
+    rising, falling = (bins - left) / (peak - left), (right - bins) / (right - peak)
+    triangles = torch.minimum(rising, falling).clamp(min=0)
+    return (triangles * (2 / (right - left))).float()
+
+
+# Slaney's scale: linear below 1000 Hz, 15 mel there; above, 27 steps multiply by 6.4.
+LINEAR_HZ, LINEAR_STEP_HZ, LOG_STEP = 1000.0, 200 / 3, math.log(6.4) / 27
+
+
+def _mel(hertz: float) -> float:
+    if hertz < LINEAR_HZ:
+        return hertz / LINEAR_STEP_HZ
+    return LINEAR_HZ / LINEAR_STEP_HZ + math.log(hertz / LINEAR_HZ) / LOG_STEP
+
+
+def _hertz(mel: float) -> float:
+    linear_mels = LINEAR_HZ / LINEAR_STEP_HZ
+    if mel < linear_mels:
+        return mel * LINEAR_STEP_HZ
+    return LINEAR_HZ * math.exp(LOG_STEP * (mel - linear_mels))

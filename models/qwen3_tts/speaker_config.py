@@ -1,0 +1,93 @@
+"""Configuration of the speaker encoder, from a Base checkpoint's `config.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.checkpoint import CheckpointError
+from models.qwen3_tts.config import Section
+
+# The official code fixes these; its config only repeats the rate.
+SAMPLE_RATE_HZ = 24000
+FFT, HOP = 1024, 256  # samples; the window is as long as the transform
+
+
+@dataclass(frozen=True)
+class SpeakerConfig:
+    """Sizes of the speaker encoder; what a released config leaves out is an official default."""
+
+    width: int  # of the embedding
+    num_mels: int
+    channels: tuple[int, ...]  # first convolution, one a block, and their concatenation
+    kernels: tuple[int, ...]
+    dilations: tuple[int, ...]
+    attention_width: int
+    scale: int  # parts a block's channels are split into
+    squeeze_width: int
+
+    @property
+    def shortest_samples(self) -> int:
+        """The shortest clip that can be mirrored at its ends as far as every layer asks."""
+        reach = max(d * (k - 1) // 2 for k, d in zip(self.kernels, self.dilations, strict=True))
+        return max((FFT - HOP) // 2 + 1, (reach + 1) * HOP)
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> SpeakerConfig:
+        """Read `speaker_encoder_config` of config.json. Raises CheckpointError."""
+        section = Section.from_file(folder / "config.json").section("speaker_encoder_config")
+
+        def integer(key: str, default: int) -> int:
+            return section.integer(key, least=1) if key in section.values else default
+
+        def integers(key: str, default: tuple[int, ...]) -> tuple[int, ...]:
+            if key not in section.values:
+                return default
+            values = section.read(key, list)
+            if not values or not all(type(value) is int and value > 0 for value in values):
+                raise CheckpointError(
+                    f"{section.where}: {key!r} must be a list of positive numbers, "
+                    f"not {values!r:.60}"
+                )
+            return tuple(values)
+
+        rate = section.integer("sample_rate")
+        if rate != SAMPLE_RATE_HZ:
+            raise CheckpointError(
+                f"{section.where}: sample_rate is {rate}; the speaker encoder hears "
+                f"{SAMPLE_RATE_HZ} Hz only"
+            )
+        config = cls(
+            width=section.integer("enc_dim", least=1),
+            num_mels=integer("mel_dim", 128),
+            channels=integers("enc_channels", (512, 512, 512, 512, 1536)),
+            kernels=integers("enc_kernel_sizes", (5, 3, 3, 3, 1)),
+            dilations=integers("enc_dilations", (1, 2, 3, 4, 1)),
+            attention_width=integer("enc_attention_channels", 128),
+            scale=integer("enc_res2net_scale", 8),
+            squeeze_width=integer("enc_se_channels", 128),
+        )
+        _check(config, section.where)
+        return config
+
+
+def _check(config: SpeakerConfig, where: str) -> None:
+    """Refuse sizes that contradict each other."""
+    channels = config.channels
+    if len({len(channels), len(config.kernels), len(config.dilations)}) > 1 or len(channels) < 3:
+        raise CheckpointError(
+            f"{where}: enc_channels, enc_kernel_sizes and enc_dilations must be equally long "
+            "lists of at least 3"
+        )
+    blocks = channels[1:-1]
+    if any(width != channels[0] for width in blocks) or sum(blocks) != channels[-1]:
+        raise CheckpointError(
+            f"{where}: enc_channels {list(channels)}: blocks must be as wide as their input, and "
+            "the last number their sum"
+        )
+    if channels[0] % config.scale or config.scale < 2:
+        raise CheckpointError(
+            f"{where}: {channels[0]} channels cannot be split into {config.scale} parts"
+        )
+    if any(kernel % 2 == 0 for kernel in config.kernels):
+        raise CheckpointError(f"{where}: enc_kernel_sizes must be odd")

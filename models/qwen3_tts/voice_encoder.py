@@ -1,0 +1,85 @@
+"""Reference recordings to what a clone prompt needs: embeddings, and codes for in-context cloning.
+
+On a GPU clips of similar length share a batch; both encoders know each clip's length, so a clip's
+result does not depend on its mates beyond rounding. On a CPU each clip runs alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from models.qwen3_tts.speaker import SpeakerEncoder
+from models.qwen3_tts.speech_encoder import SpeechEncoder
+
+# Padded samples of one batch, 44 s at 24 kHz: bounds the first convolutions' activations to 1 GiB.
+BATCH_SAMPLES = 2**20
+MODES = ("icl", "xvec")
+
+
+class VoiceEncoder:
+    """Both encoders of a Base checkpoint.
+
+    Args:
+        use_batches: encode several clips at once; None: on a GPU.
+    """
+
+    def __init__(
+        self, speaker: SpeakerEncoder, speech: SpeechEncoder, use_batches: bool | None = None
+    ) -> None:
+        self.speaker, self.speech = speaker, speech
+        self.device = speaker.fc.weight.device
+        self.use_batches = self.device.type == "cuda" if use_batches is None else use_batches
+
+    @property
+    def shortest_samples(self) -> int:
+        """Clips must be at least this long, about 50 ms in a released checkpoint."""
+        return self.speaker.config.shortest_samples
+
+    @torch.inference_mode()
+    def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
+        """Each clip (n,) float32 to its embedding (D,) float32 and its codes (R, K) int64 (None for
+        xvec), on the device.
+
+        Raises:
+            ValueError: a clip is too short or no row of samples, or a mode is unknown.
+        """
+        if len(waves) != len(modes) or not set(modes) <= set(MODES):
+            raise ValueError(f"{len(waves)} clips and modes {modes}; a mode is icl or xvec")
+        for wave in waves:
+            if wave.dim() != 1 or len(wave) < self.shortest_samples:
+                raise ValueError(
+                    f"a reference of shape {tuple(wave.shape)}; at least "
+                    f"{self.shortest_samples} samples are needed"
+                )
+        lengths = [len(wave) for wave in waves]
+        embeddings: dict[int, Tensor] = {}
+        codes: dict[int, Tensor] = {}
+        for batch in self._batches(lengths, range(len(waves))):
+            padded, counts = self._padded(waves, batch)
+            embeddings |= zip(batch, self.speaker(padded, counts).float(), strict=True)
+        spoken = [index for index, mode in enumerate(modes) if mode == "icl"]
+        for batch in self._batches(lengths, spoken):
+            padded, counts = self._padded(waves, batch)
+            found, _ = self.speech(padded, counts)
+            for index, row in zip(batch, found, strict=True):
+                codes[index] = row[: self.speech.config.num_frames(lengths[index])]
+        return [(embeddings[index], codes.get(index)) for index in range(len(waves))]
+
+    def _batches(self, lengths: list[int], indices: list[int] | range) -> list[list[int]]:
+        """Clips in order of length, as many to a batch as its padded samples allow."""
+        if not self.use_batches:
+            return [[index] for index in indices]
+        batches: list[list[int]] = []
+        for index in sorted(indices, key=lambda index: lengths[index]):
+            if not batches or (len(batches[-1]) + 1) * lengths[index] > BATCH_SAMPLES:
+                batches.append([])
+            batches[-1].append(index)
+        return batches
+
+    def _padded(self, waves: list[Tensor], batch: list[int]) -> tuple[Tensor, Tensor]:
+        lengths = [len(waves[index]) for index in batch]
+        padded = torch.zeros(len(batch), max(lengths))
+        for row, index in enumerate(batch):
+            padded[row, : lengths[row]] = waves[index]
+        return padded.to(self.device), torch.tensor(lengths).to(self.device)

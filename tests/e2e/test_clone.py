@@ -1,0 +1,396 @@
+"""Cloning with whole commands: references, voice files, bad recordings, designed voices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from hostile_audio import HOSTILE, encoded, tone
+from tiny_qwen3_tts import SPECS, write_checkpoint
+from workbench import Workbench
+
+from tts_cli.main import main
+
+MakeCheckpoint = Callable[..., Path]
+
+CAP = ("--max-seconds", 2, "--accept-truncated")
+SAID = "What is said."
+
+
+@pytest.fixture(scope="session")
+def base(make_checkpoint: MakeCheckpoint) -> Path:
+    """A Base checkpoint with frames of 10 ms."""
+    return make_checkpoint("base_wide")
+
+
+@pytest.fixture(scope="session")
+def designer(make_checkpoint: MakeCheckpoint) -> Path:
+    """A VoiceDesign checkpoint with frames of 80 ms, so that a few of them are a reference."""
+    shape = {"upsample_rates": (8, 5, 4, 3), "upsampling_ratios": (2, 2)}
+    return make_checkpoint("voice_design", **shape, eos_gain=1.0)
+
+
+@pytest.fixture
+def refs(bench: Workbench) -> Workbench:
+    """The workbench, with recordings beside the manifest."""
+    (bench.folder / "a.wav").write_bytes(encoded(tone(1.2)))
+    (bench.folder / "copy of a.wav").write_bytes(encoded(tone(1.2)))
+    (bench.folder / "deep").mkdir()
+    (bench.folder / "deep" / "b.flac").write_bytes(encoded(tone(1.1, hz=220, channels=2), "FLAC"))
+    return bench
+
+
+def row(row_id: str, audio: str | None = "a.wav", text: str | None = SAID, **more: Any) -> Any:
+    values = {"id": row_id, "text": "Good morning.", "seed": 5, "ref_audio": audio}
+    values |= {"ref_text": text, **more}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def add(bench: Workbench, base: Path, name: str, *flags: object) -> Any:
+    audio = bench.folder / "a.wav"
+    voices = ("--voices", bench.folder / "voices", "--model", base)
+    return bench.run("voices", "add", name, "--ref-audio", audio, *voices, *flags)
+
+
+def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
+    assert add(refs, base, "anna", "--ref-text", SAID).code == 0
+    rows = [
+        row("icl"),
+        row("same", "copy of a.wav"),
+        row("xvec", text=None),
+        row("transcript-unused", clone_mode="xvec"),
+        row("other", "deep/b.flac"),
+        row("file", None, None, voice="Anna"),
+        row("bad", "none.wav"),
+        row("other-words", text="Something else."),
+    ]
+    voices = ("--voices", refs.folder / "voices")
+    result = refs.synth(rows, *CAP, *voices, model=base)
+    assert result.code == 1
+    assert "bad failed: ref_audio" in result.err
+    out = refs.out()
+    assert out.status() == {r["id"]: "failed" if r["id"] == "bad" else "ok" for r in rows}
+    assert "none.wav' does not exist" in out.records["bad"]["error"]
+    # Voice, text and seed are the same, so is the speech: by path, by a copy and by a voice file.
+    files = out.files
+    assert files["icl.wav"] == files["same.wav"] == files["file.wav"]
+    assert files["xvec.wav"] == files["transcript-unused.wav"]
+    assert len({files[f"{name}.wav"] for name in ("icl", "xvec", "other", "other-words")}) == 4
+    totals = out.report["totals"]
+    assert totals["references"] == 4, "a in two modes and with other words, and b"
+    assert totals["reference_ms"] > 0
+    assert totals["reference_load_ms"] > 0
+    spent = {name: record["reference_ms"] for name, record in out.records.items()}
+    assert sum(spent.values()) == pytest.approx(totals["reference_ms"], rel=1e-3, abs=0.01)
+    assert (spent["icl"] > 0) != (spent["same"] > 0), "the row that named it first pays"
+    assert spent["file"] == 0
+    assert out.records["file"]["voice"] == "Anna"
+    assert out.records["icl"]["voice"] is None
+    assert out.records["icl"]["prompt_tokens"] > 120 > out.records["xvec"]["prompt_tokens"]
+    assert "4 references encoded in" in result.out
+
+
+def test_alone_or_in_a_batch_the_speech_is_the_same(refs: Workbench, base: Path) -> None:
+    rows = [row("a"), row("b", "deep/b.flac"), row("c", text=None), row("d", seed=6)]
+    assert refs.synth(rows, *CAP, model=base).code == 0
+    assert refs.synth(rows, *CAP, "--max-batch", 1, out="single", model=base).code == 0
+    for name, data in refs.out().files.items():
+        assert data == refs.out("single").files[name], name
+
+
+def test_a_rerun_knows_references_by_content(refs: Workbench, base: Path) -> None:
+    rows = [row("a"), row("b", "deep/b.flac"), row("c", text=None)]
+    assert refs.synth(rows, *CAP, model=base).code == 0
+    again = refs.synth(rows, *CAP, model=base)
+    assert again.code == 0
+    assert again.out == "nothing to do: all 3 rows are done already\n"
+    rows[0]["ref_audio"] = "copy of a.wav"  # the same bytes
+    (refs.folder / "deep" / "b.flac").write_bytes(encoded(tone(1.1, hz=330), "FLAC"))
+    assert "1 of 3 rows spoken, 2 were done" in refs.synth(rows, *CAP, model=base).out
+    # Silence stands behind references of icl only.
+    result = refs.synth(rows, *CAP, "--ref-silence", 0, model=base)
+    assert "2 of 3 rows spoken, 1 were done" in result.out
+
+
+def test_silence_is_counted_in_frames(refs: Workbench, base: Path) -> None:
+    for number, silence in enumerate((0, 0.1, 0.5)):
+        out = f"out{number}"
+        flags = ("--ref-silence", silence, "--layout", "non_streaming")
+        assert refs.synth([row("a")], *CAP, *flags, out=out, model=base).code == 0
+    tokens = [refs.out(f"out{n}").records["a"]["prompt_tokens"] for n in range(3)]
+    assert [count - tokens[0] for count in tokens] == [0, 10, 50]
+
+
+def test_hostile_references_fail_alone(refs: Workbench, base: Path) -> None:
+    """Dozens of bad files in one manifest: each row fails with its reason, others are spoken."""
+    root = refs.folder / "root"
+    root.mkdir()
+    (root / "good.wav").write_bytes((refs.folder / "a.wav").read_bytes())
+    (root / "out-by-link").symlink_to("../a.wav")
+    wanted = {"out-by-link": "lies outside of --ref-root", "out": "lies outside of --ref-root"}
+    rows = [row("out-by-link", "root/out-by-link"), row("out", "root/../a.wav")]
+    for name, (make, words) in HOSTILE.items():
+        if name.startswith("device"):
+            words = "lies outside of --ref-root"
+        made = make(root / name)
+        wanted[name] = words
+        rows += [row(name, str(made)), row(f"after-{name}", "root/good.wav", text=None)]
+    flags = ("--ref-root", root, "--max-seconds", 0.05, "--accept-truncated")
+    result = refs.synth(rows, *flags, model=base)
+    assert result.code == 1, result
+    out = refs.out()
+    for row_id, status in out.status().items():
+        assert status == ("failed" if row_id in wanted else "ok"), row_id
+    for name, words in wanted.items():
+        assert words in out.records[name]["error"], name
+    assert out.report["totals"]["failed"] == len(wanted) > 50
+    assert out.report["totals"]["references"] == 1
+    assert len(out.files) == len(HOSTILE)
+
+
+def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:
+    (refs.folder / "short.wav").write_bytes(encoded(tone(0.5)))
+    rows = [row("a"), row("b", "none.wav"), row("c", "short.wav")]
+    manifest = refs.write([*rows, *(row(f"x{n}", "none.wav") for n in range(30))])
+    result = refs.run("validate", manifest, "--model", base, "--json")
+    assert result.code == 0
+    warnings = result.json["warnings"]
+    assert len(warnings) == 21
+    assert warnings[0].startswith(f"{manifest}:2: id 'b': ref_audio '")
+    assert warnings[0].endswith("none.wav' does not exist; the row will fail")
+    assert "lasts 0.50 s" in warnings[1]
+    assert "12 more rows with references that cannot be used" in warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"audio": None, "text": None}, "gives no ref_audio and no voice"),
+        ({"voice": "anna"}, "gives both ref_audio and voice"),
+        ({"audio": None, "text": None, "voice": "bert"}, "voice 'bert' is not in"),
+        ({"audio": None, "text": None, "voice": "broken"}, "is not a safetensors file"),
+        ({"text": None, "clone_mode": "icl"}, "clone_mode icl needs ref_text"),
+        ({"audio": "https://example.org/a.wav"}, "is a URL; download it"),
+    ],
+)
+def test_bad_rows_are_found_before_a_weight_is_read(
+    refs: Workbench, base: Path, values: dict[str, Any], words: str
+) -> None:
+    folder = refs.folder / "voices"
+    folder.mkdir()
+    (folder / "broken.voice.safetensors").write_bytes(b"broken")
+    result = refs.synth([row("a", **values)], "--voices", folder, model=base)
+    assert result.code == 2
+    assert words in result.err
+    assert not refs.out().path.exists()
+
+
+class TestRefusals:
+    def test_the_sample_voice_cannot_clone(self, refs: Workbench) -> None:
+        manifest = refs.write([row("a")])
+        result = refs.run("synth", manifest, "--out", refs.folder / "out")
+        assert result.code == 2
+        assert "the sample voice cannot clone; leave it out, or name a Base" in result.err
+        for command in (
+            ("voices", "add", "x", "--ref-audio", refs.folder / "a.wav"),
+            ("voices", "design", "x", "--instruct", "low", "--text", "a", "--design-model", "b"),
+        ):
+            result = refs.run(*command)
+            assert result.code == 2
+            assert "the sample voice cannot clone; name a Base checkpoint" in result.err
+
+    def test_a_checkpoint_without_its_encoder(self, refs: Workbench, tmp_path: Path) -> None:
+        model = write_checkpoint(tmp_path / "cut", "base_wide", has_audio_encoder=False)
+        result = refs.synth([row("a")], model=model)
+        assert result.code == 3
+        assert "its speech tokenizer has no encoder" in result.err
+        result = refs.run("voices", "--model", model)
+        assert "cloning: not with this copy: its speech tokenizer has no encoder" in result.out
+
+    def test_a_custom_voice_checkpoint_knows_no_voice_files(
+        self, refs: Workbench, base: Path
+    ) -> None:
+        assert add(refs, base, "anna").code == 0
+        voices = ("--voices", refs.folder / "voices")
+        result = refs.synth([{"text": "hi", "voice": "anna"}], *voices)
+        assert result.code == 2
+        assert "a voice file has that name, but a custom_voice checkpoint cannot" in result.err
+
+    def test_a_voice_file_of_another_checkpoint(
+        self, refs: Workbench, base: Path, tmp_path: Path
+    ) -> None:
+        assert add(refs, base, "anna").code == 0
+        other = write_checkpoint(tmp_path / "other", "base", seed=1)
+        flags = ("--voices", refs.folder / "voices")
+        result = refs.synth([{"text": "hi", "voice": "anna"}], *flags, model=other)
+        assert result.code == 2
+        assert "was made with another checkpoint (qwen3_tts 1b7 base, " in result.err
+        assert "than this one (qwen3_tts 0b6 base, " in result.err
+        shown = refs.run("voices", "--model", other, *flags)
+        assert "was made with another checkpoint" in shown.out
+
+    def test_a_root_that_is_no_folder(self, refs: Workbench, base: Path) -> None:
+        result = refs.synth([row("a")], "--ref-root", refs.folder / "none", model=base)
+        assert result.code == 2
+        assert "--ref-root" in result.err
+
+
+class TestVoicesAdd:
+    def test_what_is_told(self, refs: Workbench, base: Path) -> None:
+        folder = refs.folder / "voices"
+        result = add(refs, base, "anna", "--ref-text", SAID, "--json")
+        assert result.code == 0
+        path = folder / "anna.voice.safetensors"
+        assert result.json["path"] == str(path)
+        assert (result.json["mode"], result.json["text"]) == ("icl", SAID)
+        assert result.json["frames"] == 170, "1.2 s and half a second of silence"
+        assert add(refs, base, "bea").out == (
+            f"wrote {folder / 'bea.voice.safetensors'}: xvec, 0 reference frames\n"
+        )
+        listed = refs.run("voices", "--model", base, "--voices", folder, "--json").json
+        assert [file["name"] for file in listed["voice_files"]] == ["anna", "bea"]
+        assert [file["problem"] for file in listed["voice_files"]] == [None, None]
+        assert listed["voices_folder"] == str(folder)
+        table = refs.run("voices", "--model", base, "--voices", folder).out
+        assert f"voice files in {folder}" in table
+
+    def test_an_existing_voice_is_kept_unless_told(self, refs: Workbench, base: Path) -> None:
+        assert add(refs, base, "anna").code == 0
+        path = refs.folder / "voices" / "anna.voice.safetensors"
+        before = path.read_bytes()
+        result = add(refs, base, "Anna", "--ref-text", SAID)
+        assert result.code == 2
+        assert "is there already; add --overwrite to replace it" in result.err
+        assert path.read_bytes() == before
+        assert add(refs, base, "Anna", "--ref-text", SAID, "--overwrite").code == 0
+        assert path.read_bytes() != before
+
+    @pytest.mark.parametrize(
+        ("name", "flags", "words"),
+        [
+            ("../anna", (), "holds '/'"),
+            ("anna", ("--mode", "icl"), "clone_mode icl needs ref_text"),
+            ("anna", ("--ref-text", " "), "ref_text: is blank"),
+            ("anna", ("--ref-silence", 11), "--ref-silence must be 0 to 10"),
+        ],
+    )
+    def test_mistakes(
+        self, refs: Workbench, base: Path, name: str, flags: tuple[str, ...], words: str
+    ) -> None:
+        result = add(refs, base, name, *flags)
+        assert result.code == 2
+        assert words in result.err
+        assert not (refs.folder / "voices").exists()
+
+    def test_a_bad_recording(self, refs: Workbench, base: Path) -> None:
+        (refs.folder / "a.wav").write_bytes(encoded(0 * tone()))
+        result = add(refs, base, "anna")
+        assert result.code == 2
+        assert "is silent" in result.err
+        assert not (refs.folder / "voices").exists()
+
+    def test_options_in_the_wrong_place(self, refs: Workbench, base: Path) -> None:
+        result = refs.run("voices", "--model", base, "add", "anna", "--ref-audio", "a.wav")
+        assert result.code == 2
+        assert "put --model behind 'add'" in result.err
+
+    def test_the_flag_names_a_voice_for_all_rows(self, refs: Workbench, base: Path) -> None:
+        assert add(refs, base, "anna").code == 0
+        flags = ("--voices", refs.folder / "voices", "--voice", "anna")
+        rows = [{"id": "a", "text": "hi", "seed": 1}, row("b", seed=1, text=None)]
+        assert refs.synth(rows, *CAP, *flags, model=base).code == 0
+        records = refs.out().records
+        assert (records["a"]["voice"], records["b"]["voice"]) == ("anna", None)
+        result = refs.synth(rows, *CAP, *flags[:3], "nobody", model=base)
+        assert result.code == 2
+        assert "--voice: voice 'nobody' is not in" in result.err
+
+
+class TestVoicesDesign:
+    def design(self, refs: Workbench, base: Path, designer: Path, *flags: object) -> Any:
+        return refs.run(
+            *("voices", "design", "teller", "--model", base, "--design-model", designer),
+            *("--voices", refs.folder / "voices", "--instruct", "A low, calm voice."),
+            *("--text", "It was late in the year when the letter came at last."),
+            *flags,
+        )
+
+    def test_a_designed_voice_speaks(self, refs: Workbench, base: Path, designer: Path) -> None:
+        result = self.design(refs, base, designer, "--seed", 3, "--json")
+        assert result.code == 0, result
+        folder = refs.folder / "voices"
+        assert {path.name for path in folder.iterdir()} == {
+            "teller.wav",
+            "teller.voice.safetensors",
+        }
+        samples, rate_hz = soundfile.read(folder / "teller.wav")
+        assert rate_hz == 24_000
+        assert np.abs(samples).max() > 0.01
+        assert result.json["mode"] == "icl"
+        assert result.json["text"].startswith("It was late in the year")
+        assert result.json["frames"] == -(-(len(samples) + 12_000) // 240)
+        # The recording beside it makes the same voice.
+        first = (folder / "teller.voice.safetensors").read_bytes()
+        words = ("--ref-text", result.json["text"], "--overwrite")
+        (refs.folder / "a.wav").write_bytes((folder / "teller.wav").read_bytes())
+        assert add(refs, base, "teller", *words).code == 0
+        assert (folder / "teller.voice.safetensors").read_bytes() == first
+        flags = ("--voices", folder)
+        rows = [{"id": "a", "text": "Hi.", "voice": "teller"}]
+        assert refs.synth(rows, *CAP, *flags, model=base).code == 0
+        assert refs.out().status() == {"a": "ok"}
+
+    def test_it_asks_before_it_replaces(self, refs: Workbench, base: Path, designer: Path) -> None:
+        (refs.folder / "voices").mkdir()
+        recording = refs.folder / "voices" / "teller.wav"
+        recording.write_bytes(b"mine")
+        result = self.design(refs, base, designer)
+        assert result.code == 2
+        assert "teller.wav is there already; add --overwrite" in result.err
+        assert recording.read_bytes() == b"mine"
+
+    def test_only_a_voice_design_checkpoint_designs(
+        self, refs: Workbench, base: Path, checkpoint: Path
+    ) -> None:
+        result = self.design(refs, base, checkpoint)
+        assert result.code == 2
+        assert "is a custom_voice checkpoint; name a VoiceDesign one" in result.err
+
+    def test_speech_that_never_ends(
+        self, refs: Workbench, base: Path, make_checkpoint: MakeCheckpoint
+    ) -> None:
+        endless = make_checkpoint("voice_design", eos_gain=0.0, generation={"top_k": 5})
+        result = self.design(refs, base, endless)
+        assert result.code == 1
+        assert "did not end its speech within" in result.err
+        assert not (refs.folder / "voices").exists()
+
+
+def test_help_of_the_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["voices"], ["voices", "add"], ["voices", "design"]):
+        assert main([*words, "--help"]) == 0
+        assert "Example" in capsys.readouterr().out
+    assert main(["voices", "ad"]) == 2
+    assert "No such command 'ad'" in capsys.readouterr().err
+
+
+def test_the_spec_of_the_designer_is_still_one(designer: Path) -> None:
+    """The frame length was changed to that of the release; the rest must be as it was."""
+    config = json.loads((designer / "config.json").read_text(encoding="utf-8"))
+    spec = replace(SPECS["voice_design"], upsample_rates=(8, 5, 4, 3), upsampling_ratios=(2, 2))
+    assert spec.samples_per_frame == 1920
+    assert config["tts_model_type"] == "voice_design"
+
+
+def test_warmup_and_profile_speak_with_a_base_checkpoint(bench: Workbench, base: Path) -> None:
+    assert "can speak" in bench.run("warmup", "--model", base, "--max-batch", 2).out
+    flags = ("--batches", "2", "--frames", 10, "--repeats", 2, "--json")
+    found = bench.run("profile", "--model", base, *flags)
+    assert found.code == 0, found
+    assert "reference (2 x 10 s)" in found.out

@@ -1,0 +1,177 @@
+"""Cloned rows behind slots: with rows of other voices, through graphs, and leaving no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from clones import as_voice, encode, random_voice
+from fakes import FakeCapturer
+from speak import Row, speak
+from tiny_qwen3_tts import SPECS, reference_wave, write_checkpoint
+
+from models.base import SpeechRequest, Voice
+from models.qwen3_tts.model import Qwen3TTS
+from models.registry import load_model
+
+SPEC = SPECS["base_wide"]
+FRAMES = 24
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(tmp_path_factory.mktemp("voice"), "base_wide")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Qwen3TTS:
+    model = load_model(str(folder))
+    assert isinstance(model, Qwen3TTS)
+    return model
+
+
+@pytest.fixture(scope="module")
+def requests(model: Qwen3TTS) -> list[SpeechRequest]:
+    """Both ways of cloning, both layouts, references short and long, drawn codes."""
+    first, second = reference_wave(1, 24000), reference_wave(2, 30001)
+    voices = [
+        encode(model, first, "the first thing"),
+        encode(model, second),
+        encode(model, second, "another"),
+        random_voice(model, SPEC.talker.width, 2, SPEC.codebook_size),
+        encode(model, first),
+    ]
+    layouts = ("auto", "non_streaming", "streaming")
+    return [
+        SpeechRequest(
+            "the text " * (1 + row % 3),
+            clone=voices[row % len(voices)],
+            layout=layouts[row % 3],
+            seed=row,
+            max_frames=FRAMES - row,
+        )
+        for row in range(9)
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(model: Qwen3TTS, requests: list[SpeechRequest]) -> list[Row]:
+    return [speak(model, [request], 1)[0] for request in requests]
+
+
+@pytest.fixture
+def capturer(model: Qwen3TTS) -> Iterator[FakeCapturer]:
+    """Graphs and buckets as on a GPU, in the order a GPU needs them."""
+    fake = FakeCapturer()
+    for runner in model.graph_runners():
+        runner.capturer = fake
+    model.vocoder.use_buckets = True
+    yield fake
+    for runner in model.graph_runners():
+        runner.reset()
+        runner.capturer = None
+    model.vocoder.use_buckets = False
+
+
+def assert_same(rows: list[Row], expected: list[Row]) -> None:
+    for row, other in zip(rows, expected, strict=True):
+        assert torch.equal(row.codes, other.codes)
+        assert row.finish_reason == other.finish_reason
+        torch.testing.assert_close(row.samples, other.samples, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("max_batch", [2, 4, 16])
+def test_a_cloned_row_is_its_own_whatever_its_mates(
+    model: Qwen3TTS, requests: list[SpeechRequest], alone: list[Row], max_batch: int
+) -> None:
+    assert_same(speak(model, requests, max_batch, is_compact=True), alone)
+    lengths = [len(row.samples) for row in alone]
+    assert lengths == [len(row.codes) * SPEC.samples_per_frame for row in alone]
+
+
+def test_graphs_speak_cloned_rows_and_none_is_missed(
+    model: Qwen3TTS, requests: list[SpeechRequest], alone: list[Row], capturer: FakeCapturer
+) -> None:
+    assert_same(speak(model, requests, 4, frames_per_poll=3, has_graphs=True), alone)
+    for runner in model.graph_runners():
+        assert runner.stats.misses == 0, runner.name
+        assert runner.stats.hits > 0, runner.name
+
+
+def test_long_prompts_are_prefilled_in_parts(
+    model: Qwen3TTS,
+    requests: list[SpeechRequest],
+    alone: list[Row],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("models.qwen3_tts.model.PREFILL_TOKENS", 250)
+    assert_same(speak(model, requests, 16), alone)
+
+
+def test_the_voice_and_its_way_of_cloning_are_heard(model: Qwen3TTS) -> None:
+    voice = encode(model, reference_wave(1, 24000), "the first thing")
+    others = [
+        voice,
+        replace(voice, embedding=voice.embedding.flip(0)),
+        replace(voice, codes=None, text=None, mode="xvec"),
+        replace(voice, text="some other thing"),
+        random_voice(model, SPEC.talker.width, 50, SPEC.codebook_size),
+    ]
+    spoken = [
+        speak(model, [SpeechRequest("the text", clone=other, max_frames=9)], 1)[0].codes.tolist()
+        for other in others
+    ]
+    assert len({str(codes) for codes in spoken}) == len(others)
+
+
+def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
+    # The sum of a frame's embeddings stands at its place, added to the text there.
+    voice = random_voice(model, SPEC.talker.width, 3, SPEC.codebook_size)
+    prompt = model.plan(SpeechRequest("hi", clone=voice, layout="non_streaming"))
+    ids = torch.tensor([prompt.codec_ids])
+    found = model._cloned([prompt], ids)
+    assert found is not None
+    places, vectors = found
+    assert places.tolist() == [ids[0].tolist().index(-2), *range(ids.shape[1] - 3, ids.shape[1])]
+    assert torch.equal(vectors[0], voice.embedding)
+    assert voice.codes is not None
+    tables = [model.talker.codec_embedding.weight, *model.predictor.embeddings.weight]
+    for frame, codes in enumerate(voice.codes):
+        total = sum(table[code] for table, code in zip(tables, codes, strict=True))
+        torch.testing.assert_close(vectors[1 + frame], total)
+
+
+def test_plain_prompts_need_no_voice(model: Qwen3TTS) -> None:
+    assert model._cloned([], torch.tensor([[5, -1, 7]])) is None
+
+
+def test_a_bfloat16_model_clones(folder: Path) -> None:
+    model = load_model(str(folder), "cpu", torch.bfloat16)
+    voices: list[Voice] = [
+        encode(model, reference_wave(1, 24000), "what it says"),
+        encode(model, reference_wave(1, 24000)),
+    ]
+    requests = [SpeechRequest("the text", clone=voice, max_frames=12) for voice in voices]
+    for row in speak(model, requests, 2):
+        assert row.finish_reason in ("eos", "max_frames")
+        assert 2 <= len(row.codes) <= 12
+        assert int(row.codes.min()) >= 0
+        assert int(row.codes.max()) < SPEC.codebook_size
+        assert bool(row.samples.isfinite().all())
+        assert len(row.samples) == len(row.codes) * SPEC.samples_per_frame
+
+
+def test_a_voice_survives_storage(model: Qwen3TTS) -> None:
+    # What a voice file keeps is float32 and int64 on the CPU, and nothing else is needed.
+    ((embedding, codes),) = model.encode_voices([reference_wave(1, 24000)], ["icl"])
+    assert codes is not None
+    first = as_voice(model, embedding, codes, "what it says")
+    second = as_voice(model, embedding.clone(), codes.to(torch.int16), "what it says")
+    rows = [
+        speak(model, [SpeechRequest("hi", clone=voice, max_frames=9)], 1)[0]
+        for voice in (first, second)
+    ]
+    assert_same(rows[:1], rows[1:])

@@ -1,0 +1,89 @@
+"""`tts-cli voices design`: a description in, a voice file out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tts_cli.commands.options import (
+    common_options,
+    config_option,
+    model_options,
+    voices_option,
+)
+from tts_cli.config import DTYPES, RunConfig
+
+
+@click.command("design")
+@click.argument("name")
+@click.option("--instruct", required=True, metavar="TEXT", help="What the voice is like.")
+@click.option(
+    "--text",
+    required=True,
+    metavar="TEXT",
+    help="What it says as its reference; 5 to 15 s of plain speech.",
+)
+@click.option(
+    "--design-model", required=True, metavar="PATH|REPO", help="The VoiceDesign checkpoint."
+)
+@model_options
+@voices_option
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    metavar="N",
+    help="Another seed, another take.",
+    show_default=True,
+)
+@click.option(
+    "--language",
+    default="auto",
+    metavar="NAME",
+    help="Language of --text.",
+    show_default=True,
+)
+@config_option("ref_silence", type=float, metavar="SECONDS")
+@click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
+@config_option("device", metavar="DEVICE")
+@config_option("dtype", type=click.Choice(DTYPES, case_sensitive=False))
+@config_option("no_graphs")
+@common_options
+def command(
+    name: str,
+    instruct: str,
+    text: str,
+    design_model: str,
+    is_overwriting: bool,
+    **options: Any,
+) -> int:
+    """Make a voice file of a voice described in words, so that a whole book keeps one voice.
+
+    The VoiceDesign checkpoint (--design-model) speaks --text once in the voice of --instruct; the
+    Base checkpoint (--model) encodes that with its transcript. The speech is kept beside the voice
+    file as NAME.wav: listen to it, and try another --seed if it is not what you meant.
+
+    \b
+    Example:
+      tts-cli voices design narrator --model Qwen/Qwen3-TTS-12Hz-1.7B-Base \\
+        --design-model Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign \\
+        --instruct "A calm, low voice of an elderly man." \\
+        --text "It was late in the year when the letter came."
+    """
+    config = RunConfig.from_options(options)
+    from tts_cli.commands.voices import show_made
+    from tts_cli.voice_making import design_voice
+
+    spoken = {"text": text, "instruct": instruct, "language": config.language}
+    path, stored = design_voice(
+        name,
+        spoken,
+        config.seed,
+        replace(config, language="auto"),
+        replace(config, model=design_model, revision=None, max_batch=1),
+        is_overwriting,
+    )
+    show_made(str(path), stored.facts(), config.json)
+    return 0
