@@ -148,9 +148,7 @@ class SpeechModel(Protocol):
         """Allocate every static buffer: slots, caches, codes."""
         ...
 
-    def capture(
-        self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0
-    ) -> None:
+    def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
         """Record the graphs of every bucket in use; does nothing where graphs are off.
 
         Args:

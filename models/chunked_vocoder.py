@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -89,6 +90,7 @@ class ChunkedVocoder:
         self.frame_buckets = frame_buckets(chunk_frames, left_context)
         self.batch_limit = MAX_BATCH
         self.runner: GraphRunner[Bucket] = GraphRunner("vocoder", self._run, capturer)
+        self.fronts: GraphRunner[Bucket] = GraphRunner("latents", self._run_latents, capturer)
         self.renderer: GraphRunner[Bucket] = GraphRunner("render", self._render, capturer)
         self._inputs: dict[Bucket, Tensor] = {}
         self._latents: dict[Bucket, Tensor] = {}
@@ -104,24 +106,30 @@ class ChunkedVocoder:
         longest = max_frames
         if max_frames > self.chunk_frames:
             longest = self.chunk_frames + self.left_context
-        self.runner.capture(self._keys(longest), size=lambda key: key[0] * key[1])
+        self._capture(self.runner, longest, self.frame_buckets)
         if max_reference_frames:
-            longest = min(max_frames, self.chunk_frames) + self.vocoder.context_frames
-            longest = min(
-                longest,
-                self.chunk_frames + self.left_context,
-                max_frames + max_reference_frames,
-            )
-            self.renderer.capture(self._keys(longest), size=lambda key: key[0] * key[1])
+            whole = max_frames + max_reference_frames
+            if whole > self.chunk_frames:
+                whole = self.chunk_frames + self.left_context
+            self._capture(self.fronts, whole, self.frame_buckets)
+            window = min(max_frames, self.chunk_frames) + self.vocoder.context_frames
+            self._capture(self.renderer, window, self.window_buckets)
 
-    def _keys(self, longest: int) -> list[Bucket]:
-        ceiling = choose_bucket(longest, self.frame_buckets)
-        return [
+    @cached_property
+    def window_buckets(self) -> list[int]:
+        """Buckets of a row behind a reference: its frames and what the first looks back on."""
+        whole = [frames for frames in self.frame_buckets if frames <= self.chunk_frames]
+        return [frames + self.vocoder.context_frames for frames in whole]
+
+    def _capture(self, runner: GraphRunner[Bucket], longest: int, buckets: list[int]) -> None:
+        ceiling = choose_bucket(longest, buckets)
+        keys = [
             (batch, frames)
-            for frames in self.frame_buckets
+            for frames in buckets
             if frames <= ceiling
             for batch in batch_buckets(self.max_batch(frames))
         ]
+        runner.capture(keys, size=lambda key: key[0] * key[1])
 
     def max_batch(self, frames: int) -> int:
         """Rows of this many frames that one batch takes: a power of two."""
@@ -151,7 +159,7 @@ class ChunkedVocoder:
         ]
         pieces: dict[Job, Tensor] = {}
         whole = [job for job in jobs if not lengths[job.row]]
-        for batch in self._batches(whole, _num_frames):
+        for batch in self._batches(whole, _num_frames, self.frame_buckets):
             pieces.update(self._decode_batch(rows, batch))
         pieces.update(self._decode_tails(rows, [job for job in jobs if lengths[job.row]]))
         parts: list[list[Tensor]] = [[] for _ in codes]
@@ -160,31 +168,33 @@ class ChunkedVocoder:
         empty = torch.zeros(0, device=self.device)
         return [torch.cat(row) if row else empty for row in parts]
 
-    def _batches(self, jobs: list[Job], size: Callable[[Job], int]) -> list[list[Job]]:
+    def _batches(
+        self, jobs: list[Job], size: Callable[[Job], int], buckets: list[int]
+    ) -> list[list[Job]]:
         """Jobs of one bucket together, the largest first."""
         if not self.use_buckets:
             return [[job] for job in jobs]
         batches: list[list[Job]] = []
         frames = 0
         for job in sorted(jobs, key=size, reverse=True):
-            bucket = choose_bucket(size(job), self.frame_buckets)
+            bucket = choose_bucket(size(job), buckets)
             if bucket != frames or len(batches[-1]) == self.max_batch(frames):
                 batches.append([])
                 frames = bucket
             batches[-1].append(job)
         return batches
 
-    def _key(self, batch: list[Job], size: Callable[[Job], int]) -> Bucket:
+    def _key(self, batch: list[Job], size: Callable[[Job], int], buckets: list[int]) -> Bucket:
         frames = max(size(job) for job in batch)
         if self.use_buckets:
-            return next_power_of_two(len(batch)), choose_bucket(frames, self.frame_buckets)
+            return next_power_of_two(len(batch)), choose_bucket(frames, buckets)
         self._inputs.clear()
         self._latents.clear()
         return len(batch), frames
 
     def _fill(self, rows: list[Tensor], batch: list[Job]) -> Bucket:
         """Put the codes of a batch into its static input."""
-        key = self._key(batch, _num_frames)
+        key = self._key(batch, _num_frames, self.frame_buckets)
         inputs = self._input(key).zero_()
         for index, job in enumerate(batch):
             chunk = job.chunk
@@ -201,14 +211,14 @@ class ChunkedVocoder:
     def _decode_tails(self, rows: list[Tensor], jobs: list[Job]) -> dict[Job, Tensor]:
         """Latents of whole chunks, but samples only of the frames that are kept."""
         latents: dict[Job, Tensor] = {}
-        for batch in self._batches(jobs, _num_frames):
-            found = self.vocoder.latents(self._input(self._fill(rows, batch)))
+        for batch in self._batches(jobs, _num_frames, self.frame_buckets):
+            found = self.fronts.run(self._fill(rows, batch))
             for index, job in enumerate(batch):
                 end = job.chunk.num_frames
                 latents[job] = found[index, end - self._window(job) : end].clone()
         pieces: dict[Job, Tensor] = {}
-        for batch in self._batches(jobs, self._window):
-            key = self._key(batch, self._window)
+        for batch in self._batches(jobs, self._window, self.window_buckets):
+            key = self._key(batch, self._window, self.window_buckets)
             inputs = self._latent_input(key).zero_()
             for index, job in enumerate(batch):
                 inputs[index, : self._window(job)] = latents.pop(job)
@@ -242,6 +252,9 @@ class ChunkedVocoder:
 
     def _run(self, key: Bucket) -> Tensor:
         return self.vocoder(self._input(key))
+
+    def _run_latents(self, key: Bucket) -> Tensor:
+        return self.vocoder.latents(self._input(key))
 
     def _render(self, key: Bucket) -> Tensor:
         return self.vocoder.render(self._latent_input(key))

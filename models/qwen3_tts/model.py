@@ -131,9 +131,7 @@ class Qwen3TTS:
         self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
 
     @torch.inference_mode()
-    def capture(
-        self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0
-    ) -> None:
+    def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
         """Capture every frame bucket up to max_batch and every vocoder bucket in use."""
         self.frames.capture(batch_buckets(max_batch), size=int)
         everyone = list(range(self.slots.index.numel()))
@@ -142,7 +140,8 @@ class Qwen3TTS:
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
-        return [self.frames, self.vocoder.runner, self.vocoder.renderer]
+        vocoder = self.vocoder
+        return [self.frames, vocoder.runner, vocoder.fronts, vocoder.renderer]
 
     def stages(self, batch: int, position: int) -> list[Stage]:
         """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
@@ -225,6 +224,7 @@ class Qwen3TTS:
         with limited_threads(vocoder_threads(self._vocoder_weights)):
             return self.vocoder.decode(codes, references)
 
+    @torch.inference_mode()
     def encode_voices(
         self, waves: list[Tensor], modes: list[str]
     ) -> list[tuple[Tensor, Tensor | None]]:

@@ -32,6 +32,7 @@ WIDTHS = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048,
 NUM_CODEBOOKS = 16
 CODEBOOK_SIZE = 2048
 FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
+LOUDNESS = 0.005  # of the vocoder's last convolution: samples of about 0.1
 WEIGHT_STD = 0.02  # the initialisation of the released configuration
 
 
@@ -209,6 +210,8 @@ def _vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generato
             fan_in = max(1, value[0].numel())
             value.normal_(0, fan_in**-0.5, generator=generator)
         tensors[name] = value
+    # The residual stream grows on its way; without this, all samples would be clipped.
+    tensors["decoder.decoder.6.conv.weight"] *= LOUDNESS
     return Vocoder.from_state(config, tensors, device, dtype)
 
 

@@ -331,7 +331,9 @@ class TestTinyCheckpoint:
         assert sorted(outcomes) == list(range(len(requests)))
         for runner in model.graph_runners():
             assert (runner.stats.misses, runner.stats.failures) == (0, {})
-            assert (runner.stats.hits > 0) is use_graphs
+            # No row has a reference.
+            is_used = use_graphs and runner.name not in ("latents", "render")
+            assert (runner.stats.hits > 0) is is_used
         if use_graphs:
             assert model.frames.keys == batch_buckets(8)
         return [outcomes[row] for row in range(len(requests))]
