@@ -174,15 +174,16 @@ class TestHostile:
 class TestRoot:
     @pytest.fixture
     def root(self, tmp_path: Path) -> Path:
-        (tmp_path / "root" / "deep").mkdir(parents=True)
-        write(tmp_path / "root" / "deep" / "in.wav", encoded(tone()))
+        (tmp_path / "inside" / "deep").mkdir(parents=True)
+        write(tmp_path / "inside" / "deep" / "in.wav", encoded(tone()))
         write(tmp_path / "out.wav", encoded(tone()))
-        (tmp_path / "rootless").mkdir()
-        write(tmp_path / "rootless" / "out.wav", encoded(tone()))
-        return tmp_path / "root"
+        (tmp_path / "inside-not").mkdir()
+        write(tmp_path / "inside-not" / "out.wav", encoded(tone()))
+        return tmp_path / "inside"
 
     @pytest.mark.parametrize(
-        "name", ["../out.wav", "deep/../../out.wav", "../rootless/out.wav", "../root/../out.wav"]
+        "name",
+        ["../out.wav", "deep/../../out.wav", "../inside-not/out.wav", "../inside/../out.wav"],
     )
     def test_paths_that_leave(self, root: Path, name: str) -> None:
         assert f"lies outside of --ref-root {root}" in reason(root / name, root)
@@ -192,7 +193,7 @@ class TestRoot:
 
     def test_links_that_leave(self, root: Path) -> None:
         (root / "link.wav").symlink_to("../out.wav")
-        (root / "folder").symlink_to("../rootless")
+        (root / "folder").symlink_to("../inside-not")
         assert "lies outside" in reason(root / "link.wav", root)
         assert "lies outside" in reason(root / "folder" / "out.wav", root)
         assert len(load(root / "link.wav").samples), "without --ref-root a link is only a link"
