@@ -52,7 +52,7 @@ class StaticKVCache:
 
     def clear(self, slots: Tensor) -> None:
         """Zero the given slots (n,)."""
-        self.data[:, :, slots] = 0
+        self.data.index_fill_(2, slots, 0)
 
     @property
     def num_bytes(self) -> int:

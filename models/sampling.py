@@ -84,7 +84,7 @@ class SamplingSlots:
         self.penalty[index] = columns[2]
         self.subtalker_temperature[index] = columns[3]
         self.subtalker_top_p[index] = columns[4]
-        self.seen[index] = False
+        self.seen.index_fill_(0, index, False)
         for slot, row in zip(slots, rows, strict=True):
             self.rows[slot] = row
 

@@ -92,7 +92,7 @@ class SlotBuffers:
         self.hidden[index] = hidden
         self.code[index] = code.clamp(min=0)
         self.position[index] = lengths
-        self.frame[index] = 0
+        self.frame.index_fill_(0, index, 0)
         self.limit[index] = limits
         self.trailing[index] = trailing
         self.is_active[index] = ~failed
@@ -127,7 +127,8 @@ class SlotBuffers:
     def release(self, index: Tensor) -> None:
         """Clear slots (n,): inactive, at position 0, nothing of the old row left."""
         for tensor in self._per_slot():
-            tensor[index] = 0
+            # Not tensor[index] = 0: that sends the 0 to the device, and waits for everything queued.
+            tensor.index_fill_(0, index, 0)
 
     def poll(self) -> Poll:
         """Start a copy of every slot's frame count and end reason to the host."""
