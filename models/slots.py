@@ -127,7 +127,7 @@ class SlotBuffers:
     def release(self, index: Tensor) -> None:
         """Clear slots (n,): inactive, at position 0, nothing of the old row left."""
         for tensor in self._per_slot():
-            # Not tensor[index] = 0: that sends the 0 to the device, and waits for everything queued.
+            # Not tensor[index] = 0: that sends the 0 to the device and waits for what is queued.
             tensor.index_fill_(0, index, 0)
 
     def poll(self) -> Poll:
