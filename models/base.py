@@ -63,9 +63,7 @@ class SpeechRequest:
     voice: str | None = None  # a speaker of the checkpoint; None where the model type has none
     language: str = "auto"
     instruct: str | None = None
-    layout: str = (
-        "auto"  # auto, streaming or non_streaming: where the text stands relative to the codes
-    )
+    layout: str = "auto"  # auto, streaming or non_streaming: where the text stands among the codes
     sampling: Sampling = field(default_factory=Sampling)
     seed: int = 0  # 0 .. 2**63 - 1
     max_frames: int = 750  # at most this many frames are kept
@@ -108,6 +106,7 @@ class ModelInfo:
     max_positions: int  # positions the talker was made for
     sampling: Sampling  # the checkpoint's defaults
     identity: str  # changes whenever the weights or configs do
+    default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
 
     @property

@@ -117,8 +117,9 @@ class RowPlan:
                     found.max_reference_frames = max(found.max_reference_frames, frames)
                 found.max_frames = max(found.max_frames, request.max_frames)
                 found.max_positions = max(found.max_positions, text + instruct + request.max_frames)
-                is_base = self.info.type == "base"
-                if request.layout == "streaming" or (request.layout == "auto" and is_base):
+                is_auto = request.layout == "auto"
+                layout = self.info.default_layout if is_auto else request.layout
+                if layout == "streaming":
                     found.max_trailing = max(found.max_trailing, text)
         found.max_positions = min(found.max_positions, self.info.max_positions)
         found.max_frames = min(found.max_frames, self.info.max_positions)
@@ -232,9 +233,8 @@ class Synthesis:
             if needed > room:
                 raise RequestError(
                     f"{prompt.num_tokens} prompt tokens and {row.request.max_frames} frames "
-                    "are more "
-                    f"than the {room} positions of this checkpoint; split the text or lower "
-                    "max_frames"
+                    f"are more than the {room} positions of this checkpoint; split the text or "
+                    "lower max_frames"
                 )
         except RequestError as error:
             self._record(self._failure(row, str(error)))

@@ -197,6 +197,11 @@ class Qwen3TTSConfig:
         return self.model_type == "custom_voice" and self.model_size != SIZE_WITHOUT_INSTRUCT
 
     @property
+    def default_layout(self) -> str:
+        """The text layout of the official package's default for this model type."""
+        return "streaming" if self.model_type == "base" else "non_streaming"
+
+    @property
     def language_names(self) -> tuple[str, ...]:
         """Languages a request may name: `auto` first, dialects left out as the official package
         does.

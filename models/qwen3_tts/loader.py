@@ -79,8 +79,7 @@ def model_info(
     if num_first < 1 or largest > vocoder.codebook_size:
         raise CheckpointError(
             f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, "
-            "the vocoder's "
-            f"codebooks have {vocoder.codebook_size}"
+            f"the vocoder's codebooks have {vocoder.codebook_size}"
         )
     is_base = config.model_type == "base"
     return ModelInfo(
@@ -98,6 +97,7 @@ def model_info(
         max_positions=config.talker.max_positions,
         sampling=config.sampling,
         identity=identity,
+        default_layout=config.default_layout,
         needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
     )
 

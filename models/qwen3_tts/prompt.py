@@ -61,9 +61,8 @@ def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechReq
         add(instruct, [NO_ID] * len(instruct))
     add(role, [NO_ID] * len(role))
     add([config.text.pad] * len(codec) + [config.text.bos], [*codec, config.codec.pad])
-    is_streaming = request.layout == "streaming"
-    if request.layout == "auto":
-        is_streaming = config.model_type == "base"
+    layout = config.default_layout if request.layout == "auto" else request.layout
+    is_streaming = layout == "streaming"
     if clone is not None and clone.mode == "icl":
         spoken = [*reference_text(tokenize, clone), *text, config.text.eos]
         frames = [config.codec.bos, *(REFERENCE - frame for frame in range(clone.num_frames))]

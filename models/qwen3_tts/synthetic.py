@@ -197,19 +197,10 @@ def _vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generato
     clipped.
     """
     config = vocoder_config()
-    tensors = {}
-    for name, shape in expected_shapes(config).items():
-        value = torch.empty(shape, device=device)
-        if name.endswith(("bias", "alpha", "beta")):
-            value.zero_()
-        elif len(shape) == 1 and name.endswith("scale"):
-            value.fill_(0.01)
-        elif len(shape) == 1:
-            value.fill_(1)
-        else:
-            fan_in = max(1, value[0].numel())
-            value.normal_(0, fan_in**-0.5, generator=generator)
-        tensors[name] = value
+    tensors = {
+        name: _by_fan_in(name, shape, device, generator)
+        for name, shape in expected_shapes(config).items()
+    }
     # The residual stream grows on its way; without this, all samples would be clipped.
     tensors["decoder.decoder.6.conv.weight"] *= LOUDNESS
     return Vocoder.from_state(config, tensors, device, dtype)
@@ -237,10 +228,11 @@ def _voice_encoder(
 
 
 def _by_fan_in(
-    name: str, shape: torch.Size, device: torch.device, generator: torch.Generator
+    name: str, shape: tuple[int, ...], device: torch.device, generator: torch.Generator
 ) -> Tensor:
+    """A random tensor of a convolutional network: by name and shape a bias, a scale or a weight."""
     value = torch.empty(shape, device=device)
-    if name.endswith("bias"):
+    if name.endswith(("bias", "alpha", "beta")):
         value.zero_()
     elif len(shape) == 1:
         value.fill_(0.01 if "scale" in name else 1)
