@@ -15,6 +15,7 @@ from models.qwen3_tts.prompt import build_prompt
 
 TEXTS = ["A user and his assistant.", "Hé!", "Nine seven."]
 VOICES = ["rms", "awb", "slt"]
+PLACES = [np.array(row, np.int16) for row in ([0, 10, 24], [-1], [0, 1, 5, 6, 9, 11])]
 
 
 @pytest.fixture
@@ -23,8 +24,8 @@ def store(recipe):
     data = recipe("talker_data").Store("cpu")
     rng = np.random.default_rng(0)
     codes = [rng.integers(0, 256, (frames, 16)).astype(np.uint8) for frames in (3, 1, 6)]
-    data.add(TEXTS[:2], VOICES[:2], codes[:2])
-    data.add(TEXTS[2:], VOICES[2:], codes[2:])
+    data.add(TEXTS[:2], VOICES[:2], codes[:2], PLACES[:2])
+    data.add(TEXTS[2:], VOICES[2:], codes[2:], PLACES[2:])
     data.freeze()
     return data
 
@@ -143,3 +144,31 @@ def test_noise_touches_frames_only(recipe, store):
     assert (noisy != codes).any()
     assert noisy.max() < 256
     assert torch.equal(recipe("talker_data").add_noise(codes, 0.0, 256), codes)
+
+
+def test_bytes_become_places_among_the_ids(recipe):
+    """`user` and `assistant` are one id each."""
+    text = "A user and his assistant."
+    places = recipe("talker_data").text_places(text, np.array([-1, 0, 2, 5, 6, 15, 23, 24, 25]))
+    ids = recipe("talker_data").text_ids(text)
+    assert places.tolist() == [-1, 0, 2, 2, 3, 12, 12, 13, 14]
+    assert ids[13] == ord(".")
+    assert len(ids) == 14  # a place behind the text is that of its end token
+
+
+@pytest.mark.parametrize("has_language", [True, False])
+def test_spoken_bytes_stand_where_their_frames_are_predicted(recipe, store, has_language):
+    batch = store.batch([0, 1, 2], has_language)
+    for row, (text, places) in enumerate(zip(TEXTS, PLACES, strict=True)):
+        labels, spoken = batch.labels[row], batch.spoken[row]
+        frames = [index for index in range(len(labels)) if 0 <= labels[index] < 256]
+        ids = recipe("talker_data").text_ids(text)
+        ahead = [*ids, recipe("config").SPECIAL_TOKENS["<tts_text_eod>"]]
+        wanted = [
+            -1 if place < 0 else ahead[place]
+            for place in recipe("talker_data").text_places(text, places)
+        ]
+        heard = [-1 if spoken[i] < 0 else int(batch.text[row, spoken[i]]) for i in frames]
+        assert heard == wanted
+        others = [i for i in range(len(labels)) if i not in frames]
+        assert (spoken[others] == -1).all()

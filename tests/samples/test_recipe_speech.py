@@ -23,43 +23,36 @@ def tone(pitch_hz: float, seconds: float) -> np.ndarray:
 
 def utterances(data):
     return [
-        data.Utterance("one", "rms", tone(100, 0.32)),
-        data.Utterance("two", "slt", tone(200, 0.8)),
-        data.Utterance("three", "awb", tone(120, 0.16)),
+        data.Utterance("one", "rms", tone(100, 0.32), np.arange(4, dtype=np.int16)),
+        data.Utterance("two", "slt", tone(200, 0.8), np.arange(10, dtype=np.int16)),
+        data.Utterance("three", "awb", tone(120, 0.16), np.array([-1, 4], np.int16)),
     ]
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        (0, "zero"),
-        (19, "nineteen"),
-        (40, "forty"),
-        (99, "ninety nine"),
-        (100, "one hundred"),
-        (215, "two hundred and fifteen"),
-        (3000, "three thousand"),
-        (70_612, "seventy thousand six hundred and twelve"),
-    ],
-)
-def test_number_words(recipe, number, words):
-    assert recipe("texts").number_words(number) == words
+class FixedGrammar:
+    """Draws numbered sentences."""
+
+    def draw(self) -> str:
+        return f"It is number {random.randint(0, 999)}."
 
 
 def test_rows_are_repeatable_and_leave_test_texts_out(recipe, monkeypatch):
     texts = recipe("texts")
-    monkeypatch.setattr(texts, "NUM_TEMPLATE_DRAWS", 200)
+    monkeypatch.setattr(texts, "NUM_DRAWS", 50)
     monkeypatch.setattr(texts, "NUM_JOINED", 20)
     examples = ["the dog ran over the hill", "what does it mean"]
 
     def make():
         random.seed(11)
-        return texts.make_rows(examples, ["a kind of small boat"], {"the dog ran over the hill"})
+        glosses, left_out = ["a kind of small boat"], {"the dog ran over the hill"}
+        return texts.make_rows(examples, glosses, FixedGrammar(), left_out)
 
     rows = make()
     assert rows == make()
     assert {voice for voice, _ in rows} == set(texts.TEACHER_VOICES)
-    assert all(3 <= len(text) <= 220 for _, text in rows)
+    lengths = [len(text) for _, text in rows]
+    assert min(lengths) >= texts.MIN_CHARS
+    assert 100 < max(lengths) <= texts.MAX_CHARS
     plain = [texts.plain(text) for _, text in rows]
     assert "the dog ran over the hill" not in plain
     assert "what does it mean" in plain
@@ -86,9 +79,9 @@ def test_teacher_output_is_trimmed_to_whole_frames(recipe, tmp_path):
     pcm.tofile(tmp_path / "c.pcm")
     (tmp_path / "c.txt").write_text("7|rms|Hello, you | there.\n8|slt|Lost.\n9|awb|Silent.\n")
     index = [
-        "7 rms 16000 1000 16000 pau:0.300 hh:0.400 ow:0.600 pau:1.000",
+        "7 rms 16000 1000 16000 pau:0.300:-1:0 hh:0.400:0:5 ow:0.600:0:5 pau:1.000:-1:0",
         "8 FAIL",
-        "9 awb 16000 0 1000 pau:0.020 pau:0.040 pau:0.060",
+        "9 awb 16000 0 1000 pau:0.020:-1:0 pau:0.040:-1:0 pau:0.060:-1:0",
     ]
     (tmp_path / "c.idx").write_text("\n".join(index) + "\n")
     [item] = data.read_driver_output(tmp_path / "c.idx", tmp_path / "c.txt", tmp_path / "c.pcm")
@@ -99,6 +92,17 @@ def test_teacher_output_is_trimmed_to_whole_frames(recipe, tmp_path):
     assert np.array_equal(item.samples[80:8000], spoken[first + 80 : first + 8000])
     assert item.samples[0] == 0
     assert not item.samples[8640:].any()
+    # Frames from 0.22 s on, 0.08 s each: the pause, /h/, /oʊ/, and the mark behind the word.
+    assert item.places.tolist() == [0, 1, 3, 3, 3, 5, 5]
+
+
+def test_phones_share_the_bytes_of_their_token(recipe):
+    data = recipe("data")
+    fields = "pau:0.08:-1:0 t:0.16:3:4 uw:0.24:3:4 x:0.32:-1:0 pau:0.40:-1:0 y:0.48:8:1"
+    phones = [data.parse_phone(field) for field in fields.split()]
+    assert phones[1] == data.Phone("t", 0.16, 3, 4)
+    assert data.frame_places(phones, 0, 7).tolist() == [0, 4, 6, -1, 7, 8, 8]
+    assert data.frame_places(phones, RATE_HZ // 10, 2).tolist() == [4, 6]
 
 
 def test_chunk_round_trip(recipe, tmp_path):
@@ -111,6 +115,7 @@ def test_chunk_round_trip(recipe, tmp_path):
     for left, right in zip(items, again, strict=True):
         assert (left.text, left.voice) == (right.text, right.voice)
         assert np.array_equal(left.samples, right.samples)
+        assert np.array_equal(left.places, right.places)
 
 
 def test_resampling_keeps_a_tone(recipe):
@@ -128,7 +133,7 @@ def test_resampling_keeps_a_tone(recipe):
 @pytest.mark.parametrize(("voice", "pitch_hz"), [("rms", 100.0), ("slt", 210.0), ("awb", 140.0)])
 def test_features_find_the_pitch(recipe, voice, pitch_hz):
     features, data = recipe("features"), recipe("data")
-    item = data.Utterance("", voice, tone(pitch_hz, 0.8))
+    item = data.Utterance("", voice, tone(pitch_hz, 0.8), np.zeros(10, np.int16))
     samples = torch.from_numpy(item.samples).float()[None] / 32768
     result = features.Features("cpu")(samples, *data.pitch_ranges([item], "cpu"))
     assert result.shape == (1, 10, 648)
@@ -215,6 +220,13 @@ def test_feed_takes_each_chunk_once(recipe, voice_folder, tmp_path):
     feed.wait(3)
     taken = [[item.text for item in feed.more(1)[0]] for _ in range(3)]
     assert taken == [["one"], ["two"], []]
+    team = [train.Feed(tmp_path, codes, 9, "cpu", rank, 2).more() for rank in (0, 1)]
+    assert [[item.text for item in items] for items, _ in team] == [["one", "three"], ["two"]]
+    fresh = data.encode(utterances(data)[1:2], feed.extractor, feed.quantizer, "cpu")
+    assert np.array_equal(team[1][1][0], fresh[0])  # these were read back
+    assert sorted(path.name for path in tmp_path.glob("*.npy")) == [
+        f"{number:04d}.npy" for number in range(3)
+    ]
     segments = recipe("codec").Segments(
         train.Feed(tmp_path, codes, max_chunks=3, device="cpu").more(), num_frames=4, device="cpu"
     )

@@ -40,19 +40,44 @@ def test_talker_losses_at_tiny_sizes(recipe):
     talker.init_weights(model)
     store = recipe("talker_data").Store("cpu")
     codes = [np.full((frames, 16), frames, np.uint8) for frames in (5, 2)]
-    store.add(["Good morning.", "Yes."], ["rms", "slt"], codes)
+    places = [np.arange(5, dtype=np.int16), np.array([0, 3], np.int16)]
+    store.add(["Good morning.", "Yes."], ["rms", "slt"], codes, places)
     store.freeze()
     optimizer = talker.make_optimizer(model.talker, talker.TalkerTraining(10, device="cpu"))
-    totals = []
+    guide = recipe("alignment").Guide(model.talker, [(1, 0)])
+    totals, guided = [], []
     for _ in range(8):
-        result = talker.losses(model, store.batch([0, 1]), 256)
+        result = talker.losses(model, store.batch([0, 1]), 256, guide=guide)
         assert result.predictor_accuracy.shape == (15,)
-        (result.talker + result.predictor).backward()
+        (result.talker + result.predictor + result.guide).backward()
+        guided.append(float(result.guide.detach()))
         optimizer.step()
         optimizer.zero_grad()
         totals.append(float((result.talker + result.predictor).detach()))
     assert totals[0] == pytest.approx(np.log(1280) + np.log(256), rel=0.1)
     assert totals[-1] < totals[0]
+    assert guided[-1] < guided[0]
+
+
+def test_guide_sees_the_attention_of_the_official_module(recipe):
+    """Probabilities of the watched head are those the official layer computes."""
+    talker, config = recipe("talker"), recipe("config")
+    model = talker.build({**config.TALKER, "num_hidden_layers": 1, "num_key_value_heads": 2})
+    talker.init_weights(model)
+    attention = model.talker.model.layers[0].self_attn
+    torch.nn.init.normal_(attention.q_proj.weight, 0, 0.2)
+    guide = recipe("alignment").Guide(model.talker, [(0, 3)])
+    model.talker.model.config._attn_implementation = "eager"
+    seen: list[torch.Tensor] = []
+    attention.register_forward_hook(lambda module, args, result: seen.append(result[1]))
+    positions = torch.arange(7)[None, None].expand(3, 2, -1)
+    model.talker.model(
+        inputs_embeds=torch.randn(2, 7, config.WIDTH),
+        attention_mask=None,
+        position_ids=positions,
+        use_cache=False,
+    )
+    assert torch.allclose(guide.logits(0, 3).softmax(-1), seen[0][:, 3], atol=1e-6)
 
 
 def test_codec_decoder_at_tiny_sizes(recipe):
@@ -84,7 +109,8 @@ def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
     codec, talker, data = recipe("codec"), recipe("talker"), recipe("data")
     shipped = voice_folder / "checkpoint"
     rng = np.random.default_rng(0)
-    items = [data.Utterance("Yes.", "rms", rng.integers(-99, 99, 6 * 1280).astype(np.int16))]
+    samples, places = rng.integers(-99, 99, 6 * 1280).astype(np.int16), np.zeros(6, np.int16)
+    items = [data.Utterance("Yes.", "rms", samples, places)]
     codes = [rng.integers(0, 256, (6, 16)).astype(np.uint8)]
     lines: list[str] = []
     settings = codec.CodecTraining(
@@ -92,10 +118,15 @@ def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
     )
     codec.train((items, codes), torch.randn(16, 256, 96), tmp_path / "c.pt", settings, lines.append)
     store = recipe("talker_data").Store("cpu")
-    store.add(["Yes."], ["rms"], codes)
+    store.add(["Yes."], ["rms"], codes, [places])
     store.freeze()
-    settings = talker.TalkerTraining(0.01, device="cpu", max_positions=100, init=shipped)
+    settings = talker.TalkerTraining(
+        0.01, device="cpu", max_positions=100, init=shipped, guided=((4, 1),)
+    )
     talker.train(store, store, tmp_path / "t.pt", settings, lines.append)
+    again = talker.load_or_init(tmp_path / "t.pt").state_dict()
+    saved = torch.load(tmp_path / "t.pt", weights_only=True)
+    assert all(torch.equal(again[name], value.float()) for name, value in saved.items())
     assert any("fooling" in line for line in lines)
     assert any("validation" in line for line in lines)
     states = [torch.load(tmp_path / name, weights_only=True) for name in ("t.pt", "c.pt")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
+from collections import Counter
 from multiprocessing import Pool
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 LEAD_S, TAIL_S = 0.08, 0.16  # kept before the first and after the last phone
+FRAME_S = FRAME_SAMPLES / SAMPLE_RATE_HZ
 FADE_IN_SAMPLES, FADE_OUT_SAMPLES = 80, 160
 SILENCE = "pau"  # the teacher's pause
 
@@ -30,16 +32,63 @@ class Utterance(NamedTuple):
     text: str
     voice: str  # the teacher's name of it: rms, slt or awb
     samples: NDArray[np.int16]  # whole frames at 16 kHz
+    places: NDArray[np.int16]  # per frame: the byte of the text being spoken, -1 for unknown
 
 
-def _speech_span(phones: list[tuple[str, float]], num_samples: int) -> tuple[int, int] | None:
-    """First and last sample to keep, from (phone, end in seconds); None where nothing is spoken."""
-    spoken = [index for index, (name, _) in enumerate(phones) if name != SILENCE]
+class Phone(NamedTuple):
+    """One phone of the teacher."""
+
+    name: str
+    end_s: float
+    place: int  # first byte of the written token it belongs to, -1 for none
+    chars: int  # length of that token
+
+
+def parse_phone(field: str) -> Phone:
+    """A field "phone:end:place:chars" of the driver."""
+    name, end_s, place, chars = field.rsplit(":", 3)
+    return Phone(name, float(end_s), int(place), int(chars))
+
+
+def _speech_span(phones: list[Phone], num_samples: int) -> tuple[int, int] | None:
+    """First and last sample to keep; None where nothing is spoken."""
+    spoken = [index for index, phone in enumerate(phones) if phone.name != SILENCE]
     if not spoken:
         return None
-    start_s = phones[spoken[0] - 1][1] if spoken[0] else 0.0
+    start_s = phones[spoken[0] - 1].end_s if spoken[0] else 0.0
     first = max(0, int((start_s - LEAD_S) * SAMPLE_RATE_HZ))
-    return first, min(num_samples, int((phones[spoken[-1]][1] + TAIL_S) * SAMPLE_RATE_HZ))
+    return first, min(num_samples, int((phones[spoken[-1]].end_s + TAIL_S) * SAMPLE_RATE_HZ))
+
+
+def _spoken_bytes(phones: list[Phone]) -> list[int]:
+    """The byte of the text each phone stands for: the phones of a token share its bytes evenly.
+
+    A pause stands for the byte behind the token before it, its space or mark.
+    """
+    counts = Counter(phone.place for phone in phones)
+    given: Counter[int] = Counter()
+    spoken, behind = [], 0
+    for phone in phones:
+        if phone.place < 0:
+            spoken.append(behind if phone.name == SILENCE else -1)
+            continue
+        share = (given[phone.place] + 0.5) / counts[phone.place]
+        given[phone.place] += 1
+        spoken.append(phone.place + int(share * phone.chars))
+        behind = phone.place + phone.chars
+    return spoken
+
+
+def frame_places(phones: list[Phone], first_sample: int, num_frames: int) -> NDArray[np.int16]:
+    """(F,) byte of the text spoken in the middle of each frame.
+
+    Args:
+        first_sample: where frame 0 begins in the teacher's recording.
+    """
+    middles_s = first_sample / SAMPLE_RATE_HZ + (np.arange(num_frames) + 0.5) * FRAME_S
+    ends_s = np.array([phone.end_s for phone in phones])
+    index = np.minimum(np.searchsorted(ends_s, middles_s, side="right"), len(phones) - 1)
+    return np.array(_spoken_bytes(phones), np.int16)[index]
 
 
 def _whole_frames(samples: NDArray[np.int16]) -> NDArray[np.int16]:
@@ -58,7 +107,8 @@ def read_driver_output(index: Path, texts: Path, pcm: Path) -> list[Utterance]:
     """Utterances of one chunk.
 
     Args:
-        index: the driver's lines "id voice rate offset samples phone:end ...", or "id FAIL".
+        index: the driver's lines "id voice rate offset samples phone:end:place:chars ...", or
+            "id FAIL".
         texts: the driver's input, lines "id|voice|text".
         pcm: all samples, int16.
     """
@@ -73,12 +123,13 @@ def read_driver_output(index: Path, texts: Path, pcm: Path) -> list[Utterance]:
         if len(fields) < 8 or fields[1] == "FAIL" or fields[2] != str(SAMPLE_RATE_HZ):
             continue
         offset, num_samples = int(fields[3]), int(fields[4])
-        pairs = [field.rsplit(":", 1) for field in fields[5:]]
-        span = _speech_span([(name, float(end)) for name, end in pairs], num_samples)
+        phones = [parse_phone(field) for field in fields[5:]]
+        span = _speech_span(phones, num_samples)
         if span is None:
             continue
         samples = _whole_frames(pcm_samples[offset + span[0] : offset + span[1]])
-        utterances.append(Utterance(text_of[fields[0]], fields[1], samples))
+        places = frame_places(phones, span[0], len(samples) // FRAME_SAMPLES)
+        utterances.append(Utterance(text_of[fields[0]], fields[1], samples, places))
     return utterances
 
 
@@ -90,7 +141,8 @@ def save_chunk(path: Path, utterances: list[Utterance]) -> None:
         t=np.array("\n".join(item.text for item in utterances)),
         v=np.array(" ".join(item.voice for item in utterances)),
         x=np.concatenate([item.samples for item in utterances]),
-        n=np.array([len(item.samples) // FRAME_SAMPLES for item in utterances]),
+        n=np.array([len(item.places) for item in utterances]),
+        a=np.concatenate([item.places for item in utterances]),
     )
     part.rename(path)
 
@@ -99,10 +151,11 @@ def load_chunk(path: Path) -> list[Utterance]:
     """Utterances of one .npz."""
     with np.load(path) as chunk:
         texts, voices = str(chunk["t"]).split("\n"), str(chunk["v"]).split(" ")
-        samples, num_frames = chunk["x"], chunk["n"]
+        samples, places, num_frames = chunk["x"], chunk["a"], chunk["n"]
     assert len(texts) == len(voices) == len(num_frames), (len(texts), len(voices), len(num_frames))
-    parts = np.split(samples, np.cumsum(num_frames)[:-1] * FRAME_SAMPLES)
-    return [Utterance(*row) for row in zip(texts, voices, parts, strict=True)]
+    ends = np.cumsum(num_frames)[:-1]
+    parts, spoken = np.split(samples, ends * FRAME_SAMPLES), np.split(places, ends)
+    return [Utterance(*row) for row in zip(texts, voices, parts, spoken, strict=True)]
 
 
 def finished_chunks(folder: Path) -> list[Path]:

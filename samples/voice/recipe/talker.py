@@ -13,13 +13,16 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from alignment import Guide
 from config import PREDICTOR, SPECIAL_TOKENS, TALKER, speaker_ids
 from safetensors.torch import load_file
 from talker_data import NO_LABEL, Batch, Store, add_noise
+from team import Team
 from torch import Tensor, nn
 
 LOG_EVERY_STEPS = 200
 SAVE_EVERY_S = 60
+AGREE_EVERY_STEPS = 10  # on the time that has passed
 RAMP_STEPS = 400
 MAX_PREDICTOR_FRAMES = 12_000  # frames of a batch the code predictor sees, drawn at random
 NOISE_RATE = 0.04  # share of wrong codes fed back
@@ -34,15 +37,19 @@ class TalkerTraining:
     device: str = "cuda"
     max_positions: int = 40_000  # of one batch, padding included
     learning_rate: float = 1.2e-3
-    init: Path | None = None  # checkpoint folder to go on from
+    final_rate: float = 0.0  # share of the peak learning rate left at the end
+    init: Path | None = None  # checkpoint folder, or weights saved by a run, to go on from
+    guided: tuple[tuple[int, int], ...] = ()  # (layer, head) taught to look at the text spoken
+    guide_weight: float = 0.2
 
 
 class Losses(NamedTuple):
-    """Losses of one batch; the last three are for the log."""
+    """Losses of one batch; the plain one and the accuracies are for the log."""
 
     talker: Tensor  # scalar: first code or end
     predictor: Tensor  # scalar: the other codes, the first of them weighing three times the last
     predictor_plain: Tensor  # scalar, unweighted
+    guide: Tensor  # scalar: where the guided heads look, 0 without a guide
     talker_accuracy: Tensor  # scalar
     predictor_accuracy: Tensor  # (K - 1,)
 
@@ -129,9 +136,15 @@ def predictor_logits(talker: Any, hidden: Tensor, codes: Tensor) -> Tensor:
     return torch.stack(heads, 1)
 
 
-def losses(model: Any, batch: Batch, codebook_size: int, noise_rate: float = 0.0) -> Losses:
+def losses(
+    model: Any,
+    batch: Batch,
+    codebook_size: int,
+    noise_rate: float = 0.0,
+    guide: Guide | None = None,
+) -> Losses:
     """Teacher-forced losses of one batch."""
-    text, codec, codes, labels, num_frames = batch
+    text, codec, codes, labels, spoken, num_frames = batch
     talker = model.talker
     fed_back = add_noise(codes, noise_rate, codebook_size) if noise_rate else codes
     positions = torch.arange(text.shape[1], device=text.device)[None, None]
@@ -169,6 +182,7 @@ def losses(model: Any, batch: Batch, codebook_size: int, noise_rate: float = 0.0
         F.cross_entropy(logits, wanted),
         (errors * weights).mean(),
         errors.detach().mean(),
+        guide.loss(spoken) if guide else torch.zeros((), device=spoken.device),
         talker_accuracy,
         predictor_accuracy,
     )
@@ -193,12 +207,16 @@ def use_fused_norm() -> None:
 
 
 def load_or_init(init: Path | None) -> Any:
-    """The model in float32: the weights of a checkpoint folder, or fresh ones for None."""
+    """The model in float32: the weights of a checkpoint folder or of a run's talker.pt, or fresh
+    ones for None.
+    """
     model = build()
     if init is None:
         init_weights(model)
     else:
-        weights = load_file(init / "model.safetensors")
+        is_folder = init.is_dir()
+        file = init / "model.safetensors" if is_folder else init
+        weights = load_file(file) if is_folder else torch.load(file, weights_only=True)
         model.load_state_dict({name: value.float() for name, value in weights.items()})
     return model
 
@@ -224,21 +242,28 @@ def train(
     settings: TalkerTraining,
     log: Log = print,
     refresh: Callable[[], bool] = lambda: False,
+    team: Team | None = None,
 ) -> None:
     """Train talker and code predictor and write them (bfloat16) to `out` every minute and at the
     end.
 
     Args:
         store, validation: frozen; `refresh` enlarges and freezes `store` and says whether it did.
+            Each process of a team has its own share of the speech in `store`.
     """
     device = settings.device
+    team = team or Team(device)
     use_fused_norm()
     torch.manual_seed(0)
     model = load_or_init(settings.init).to(device).train()
     talker = model.talker
+    team.share(talker.parameters())
+    torch.manual_seed(team.rank)  # of the noise
+    guide = Guide(talker, list(settings.guided)) if settings.guided else None
     sizes = [sum(p.numel() for p in part.parameters()) for part in (talker, talker.code_predictor)]
     log(f"talker {sizes[0]} parameters, {sizes[1]} of them code predictor")
     optimizer = make_optimizer(talker, settings)
+    parameters = list(talker.parameters())
     codebook_size = PREDICTOR["vocab_size"]
 
     def autocast() -> AbstractContextManager[Any]:
@@ -248,45 +273,52 @@ def train(
         model.eval()
         with torch.no_grad(), autocast():
             rows = list(range(min(256, len(validation.texts))))
-            result = losses(model, validation.batch(rows), codebook_size)
+            result = losses(model, validation.batch(rows), codebook_size, guide=guide)
         model.train()
         return (
             f" validation: talker {result.talker:.3f} predictor {result.predictor_plain:.3f} "
-            f"accuracy {result.talker_accuracy:.3f}"
+            f"accuracy {result.talker_accuracy:.3f} guide {result.guide:.3f}"
         )
 
-    generator = torch.Generator().manual_seed(0)
-    start_s, saved_s, step, epoch = time.time(), 0.0, 0, 0
+    generator = torch.Generator().manual_seed(team.rank)
+    start_s, saved_s, step, epoch, elapsed = time.time(), 0.0, 0, 0, 0.0
     todo: list[list[int]] = []
-    while (elapsed := (time.time() - start_s) / settings.seconds) < 1:
+    while True:
+        if step % AGREE_EVERY_STEPS == 0:
+            elapsed = team.agree((time.time() - start_s) / settings.seconds)
+            if elapsed >= 1:
+                break
         if (not todo or step % 200 == 199) and refresh():
             todo = []
         if not todo:
             todo = store.batches(settings.max_positions, generator)
             epoch += 1
             log(f"epoch {epoch}, {len(store.texts)} sequences, {len(todo)} batches")
-        factor = min(1, step / RAMP_STEPS) * 0.5 * (1 + math.cos(math.pi * elapsed))
+        fall = (1 - settings.final_rate) * 0.5 * (1 + math.cos(math.pi * elapsed))
+        factor = min(1, step / RAMP_STEPS) * (settings.final_rate + fall)
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * factor
         batch = store.batch(todo.pop(), has_language=step % 7 != 0)
         with autocast():
-            result = losses(model, batch, codebook_size, NOISE_RATE)
+            result = losses(model, batch, codebook_size, NOISE_RATE, guide)
         optimizer.zero_grad(set_to_none=True)
-        (result.talker + result.predictor).backward()
-        norm = torch.nn.utils.clip_grad_norm_(talker.parameters(), 1.0)
+        (result.talker + result.predictor + settings.guide_weight * result.guide).backward()
+        team.average_gradients(parameters)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
-        if step % LOG_EVERY_STEPS == 0:
+        if step % LOG_EVERY_STEPS == 0 and team.is_first:
             now_s = time.time() - start_s
             first = [round(share, 2) for share in result.predictor_accuracy.tolist()[:6]]
             log(
                 f"talker {step} {now_s:.0f} s talker {result.talker:.3f} "
                 f"predictor {result.predictor_plain:.3f} accuracy {result.talker_accuracy:.3f} "
-                f"norm {norm:.2f} predictor accuracy {first}"
+                f"guide {result.guide:.3f} norm {norm:.2f} predictor accuracy {first}"
                 + (validate() if step % (LOG_EVERY_STEPS * 5) == 0 else "")
             )
             if now_s - saved_s > SAVE_EVERY_S:
                 saved_s = now_s
                 save_bfloat16(model, out)
         step += 1
-    save_bfloat16(model, out)
+    if team.is_first:
+        save_bfloat16(model, out)
     log(f"talker steps {step}")

@@ -16,6 +16,7 @@ The label of a position is the first code of the frame behind it, or the end tok
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,20 @@ def text_ids(text: str) -> list[int]:
     return ids
 
 
+def text_places(text: str, places: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Bytes of the text to indices of its ids, which differ behind `assistant` and `user`."""
+    if "assistant" not in text and "user" not in text:
+        return places
+    index: list[int] = []
+    for part in re.split("(assistant|user)", text):
+        start = index[-1] + 1 if index else 0
+        size = len(part.encode("utf-8"))
+        is_one = part in ("assistant", "user")
+        index += [start] * size if is_one else range(start, start + size)
+    table = np.array([*index, len(text_ids(text))], np.int16)
+    return np.where(places < 0, places, table[np.minimum(places, len(index))]).astype(np.int16)
+
+
 class Batch(NamedTuple):
     """B sequences of L positions."""
 
@@ -49,6 +64,7 @@ class Batch(NamedTuple):
     codec: Tensor  # (B, L) codec ids, -1 for none
     codes: Tensor  # (B, L, K) codes of the fed-back frame, -1 for none
     labels: Tensor  # (B, L) what follows in the first codebook, -100 for nothing
+    spoken: Tensor  # (B, L) position of the text byte that the frame to come speaks, -1 for unknown
     num_frames: int  # of all sequences
 
 
@@ -59,14 +75,28 @@ class Store:
         self.device = device
         self.texts: list[NDArray[np.int16]] = []
         self.codes: list[NDArray[np.uint8]] = []
+        self.places: list[NDArray[np.int16]] = []
         self.speakers: list[int] = []
 
-    def add(self, texts: list[str], voices: list[str], codes: list[NDArray[np.uint8]]) -> None:
-        """Take in utterances; `voices` are the teacher's names, `codes` are (F, K) each."""
+    def add(
+        self,
+        texts: list[str],
+        voices: list[str],
+        codes: list[NDArray[np.uint8]],
+        places: list[NDArray[np.int16]],
+    ) -> None:
+        """Take in utterances.
+
+        Args:
+            voices: the teacher's names.
+            codes: (F, K) each.
+            places: (F,) each, the byte of the text spoken in a frame, -1 for unknown.
+        """
         ids = speaker_ids()
         self.texts += [np.array(text_ids(text), np.int16) for text in texts]
         self.speakers += [ids[VOICES[voice]] for voice in voices]
         self.codes += codes
+        self.places += [text_places(*pair) for pair in zip(texts, places, strict=True)]
 
     def freeze(self) -> None:
         """Build the buffers from all utterances so far. Call again after `add`."""
@@ -80,6 +110,7 @@ class Store:
         self.code_lengths = code_lengths.to(self.device)
         self.flat_texts = torch.from_numpy(np.concatenate(self.texts)).to(self.device)
         self.flat_codes = torch.from_numpy(np.concatenate(self.codes)).to(self.device)
+        self.flat_places = torch.from_numpy(np.concatenate(self.places)).to(self.device)
         self.flat_speakers = torch.tensor(self.speakers).to(self.device)
 
     def batches(self, max_positions: int, generator: torch.Generator) -> list[list[int]]:
@@ -153,7 +184,12 @@ class Store:
         labels = torch.full(shape, NO_LABEL, device=device)
         labels[:, :-1] = torch.where(is_frame[:, 1:], codes[:, 1:, 0], labels[:, :-1])
         labels = labels.masked_fill(frame == code_length - 1, ids["codec_eos_token_id"])
-        return Batch(text, codec, codes, labels, int(self.num_frames[indices].sum()))
+
+        is_next = (frame >= -1) & (frame + 1 < code_length)  # a frame is to come
+        source = self.code_starts[rows, None] + frame + 1
+        spoken = self.flat_places[source.clamp(0, len(self.flat_places) - 1)].long()
+        spoken = torch.where(is_next & (spoken >= 0), spoken + start, NO_ID)
+        return Batch(text, codec, codes, labels, spoken, int(self.num_frames[indices].sum()))
 
 
 def add_noise(codes: Tensor, rate: float, codebook_size: int) -> Tensor:

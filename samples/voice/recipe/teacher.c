@@ -1,8 +1,10 @@
 /* Bulk teacher: speaks many lines with Flite in one process.
  *
  * Input, one text a line:    id|voice|text        voice: rms, slt, awb or kal16
- * Output, one line a text:   id voice rate_hz first_sample num_samples phone:end_s phone:end_s ...
+ * Output, one line a text:   id voice rate_hz first_sample num_samples phone:end_s:place:chars ...
  *                            or "id FAIL"
+ * place, chars: where in the text (bytes) the written token stands that the phone belongs to, and
+ * its length; -1 and 0 for pauses.
  * All samples (int16) go to the file named on the command line; first_sample counts from its start.
  */
 #include <flite/flite.h>
@@ -26,6 +28,14 @@ static int find_voice(const char *name)
         if (!strcmp(names[i], name))
             return i;
     return 0;
+}
+
+/* The token a phone speaks, or 0 for a pause. */
+static cst_item *token_of(cst_item *phone)
+{
+    cst_item *syllable = item_parent(item_as(phone, "SylStructure"));
+    cst_item *word = item_parent(syllable);
+    return word ? item_parent(item_as(word, "Token")) : 0;
 }
 
 int main(int argc, char **argv)
@@ -59,8 +69,21 @@ int main(int argc, char **argv)
         printf("%s %s %d %ld %d", id, voice, wave->sample_rate, first_sample, wave->num_samples);
         first_sample += wave->num_samples;
         cst_item *phone = relation_head(utt_relation(utterance, "Segment"));
-        for (; phone; phone = item_next(phone))
-            printf(" %s:%.3f", item_feat_string(phone, "name"), item_feat_float(phone, "end"));
+        cst_item *known = 0;
+        const char *rest = text;
+        int place = -1, chars = 0;
+        for (; phone; phone = item_next(phone)) {
+            cst_item *token = token_of(phone);
+            if (token && !(known && item_equal(token, known))) {
+                const char *found = strstr(rest, item_feat_string(token, "name"));
+                known = token;
+                chars = found ? (int)strlen(item_feat_string(token, "name")) : 0;
+                place = found ? (int)(found - text) : -1;
+                rest = found ? found + chars : rest;
+            }
+            printf(" %s:%.3f:%d:%d", item_feat_string(phone, "name"),
+                   item_feat_float(phone, "end"), token ? place : -1, token ? chars : 0);
+        }
         puts("");
         delete_utterance(utterance);
     }

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from talker import TalkerTraining
 from talker import train as train_talker
 from talker_data import Store
+from team import Team
 
 NUM_VALIDATION = 300  # utterances of the first chunks, kept out of the talker's training
 ALL = 10**9
@@ -38,29 +39,53 @@ class Log:
 
 
 class Feed:
-    """Finished chunks of speech, each encoded once."""
+    """Finished chunks of speech, each encoded once; of a team, every process takes its share."""
 
-    def __init__(self, folder: Path, codes: Path, max_chunks: int, device: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        codes: Path,
+        max_chunks: int,
+        device: str,
+        rank: int = 0,
+        size: int = 1,
+    ) -> None:
         state = load_file(codes)
         self.folder, self.max_chunks, self.device = folder, max_chunks, device
+        self.rank, self.size = rank, size
         self.extractor, self.quantizer = Features(device), Quantizer(state, device)
         self.books = state["books"]
         self.seen: list[Path] = []
 
+    def _finished(self) -> list[Path]:
+        paths = finished_chunks(self.folder)
+        return [path for path in paths if int(path.stem) % self.size == self.rank]
+
+    def _codes(self, kept: Path, items: list[Utterance]) -> list[NDArray[np.uint8]]:
+        """Codes of a chunk, from `kept` where another process has left them."""
+        if kept.exists():
+            rows = np.load(kept)
+            return np.split(rows, np.cumsum([len(item.places) for item in items])[:-1])
+        max_frames = 6000 if self.device == "cpu" else 60_000
+        codes = encode(items, self.extractor, self.quantizer, self.device, max_frames)
+        part = kept.with_suffix(f".{os.getpid()}.part.npy")
+        np.save(part, np.concatenate(codes))
+        part.rename(kept)
+        return codes
+
     def wait(self, num_chunks: int) -> None:
         """Return when that many chunks are there."""
-        while len(finished_chunks(self.folder)) < num_chunks:
+        while len(self._finished()) < num_chunks:
             time.sleep(0.3)
 
     def more(self, limit: int = ALL) -> tuple[list[Utterance], list[NDArray[np.uint8]]]:
         """Utterances and codes of at most `limit` new chunks; empty lists when there are none."""
-        new = [path for path in finished_chunks(self.folder) if path not in self.seen]
+        new = [path for path in self._finished() if path not in self.seen]
         items: list[Utterance] = []
         codes: list[NDArray[np.uint8]] = []
         for path in new[: max(0, self.max_chunks - len(self.seen))][:limit]:
             chunk = load_chunk(path)
-            max_frames = 6000 if self.device == "cpu" else 60_000
-            codes += encode(chunk, self.extractor, self.quantizer, self.device, max_frames)
+            codes += self._codes(path.with_suffix(".npy"), chunk)
             items += chunk
             self.seen.append(path)
         return items, codes
@@ -81,12 +106,13 @@ def run_codec(feed: Feed, settings: CodecTraining, out: Path, log: Log) -> None:
     train_codec((items, codes), feed.books, out / "codec.pt", settings, log, refresh)
 
 
-def run_talker(feed: Feed, settings: TalkerTraining, out: Path, log: Log) -> None:
+def run_talker(feed: Feed, settings: TalkerTraining, out: Path, log: Log, team: Team) -> None:
     """Train talker and code predictor."""
     store, validation = Store(settings.device), Store(settings.device)
 
     def add(target: Store, items: list[Utterance], codes: list[NDArray[np.uint8]]) -> None:
-        target.add([item.text for item in items], [item.voice for item in items], codes)
+        texts, voices = [item.text for item in items], [item.voice for item in items]
+        target.add(texts, voices, codes, [item.places for item in items])
 
     def refresh() -> bool:
         has_grown = False
@@ -105,7 +131,13 @@ def run_talker(feed: Feed, settings: TalkerTraining, out: Path, log: Log) -> Non
         return has_grown
 
     refresh()
-    train_talker(store, validation, out / "talker.pt", settings, log, refresh)
+    train_talker(store, validation, out / "talker.pt", settings, log, refresh, team)
+
+
+def parse_heads(text: str) -> tuple[tuple[int, int], ...]:
+    """ "4:1,3:0" to ((4, 1), (3, 0))."""
+    pairs = [pair.split(":") for pair in text.split(",") if pair]
+    return tuple((int(layer), int(head)) for layer, head in pairs)
 
 
 def main() -> None:
@@ -120,22 +152,36 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=ALL, help="chunks to use at most (all)")
     parser.add_argument("--lr", type=float, help="peak learning rate (codec 6e-4, talker 1.2e-3)")
     parser.add_argument(
-        "--init", type=Path, help="checkpoint folder to go on from (random weights)"
+        "--init",
+        type=Path,
+        help="checkpoint folder to go on from, or talker: a run's talker.pt (random weights)",
+    )
+    parser.add_argument(
+        "--final-rate",
+        type=float,
+        default=0.0,
+        help="talker: share of the learning rate left at the end, for a run to be continued (0)",
     )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=32, help="codec: segments a step (32)")
     parser.add_argument("--gan-at", type=float, default=0.35, help="codec: share of time (0.35)")
     parser.add_argument(
-        "--positions", type=int, default=40_000, help="talker: positions a step (40000)"
+        "--positions", type=int, default=40_000, help="talker: positions a step and GPU (40000)"
+    )
+    parser.add_argument(
+        "--guide",
+        default="4:1,3:0",
+        help="talker: layer:head pairs taught to look at the text being spoken (4:1,3:0)",
     )
     args = parser.parse_args()
     # Both are read later: at the import of transformers, at the first allocation.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     args.out.mkdir(parents=True, exist_ok=True)
-    log = Log(args.out / f"{args.part}.log")
+    team = Team(args.device)
+    log = Log(args.out / f"{args.part}{team.rank or ''}.log")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    feed = Feed(args.speech, args.codes, args.most, args.device)
+    feed = Feed(args.speech, args.codes, args.most, args.device, team.rank, team.size)
     feed.wait(args.first)
     log("first chunks there")
     if args.part == "codec":
@@ -154,10 +200,13 @@ def main() -> None:
             device=args.device,
             max_positions=args.positions,
             learning_rate=args.lr or TalkerTraining.learning_rate,
+            final_rate=args.final_rate,
             init=args.init,
+            guided=parse_heads(args.guide),
         )
-        run_talker(feed, talker, args.out, log)
-    (args.out / f"{args.part}.done").write_text("ok")
+        run_talker(feed, talker, args.out, log, team)
+    if team.is_first:
+        (args.out / f"{args.part}.done").write_text("ok")
     log("finished")
 
 

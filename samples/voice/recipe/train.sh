@@ -7,7 +7,8 @@
 #   WORK     folder for everything written: speech/, out/{codec,talker}.pt, logs
 #   options  go to train.py as they are, such as --init or --lr
 #
-# The official package must be importable by python3. Two GPUs get one part each, one GPU is shared.
+# The official package must be importable by python3. The codec gets the first GPU and the talker all
+# others; one GPU is shared.
 # The speech is made while the trainings already run; both end after their seconds. Done when
 # out/codec.done and out/talker.done are there.
 set -euo pipefail
@@ -39,10 +40,17 @@ start() { # LOG COMMAND...: in the background, surviving this shell
 }
 
 OMP_NUM_THREADS=1 start "$work/speech.log" \
-    python3 "$recipe/data.py" "$texts" "$driver" "$work/speech" --processes "$speakers"
+    python3 "$recipe/data.py" "$texts" "$driver" "$work/speech" \
+    --processes "$speakers" --chunks 960
 OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=0 start "$work/codec.log" \
     python3 "$recipe/train.py" codec --speech "$work/speech" --out "$work/out" \
-    --seconds "$codec_seconds" --first 8 --most 100 "${codec_options[@]}"
-OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=$((gpus > 1)) start "$work/talker.log" \
-    python3 "$recipe/train.py" talker --speech "$work/speech" --out "$work/out" \
-    --seconds "$talker_seconds" --first 24 "$@"
+    --seconds "$codec_seconds" --first 16 --most 200 "${codec_options[@]}"
+if [ "$gpus" -gt 1 ]; then
+    talkers=$((gpus - 1)) talker_gpus=$(seq -s , 1 "$talkers")
+else
+    talkers=1 talker_gpus=0
+fi
+OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=$talker_gpus start "$work/talker.log" \
+    python3 -m torch.distributed.run --nproc-per-node "$talkers" --master-addr 127.0.0.1 \
+    --master-port 29517 "$recipe/train.py" talker --speech "$work/speech" --out "$work/out" \
+    --seconds "$talker_seconds" --first 8 "$@"

@@ -1,0 +1,58 @@
+"""Recipe: processes that train together, and the attention guide without the official package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+PROGRAM = """
+import torch
+from team import Team
+team = Team("cpu")
+weight = torch.nn.Parameter(torch.full((3,), float(team.rank)))
+team.share([weight.data])
+unused = torch.nn.Parameter(torch.zeros(2))
+(weight * (1 + team.rank)).sum().backward()
+team.average_gradients([weight, unused])
+print(weight.tolist(), weight.grad.tolist(), team.agree(5.0 + team.rank), team.is_first)
+"""
+
+
+def test_two_processes_agree(voice_folder):
+    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
+    command = [sys.executable, "-c", PROGRAM]
+    mates = [
+        subprocess.Popen(
+            command,
+            cwd=voice_folder / "recipe",
+            env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    lines = [mate.communicate(timeout=60)[0].strip() for mate in mates]
+    same = "[0.0, 0.0, 0.0] [1.5, 1.5, 1.5] 5.0"
+    assert lines == [f"{same} True", f"{same} False"]
+
+
+def test_alone_nothing_changes(recipe):
+    team = recipe("team").Team("cpu")
+    weight = nn.Parameter(torch.ones(2))
+    weight.grad = torch.tensor([1.0, 2.0])
+    team.average_gradients([weight])
+    assert weight.grad.tolist() == [1.0, 2.0]
+    assert team.agree(3.0) == 3.0
+    assert team.is_first
+
+
+@pytest.mark.parametrize(
+    ("text", "heads"), [("4:1,3:0", ((4, 1), (3, 0))), ("", ()), ("7:3", ((7, 3),))]
+)
+def test_heads_are_parsed(recipe, text, heads):
+    assert recipe("train").parse_heads(text) == heads
