@@ -93,7 +93,7 @@ class ModelInfo:
     """What a checkpoint offers, for messages, `voices` and the report."""
 
     family: str  # qwen3_tts, fish_speech
-    type: str  # custom_voice, voice_design, base
+    type: str  # custom_voice, voice_design, base, dual_ar
     size: str  # as the checkpoint names it
     voices: tuple[str, ...]
     languages: tuple[str, ...]  # `auto` first
@@ -108,11 +108,23 @@ class ModelInfo:
     identity: str  # changes whenever the weights or configs do
     default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
+    clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
+    prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
 
     @property
     def frame_s(self) -> float:
         """Seconds of audio one frame holds."""
         return self.samples_per_frame / self.sample_rate_hz
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether it speaks in a reference's voice only."""
+        return self.type == "base"
+
+    @property
+    def takes_voice_files(self) -> bool:
+        """Whether a row's voice is the name of a voice file, not of a speaker."""
+        return self.needs_reference or self.can_clone
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ log = logging.getLogger(__name__)
 PLANNED_ROWS = 256  # tokenised rows kept ready for the engine's window
 WRITERS = 4
 UNWRITTEN_ROWS = 256  # outcomes waiting for a writer before the engine is slowed down
-PROMPT_OVERHEAD = 32  # template, control tokens and speaker; a generous bound
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
@@ -108,7 +107,7 @@ class RowPlan:
             else:
                 found.pending += 1
                 request = row.request
-                text = most_tokens(request.text) + PROMPT_OVERHEAD
+                text = most_tokens(request.text) + self.info.prompt_overhead
                 instruct = most_tokens(request.instruct or "")
                 if row.need is not None:
                     text += row.need.num_bytes
