@@ -89,6 +89,14 @@ class Prompt:
 
 
 @dataclass(frozen=True)
+class Licence:
+    """Terms of a checkpoint's weights that a user must have accepted before they are used."""
+
+    name: str
+    terms: str  # what matters most, in plain words, and where the whole text is
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """What a checkpoint offers, for messages, `voices` and the report."""
 
@@ -110,6 +118,7 @@ class ModelInfo:
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
     clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
+    licence: Licence | None = None  # what must be accepted first; None: nothing
 
     @property
     def frame_s(self) -> float:
