@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from models.checkpoint import Conversion
 
 # model_type -> module with describe(folder) and load(folder, device, dtype, use_graphs)
-FAMILIES = {"qwen3_tts": "models.qwen3_tts.loader"}
+FAMILIES = {
+    "qwen3_tts": "models.qwen3_tts.loader",
+    "fish_qwen3_omni": "models.fish_speech.loader",
+}
 # name -> module with describe_synthetic(name) and load_synthetic(name, device, dtype, use_graphs)
 SYNTHETIC = {
     "qwen3-tts-0.6b": "models.qwen3_tts.synthetic",
     "qwen3-tts-1.7b": "models.qwen3_tts.synthetic",
     "qwen3-tts-0.6b-base": "models.qwen3_tts.synthetic",
     "qwen3-tts-1.7b-base": "models.qwen3_tts.synthetic",
+    "fish-s2-pro": "models.fish_speech.synthetic",
 }
 # model_type -> module with convert(folder), for families whose release is not all safetensors
 CONVERTERS = {"fish_qwen3_omni": "models.fish_speech.convert"}
