@@ -65,7 +65,7 @@ class Spec:
     codebook_size: int = 64
     num_rest_codes: int = 16
     max_positions: int = 2048
-    end_gain: float = 1.3  # how much the row of the end outgrows those of codes
+    end_gain: float = 1.45  # how much the row of the end outgrows those of codes
 
     @property
     def text_vocab_size(self) -> int:
@@ -90,7 +90,7 @@ SPECS = {
         num_codebooks=10,
         codebook_size=96,
         num_rest_codes=32,
-        end_gain=1.5,
+        end_gain=1.3,
     ),
 }
 
@@ -274,9 +274,7 @@ def main_shapes(spec: Spec) -> Shapes:
             shapes[f"{layer}attention_norm.weight"] = (spec.width,)
             shapes[f"{layer}ffn_norm.weight"] = (spec.width,)
 
-    layers(
-        text, spec.num_layers, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.mlp_width
-    )
+    layers(text, spec.num_layers, spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.mlp_width)
     layers(
         audio,
         spec.predictor_layers,
