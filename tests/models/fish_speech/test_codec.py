@@ -24,6 +24,7 @@ from models.chunked_vocoder import ChunkedVocoder
 from models.fish_speech.codec import random_vocoder
 from models.fish_speech.codec_config import CodecConfig
 from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
+from models.graphs import CudaCapturer
 
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
@@ -275,6 +276,35 @@ def test_graph_equals_eager() -> None:
         codes.copy_(values)
         graph.replay()
         assert largest_difference(samples, reference) <= SAME
+
+
+@pytest.mark.gpu
+def test_chunks_in_graphs_equal_one_shot_on_the_cpu() -> None:
+    """Every bucket that rows of up to 100 frames need is a graph, and none of them is heard."""
+    config = tiny.VARIANTS["released_rates"]
+    tensors = tiny.random_tensors(config)
+    device = torch.device("cuda")
+    chunked = ChunkedVocoder(
+        tiny.build(config, tensors, device="cuda"),
+        config.num_codebooks,
+        32,
+        config.frames.max_steps - 32,
+        device,
+        CudaCapturer(device),
+        renders_windows=True,
+    )
+    alone = tiny.build(config, tensors)
+    lengths = (1, 31, 32, 33, 64, 65, 100, 77, 5)
+    rows = [tiny.random_codes(config, 1, n, n)[0].t().contiguous() for n in lengths]
+    with torch.inference_mode(), torch.backends.cudnn.flags(allow_tf32=False):
+        chunked.capture(max_batch=4, max_frames=100)
+        for _ in range(2):
+            found = chunked.decode([row.to(device) for row in rows])
+            for row, samples in zip(rows, found, strict=True):
+                assert largest_difference(samples.cpu(), alone(row.t()[None])[0]) <= 10 * SAME
+    runners = (chunked.runner, chunked.fronts, chunked.renderer)
+    assert [runner.stats.misses for runner in runners] == [0, 0, 0]
+    assert all(runner.stats.hits for runner in runners)
 
 
 @pytest.mark.gpu

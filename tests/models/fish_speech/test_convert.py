@@ -78,6 +78,13 @@ def test_a_second_time_nothing_is_done(folder: Path, monkeypatch: pytest.MonkeyP
     assert convert(folder).sha256 == first.sha256
 
 
+def test_who_may_read_the_source_may_read_the_result(folder: Path) -> None:
+    (folder / PICKLED_FILE).chmod(0o644)
+    convert(folder)
+    for name in (WEIGHTS_FILE, CONFIG_FILE):
+        assert (folder / name).stat().st_mode & 0o777 == 0o644, name
+
+
 def test_another_source_is_converted_again(folder: Path) -> None:
     convert(folder)
     torch.save(tiny.random_tensors(tiny.SMALL, 9) | STALE, folder / PICKLED_FILE)
