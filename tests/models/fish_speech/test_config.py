@@ -36,7 +36,7 @@ def test_every_value_is_the_checkpoints(tmp_path: Path) -> None:
     assert (config.num_codebooks, config.codebook_size, config.eos) == (10, 96, 96)
     assert (config.semantic_start, config.end) == (tiny.SEMANTIC_START, tiny.END)
     assert config.text_vocab_size == spec.text_vocab_size
-    assert config.max_frames == 2047
+    assert config.max_frames == 1024
 
 
 def test_the_released_size_has_the_released_number_of_weights() -> None:
