@@ -47,13 +47,13 @@ SMALL = CodecConfig(
     residual_codes=16,
     code_dim=4,
     latent_dim=32,
-    frames=WindowConfig(32, 40, 2, 16, 5, 400, 10000.0, 1e-5),
+    frames=WindowConfig(32, 40, 2, 16, 5, 1200, 10000.0, 1e-5),
     upsampling_ratios=(3, 2),
     decoder_dim=16,
     upsample_rates=(4, 3, 2),
     encoder_dim=4,
     encoder_strides=(2, 3, 4),
-    steps=WindowConfig(32, 96, 1, 8, 9, 2400, 500.0, 1e-5),
+    steps=WindowConfig(32, 96, 1, 8, 9, 7200, 500.0, 1e-5),
 )
 VARIANTS: dict[str, CodecConfig] = {
     "small": SMALL,
