@@ -118,6 +118,7 @@ class ModelInfo:
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
     clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
+    ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
     licence: Licence | None = None  # what must be accepted first; None: nothing
 
     @property

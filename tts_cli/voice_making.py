@@ -14,6 +14,7 @@ import torch
 
 from models.base import ModelInfo, RequestError, SpeechRequest, Voice
 from tts_cli.checks import check_settings, require_speakable, row_problem
+from tts_cli.cloning import reference_silence_s
 from tts_cli.config import RunConfig
 from tts_cli.encoding import encode
 from tts_cli.engine import Engine, Job, JobQueue, Outcome
@@ -139,7 +140,7 @@ def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
             mode=row.clone_mode or "xvec",
             text=row.ref_text,
             rate_hz=info.sample_rate_hz,
-            silence_s=config.ref_silence,
+            silence_s=reference_silence_s(config, info),
         )
     except RowError as error:
         raise UsageError(str(error)) from None

@@ -84,6 +84,7 @@ def model_info(config: FishSpeechConfig, codec: CodecConfig, identity: str) -> M
         identity=identity,
         clone_modes=("icl",),
         prompt_overhead=OVERHEAD,
+        ref_silence_s=0.0,  # it stands in another turn than the new speech
         licence=LICENCE,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import tiny_fish_speech as tiny
 from hostile_audio import encoded, tone
 from safetensors.torch import load_file
+from tiny_fish_codec import SMALL
 from workbench import Workbench
 
 CAP = ("--max-seconds", 0.3, "--accept-truncated", "--device", "cpu")
@@ -63,8 +65,10 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
         codes = load_file(out.path / f"{name}.codes.safetensors")["codes"]
         assert codes.shape == (frames, 4)
         assert (codes[:, 1:] < 16).all()
-    # Its 1.1 s and half a second of silence, in frames of 144 samples at 44.1 kHz.
-    assert out.records["clone"]["prompt_tokens"] > 1.6 * 44100 / 144
+    # Its 1.1 s in frames of 144 samples at 44.1 kHz, and no silence behind them.
+    frames = math.ceil(1.1 * 44100 / 144)
+    assert frames < out.records["clone"]["prompt_tokens"] < frames + 250
+    assert out.report["model"]["licence"] == "Fish Audio Research License"
 
 
 def test_alone_or_in_a_batch_the_speech_is_the_same(refs: Workbench, fish: Path) -> None:
@@ -106,3 +110,43 @@ def test_a_long_row_takes_several_chunks(
         "long": 336,
     }
     assert len(refs.out().samples("long.wav")) == 336 * 144
+
+
+def test_what_it_cannot_speak_fails_with_a_reason(refs: Workbench, fish: Path) -> None:
+    rows = [
+        row("good", max_frames=3),
+        row("early", "Lost. <|speaker:0|>Kept.", max_frames=3),
+        row("penalty", repetition_penalty=1.2, max_frames=3),
+    ]
+    assert refs.synth(rows, *CAP[2:], model=fish).code == 1
+    errors = {row_id: record["error"] for row_id, record in refs.out().records.items()}
+    assert errors["good"] is None
+    assert "before the first speaker tag" in errors["early"]
+    assert "leave it out" in errors["penalty"]
+
+
+def test_a_voice_file_needs_a_transcript(refs: Workbench, fish: Path) -> None:
+    # It once ended as an internal error.
+    given = ("--model", fish, "--ref-audio", refs.folder / "a.wav", "--device", "cpu")
+    added = refs.run("voices", "add", "tone", *given, "--voices", refs.folder / "voices")
+    assert added.code not in (0, 4)
+    assert "with its transcript only" in added.err
+    assert "internal error" not in added.err
+
+
+def test_profile_and_warmup_run(refs: Workbench, tmp_path_factory: pytest.TempPathFactory) -> None:
+    released_rates = replace(
+        SMALL,  # as many steps a second as released, or references of 10 s would take minutes
+        upsampling_ratios=(2, 2),
+        upsample_rates=(8, 8, 4, 2),
+        encoder_dim=2,
+        encoder_strides=(2, 4, 8, 8),
+    )
+    model = tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), codec=released_rates)
+    common = ("--model", model, "--device", "cpu", "--json")
+    found = refs.run("profile", *common, "--batches", "1,2", "--frames", "6", "--repeats", "2")
+    assert found.code == 0, found.err
+    stages = {stage["stage"] for stage in found.json["results"][1]["stages"]}
+    assert {"code predictor", "talker", "frame", "reference (2 x 10 s)"} < stages
+    warm = refs.run("warmup", *common, "--max-seconds", "0.5", "--max-batch", "2")
+    assert warm.code == 0, warm.err

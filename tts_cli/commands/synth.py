@@ -175,6 +175,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         "type": info.type,
     }
     model |= {"size": info.size, "identity": info.identity}
+    model |= {"licence": None if info.licence is None else info.licence.name}
     model |= {"default_voice": config.voice or (info.voices[0] if info.voices else None)}
     engine = synthesis.engine
     facts |= {
