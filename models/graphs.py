@@ -111,14 +111,21 @@ class GraphRunner(Generic[Key]):
         function: does the work of one key on static buffers; its output is static as well and
             valid until the next run of any graph of the same pool.
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
+        sample: fills the static inputs of a key with something typical, before it is captured and
+            for whoever compares graph and eager; None where they need no filling.
     """
 
     def __init__(
-        self, name: str, function: Callable[[Key], Any], capturer: Capturer | None
+        self,
+        name: str,
+        function: Callable[[Key], Any],
+        capturer: Capturer | None,
+        sample: Callable[[Key], None] | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.capturer = capturer
+        self.sample = sample
         self.stats = GraphStats()
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
 
@@ -141,6 +148,8 @@ class GraphRunner(Generic[Key]):
             if key in self._graphs:
                 continue
             before, started = self.capturer.memory_bytes(), time.perf_counter()
+            if self.sample is not None:
+                self.sample(key)
             try:
                 self._graphs[key] = self.capturer.capture(lambda key=key: self.function(key))  # type: ignore[misc]
             except RuntimeError as error:

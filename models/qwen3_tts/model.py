@@ -8,6 +8,7 @@ the bucket over static buffers, which is what a graph captures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +29,7 @@ from models.buckets import batch_buckets, prefill_groups, round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import Capturer, GraphRunner
 from models.kv_cache import cache_bytes
+from models.packed_prefill import PackedPrefill
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
@@ -74,6 +76,9 @@ class Qwen3TTS:
         self.device = talker.codec_head.weight.device
         self.dtype = talker.codec_head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturer)
+        self.packed = PackedPrefill(talker.decoder, capturer)
+        # On a CPU prompts stay side by side: there a row rounds as in any batch.
+        self.packs_prompts = self.device.type == "cuda"
         self.vocoder = ChunkedVocoder(
             vocoder, config.num_codebooks, CHUNK_FRAMES, LEFT_CONTEXT, self.device, capturer
         )
@@ -110,6 +115,8 @@ class Qwen3TTS:
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
+        if self.packs_prompts:
+            self.packed.allocate(max_batch, max_positions)
         self.predictor.decoder.allocate(max_batch, config.num_codebooks)
         self.slots = SlotBuffers(
             max_batch,
@@ -132,8 +139,12 @@ class Qwen3TTS:
 
     @torch.inference_mode()
     def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
-        """Capture every frame bucket up to max_batch and every vocoder bucket in use."""
+        """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
+        use.
+        """
         self.frames.capture(batch_buckets(max_batch), size=int)
+        if self.packs_prompts:
+            self.packed.capture()
         everyone = list(range(self.slots.index.numel()))
         self.release(everyone)
         self.vocoder.capture(max_batch, max_audio_frames, max_reference_frames)
@@ -141,7 +152,7 @@ class Qwen3TTS:
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
         vocoder = self.vocoder
-        return [self.frames, vocoder.runner, vocoder.fronts, vocoder.renderer]
+        return [self.frames, self.packed.runner, vocoder.runner, vocoder.fronts, vocoder.renderer]
 
     def stages(self, batch: int, position: int) -> list[Stage]:
         """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
@@ -162,6 +173,10 @@ class Qwen3TTS:
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
+        if self.packs_prompts:
+            for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
+                self._prefill_packed([prompts[row] for row in rows], [slots[row] for row in rows])
+            return
         lengths = [round_up(prompt.num_tokens, PREFILL_STEP) for prompt in prompts]
         # On a CPU only rows of one padded length go together: attention rounds by that length.
         is_exact = self.device.type == "cpu"
@@ -247,7 +262,21 @@ class Qwen3TTS:
     def _index(self, slots: list[int]) -> Tensor:
         return to_device(slots, self.device)
 
+    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts one behind the other."""
+        text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
+        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
+        lengths = [prompt.num_tokens for prompt in prompts]
+        x = self.talker.embed_prompt(
+            to_device(text_ids[None], self.device),
+            to_device(codec_ids[None], self.device),
+            self._cloned(prompts, codec_ids.split(lengths)),
+        )
+        hidden = self.packed.run(x[0], lengths, slots)
+        self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
+
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts side by side, padded to the longest."""
         length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
         text_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
         codec_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
@@ -259,10 +288,25 @@ class Qwen3TTS:
         x = self.talker.embed_prompt(
             to_device(text_ids, self.device),
             to_device(codec_ids, self.device),
-            self._cloned(prompts, codec_ids),
+            self._cloned(prompts, codec_ids.unbind()),
         )
         hidden = self.talker.decoder.prefill(x, index, lengths - 1)
+        self._start(prompts, slots, index, lengths, hidden)
 
+    def _start(
+        self,
+        prompts: list[Prompt],
+        slots: list[int],
+        index: Tensor,
+        lengths: Tensor,
+        hidden: Tensor,
+    ) -> None:
+        """Draw the first codes of prefilled rows and make their slots ready for the first frame.
+
+        Args:
+            index: `slots` on the device. lengths: (n,) prompt positions, on the device.
+            hidden: (n, D) talker output at each prompt's end.
+        """
         requests = [prompt.request for prompt in prompts]
         self.sampling.assign(
             slots, [r.sampling for r in requests], [r.seed for r in requests], index
@@ -275,18 +319,22 @@ class Qwen3TTS:
         limits = self._index([request.max_frames for request in requests])
         self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
 
-    def _cloned(self, prompts: list[Prompt], codec_ids: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Where cloned voices stand in the flattened prompts, and their vectors (N, D)."""
-        if not bool((codec_ids <= SPEAKER).any()):
+    def _cloned(
+        self, prompts: list[Prompt], rows: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor] | None:
+        """Where cloned voices stand in a flattened pass, and their vectors (N, D); None where none
+        is. `rows` are each prompt's codec ids, with their padding if they have any.
+        """
+        flat = torch.cat(list(rows))
+        if not bool((flat <= SPEAKER).any()):
             return None
         embeddings, codes = [], []
-        for prompt, ids in zip(prompts, codec_ids, strict=True):
+        for prompt, ids in zip(prompts, rows, strict=True):
             clone = prompt.request.clone
             if clone is not None:
                 embeddings.append(clone.embedding)
                 if clone.codes is not None:
                     codes.append(clone.codes[REFERENCE - ids[ids <= REFERENCE]])
-        flat = codec_ids.flatten()
         places = [(flat == SPEAKER).nonzero()[:, 0]]
         vectors = [to_device(torch.stack(embeddings), self.device, torch.float32).to(self.dtype)]
         if codes:

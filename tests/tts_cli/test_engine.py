@@ -585,8 +585,9 @@ class TestRealModel:
         assert {outcome.job.bucket for outcome in outcomes.values()} <= {1, 2, 4}
         for runner in model.graph_runners():
             assert runner.stats.misses == 0
-            # No row has a reference in front, so the vocoder never renders a tail.
-            is_used = has_graphs and runner.name not in ("latents", "render")
+            # No row has a reference in front, so the vocoder never renders a tail; and on a CPU
+            # prompts are not packed.
+            is_used = has_graphs and runner.name not in ("latents", "render", "prefill")
             assert (runner.stats.hits > 0) is is_used
         if has_graphs:
             assert model.frames.keys == [4, 2, 1]
