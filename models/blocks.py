@@ -55,17 +55,29 @@ class Weight(nn.Module):
         self.weight = nn.Parameter(torch.empty(*shape), requires_grad=False)
 
 
+class NoWeight(nn.Module):
+    """Stands where a layer has no such weight."""
+
+    weight = None
+
+
 class DecoderLayer(nn.Module):
     """Weights of one layer; `Decoder` computes, because residuals chain across layers."""
 
     def __init__(
-        self, width: int, mlp_width: int, num_heads: int, num_kv_heads: int, head_dim: int
+        self,
+        width: int,
+        mlp_width: int,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        has_qk_norm: bool = True,
     ) -> None:
         super().__init__()
         self.input_norm = Weight(width)
         self.qkv = Weight((num_heads + 2 * num_kv_heads) * head_dim, width)
-        self.q_norm = Weight(head_dim)
-        self.k_norm = Weight(head_dim)
+        self.q_norm = Weight(head_dim) if has_qk_norm else NoWeight()
+        self.k_norm = Weight(head_dim) if has_qk_norm else NoWeight()
         self.o = Weight(width, num_heads * head_dim)
         self.post_norm = Weight(width)
         self.gate_up = Weight(2 * mlp_width, width)
@@ -73,7 +85,12 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of layers with its final norm."""
+    """A stack of layers with its final norm.
+
+    Args:
+        has_qk_norm: without it (`q_norm.weight` is None) there is `step` only, no `prefill`.
+        rope_dtype: what the RoPE tables are rounded to; None: the weights' dtype.
+    """
 
     def __init__(
         self,
@@ -86,8 +103,11 @@ class Decoder(nn.Module):
         head_dim: int,
         rope_theta: float,
         norm_eps: float,
+        has_qk_norm: bool = True,
+        rope_dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        self.rope_dtype = rope_dtype
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim
@@ -95,7 +115,7 @@ class Decoder(nn.Module):
         self.eps = norm_eps
         self.scale = head_dim**-0.5
         self.layers = nn.ModuleList(
-            DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim)
+            DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim, has_qk_norm)
             for _ in range(num_layers)
         )
         self.norm = Weight(width)
@@ -107,9 +127,9 @@ class Decoder(nn.Module):
         """Allocate the cache and the RoPE tables on the weights' device and in their dtype."""
         weight = self.norm.weight
         self.__dict__.pop("cache", None)  # frees the old one before the new one is made
-        self.cos, self.sin = rope_tables(
-            num_positions, self.head_dim, self.rope_theta, weight.device, weight.dtype
-        )
+        rounded = self.rope_dtype or weight.dtype
+        tables = rope_tables(num_positions, self.head_dim, self.rope_theta, weight.device, rounded)
+        self.cos, self.sin = (table.to(weight.dtype) for table in tables)
         self.cache = StaticKVCache(
             len(self.layers),
             num_slots,

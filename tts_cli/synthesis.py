@@ -39,7 +39,6 @@ PLANNED_ROWS = 256  # tokenised rows kept ready for the engine's window
 WRITERS = 8  # most of a writer's time is waiting for the disk
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
 UNWRITTEN_ROWS = 256  # outcomes waiting for a writer before the engine is slowed down
-PROMPT_OVERHEAD = 32  # template, control tokens and speaker; a generous bound
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
@@ -111,7 +110,7 @@ class RowPlan:
             else:
                 found.pending += 1
                 request = row.request
-                text = most_tokens(request.text) + PROMPT_OVERHEAD
+                text = most_tokens(request.text) + self.info.prompt_overhead
                 instruct = most_tokens(request.instruct or "")
                 if row.need is not None:
                     text += row.need.num_bytes

@@ -25,7 +25,7 @@ from tts_cli.requests import build_request, retry_request
 from tts_cli.rows import BadRow, Row, build_row
 from tts_cli.session import open_session, prepare, read_info
 from tts_cli.sources import is_synthetic, model_label
-from tts_cli.synthesis import NAN_ERROR, PROMPT_OVERHEAD
+from tts_cli.synthesis import NAN_ERROR
 from tts_cli.voice_cache import encode_references, make_voice
 from tts_cli.voice_files import StoredVoice, checkpoint_name
 from tts_cli.voice_folder import SUFFIX, VoiceFolder
@@ -188,7 +188,7 @@ def speak_once(request: SpeechRequest, config: RunConfig) -> torch.Tensor:
     prepare(
         session,
         num_rows=1,
-        max_positions=min(prompt.num_tokens + PROMPT_OVERHEAD + frames, info.max_positions),
+        max_positions=min(prompt.num_tokens + info.prompt_overhead + frames, info.max_positions),
         max_frames=frames,
         max_trailing=len(prompt.trailing_ids),
     )

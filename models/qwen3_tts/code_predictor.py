@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from models.blocks import Weight, linear
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.talker import BiasedLinear, build_decoder
+from models.qwen3_tts.talker import BiasedLinear
+from models.transformer import build_decoder
 
 
 class CodePredictor(nn.Module):

@@ -9,7 +9,8 @@ be right-padded and trimmed, and F frames give exactly F * samples_per_frame sam
 reach back about 12 frames, the transformer layers * (window - 1); `models/chunks.py` cuts long
 sequences as the official code does.
 
-Layers are in `vocoder_blocks.py`, weights and what is folded into them in `vocoder_weights.py`.
+Layers are in `models/vocoder_blocks.py`, weights and what is folded into them in
+`vocoder_weights.py`.
 
 Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0), reproduced to rounding.
 """
@@ -22,7 +23,9 @@ from torch import Tensor, nn
 
 from kernels.rope import rope_tables
 from models.blocks import Weight
-from models.qwen3_tts.vocoder_blocks import (
+from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.qwen3_tts.vocoder_weights import check_tensors, fold
+from models.vocoder_blocks import (
     Affine,
     DecoderBlock,
     PreTransformer,
@@ -31,8 +34,6 @@ from models.qwen3_tts.vocoder_blocks import (
     conv,
     pad_left,
 )
-from models.qwen3_tts.vocoder_config import VocoderConfig
-from models.qwen3_tts.vocoder_weights import check_tensors, fold
 
 
 class Vocoder(nn.Module):

@@ -21,6 +21,7 @@ MODES = {
     "custom_voice": "custom voice: rows name a voice",
     "voice_design": "voice design: instruct describes the voice",
     "base": "base: clones a reference recording",
+    "dual_ar": "dual AR: a voice of its own choice, or clones a reference recording",
 }
 COMMANDS = {
     "add": "Make a voice file of a recording.",
@@ -126,8 +127,11 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
     """Lines about a checkpoint."""
     instruct = "taken" if info.takes_instruct else "ignored by this checkpoint"
     cloning = "no"
-    if info.type == "base":
-        cloning = "its only mode" if info.can_clone else f"not with this copy: {info.needs}"
+    if info.can_clone:
+        modes = ", ".join(info.clone_modes)
+        cloning = "its only mode" if info.needs_reference else f"if asked for, by {modes}"
+    elif info.needs_reference:
+        cloning = f"not with this copy: {info.needs}"
     sampling = ", ".join(f"{name} {value}" for name, value in asdict(info.sampling).items())
     return [
         ("model", f"{source} ({info.family}, {info.size}, {info.identity})"),

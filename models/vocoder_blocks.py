@@ -1,4 +1,4 @@
-"""The layers of the vocoder, all on (B, T, C) activations: channels innermost.
+"""The layers of vocoders, all on (B, T, C) activations: channels innermost.
 
 That one layout is what linear layers, LayerNorm and attention want, and what convolutions run
 fastest on: a 1-D convolution here is a 2-D one of height 1 on a channels-last view, without a copy.
@@ -7,10 +7,14 @@ On a CPU it is up to five times as fast as the usual (B, C, T) at the narrow, lo
 In the decoder blocks the biases of convolutions and the padding on their left are part of the
 SnakeBeta that touches the same memory anyway, and a residual unit adds onto its input in place. So
 the residual stream `x` of a block lacks a constant per channel, which is the `bias` of every Snake
-that reads it (see `vocoder_weights.py`).
+that reads it (see the families' `*_weights.py`).
 """
 
 from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -21,14 +25,60 @@ from kernels.rope import apply_rope
 from kernels.snake import snake_beta
 from kernels.swiglu import swiglu
 from models.blocks import Weight
-from models.qwen3_tts.vocoder_config import DILATIONS, VocoderConfig
 
-UNIT_KERNEL = 7
+KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
+UNIT_KERNEL = KERNEL
+DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 # For some lengths cuDNN (9.x, H200, bf16) computes channels-last convolutions of 384 channels and
 # dilation 9, or 768 and 3, with a direct kernel at 0.5 TFLOP/s, where their neighbours reach 250 to
 # 790. From this product of channels and dilation on they are unfolded: 200 to 310 TFLOP/s always.
 UNFOLD_FROM = 2048
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
+
+
+class WindowSizes(Protocol):
+    """What `PreTransformer` is made by."""
+
+    @property
+    def latent_dim(self) -> int:
+        """Width of what goes in and comes out."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Width inside; projections are between the two where they differ or are asked for."""
+        ...
+
+    @property
+    def mlp_width(self) -> int: ...
+    @property
+    def num_layers(self) -> int: ...
+    @property
+    def num_heads(self) -> int: ...
+    @property
+    def num_kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def norm_eps(self) -> float: ...
+    @property
+    def window(self) -> int:
+        """Steps a step attends to, itself included."""
+        ...
+
+
+def context_frames(upsampling_ratios: tuple[int, ...], upsample_rates: tuple[int, ...]) -> int:
+    """Latent frames before its own that a frame's samples depend on after the transformer."""
+    reach, rate = Fraction(0), 1  # frames; steps a frame
+    for ratio in upsampling_ratios:
+        rate *= ratio
+        reach += Fraction(KERNEL - 1, rate)
+    reach += Fraction(KERNEL - 1, rate)
+    for factor in upsample_rates:
+        reach += Fraction(1, rate)  # a transposed convolution's overlap
+        rate *= factor
+        reach += Fraction((KERNEL - 1) * sum(DILATIONS), rate)
+    return math.ceil(reach + Fraction(KERNEL - 1, rate))
 
 
 class Affine(Weight):
@@ -86,9 +136,9 @@ class Snake(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Weights of one pre-transformer layer; layer scales are folded into `o` and `down`."""
+    """Weights of one transformer layer; layer scales are folded into `o` and `down`."""
 
-    def __init__(self, config: VocoderConfig) -> None:
+    def __init__(self, config: WindowSizes) -> None:
         super().__init__()
         width, heads = config.width, config.num_heads
         self.input_norm = Weight(width)
@@ -100,25 +150,34 @@ class TransformerLayer(nn.Module):
 
 
 class PreTransformer(nn.Module):
-    """Causal transformer over frames with a sliding window, between two projections."""
+    """Causal transformer over frames with a sliding window.
 
-    def __init__(self, config: VocoderConfig) -> None:
+    Args:
+        has_projections: a linear map before and one behind, with biases.
+    """
+
+    def __init__(self, config: WindowSizes, has_projections: bool = True) -> None:
         super().__init__()
         self.num_heads = config.num_heads
         self.num_kv_heads = config.num_kv_heads
         self.head_dim = config.head_dim
         self.window = config.window
         self.eps = config.norm_eps
-        self.input_proj = Affine(config.width, config.latent_dim)
+        self.input_proj = Affine(config.width, config.latent_dim) if has_projections else None
         self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
         self.norm = Weight(config.width)
-        self.output_proj = Affine(config.latent_dim, config.width)
+        self.output_proj = Affine(config.latent_dim, config.width) if has_projections else None
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """(B, F, latent_dim) to the same; cos and sin (F, D_h) count frames from 0."""
+        """(B, F, latent_dim) to the same; cos and sin (F, D_h) count frames from 0.
+
+        Queries and keys are rotated in the tables' dtype. Without projections x may be overwritten.
+        """
         batch, frames, latent_dim = x.shape
         mask = self.band_mask(frames, x)
-        x = F.linear(x, self.input_proj.weight, self.input_proj.bias).view(batch * frames, -1)
+        if self.input_proj is not None:
+            x = F.linear(x, self.input_proj.weight, self.input_proj.bias)
+        x = x.reshape(batch * frames, -1)
         hidden = rms_norm(x, self.layers[0].input_norm.weight, self.eps)
         for index, layer in enumerate(self.layers):
             attended = self.attend(
@@ -131,8 +190,9 @@ class PreTransformer(nn.Module):
             is_last = index + 1 == len(self.layers)
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
-        out = F.linear(hidden, self.output_proj.weight, self.output_proj.bias)
-        return out.view(batch, frames, latent_dim)
+        if self.output_proj is not None:
+            hidden = F.linear(hidden, self.output_proj.weight, self.output_proj.bias)
+        return hidden.view(batch, frames, latent_dim)
 
     def attend(
         self, qkv: Tensor, batch: int, frames: int, cos: Tensor, sin: Tensor, mask: Tensor
@@ -140,7 +200,7 @@ class PreTransformer(nn.Module):
         """Attention of (B * F, (H + 2 * H_kv) * D_h) projections; returns (B * F, H * D_h)."""
         num_q, num_kv = self.num_heads, self.num_kv_heads
         heads = qkv.view(batch, frames, num_q + 2 * num_kv, self.head_dim).transpose(1, 2)
-        rotated = apply_rope(heads[:, : num_q + num_kv], cos, sin)
+        rotated = apply_rope(heads[:, : num_q + num_kv].to(cos.dtype), cos, sin).to(qkv.dtype)
         q, k = rotated.split([num_q, num_kv], dim=1)
         v = heads[:, num_q + num_kv :].contiguous()
         attended = F.scaled_dot_product_attention(
@@ -162,29 +222,41 @@ class PreTransformer(nn.Module):
         return mask.masked_fill_(is_hidden, float("-inf"))[:, :frames]
 
 
-class UpsampleBlock(nn.Module):
-    """A transposed convolution whose kernel is its stride, then a ConvNeXt block.
+class ConvNeXt(nn.Module):
+    """Depthwise convolution, LayerNorm, GELU between two linear maps, residual.
 
-    ConvNeXt's gamma is folded into `narrow`.
+    Its gamma is folded into `narrow`.
     """
 
-    def __init__(self, channels: int, ratio: int) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.expand = Affine(ratio * channels, channels)
         self.depthwise = Affine(channels, 1, 1, 7)
         self.norm = Affine(channels)
         self.widen = Affine(4 * channels, channels)
         self.narrow = Affine(channels, 4 * channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) to (B, ratio * T, C)."""
-        batch, _, channels = x.shape
-        # Kernel and stride being equal, each step makes its own `ratio` steps: a linear layer.
-        x = F.linear(x, self.expand.weight, self.expand.bias).view(batch, -1, channels)
+        """(B, T, C) to the same."""
+        channels = x.shape[-1]
         h = conv(pad_left(x, 6), self.depthwise.weight, self.depthwise.bias, groups=channels)
         h = F.layer_norm(h, (channels,), self.norm.weight, self.norm.bias, LAYER_NORM_EPS)
         h = F.gelu(F.linear(h, self.widen.weight, self.widen.bias))
         return F.linear(h, self.narrow.weight, self.narrow.bias).add_(x)
+
+
+class UpsampleBlock(ConvNeXt):
+    """A transposed convolution whose kernel is its stride, then a ConvNeXt block."""
+
+    def __init__(self, channels: int, ratio: int) -> None:
+        super().__init__(channels)
+        self.expand = Affine(ratio * channels, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) to (B, ratio * T, C)."""
+        batch, _, channels = x.shape
+        # Kernel and stride being equal, each step makes its own `ratio` steps: a linear layer.
+        x = F.linear(x, self.expand.weight, self.expand.bias).view(batch, -1, channels)
+        return super().forward(x)
 
 
 class ResidualUnit(nn.Module):
