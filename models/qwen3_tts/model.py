@@ -26,6 +26,7 @@ from models.buckets import round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import Capturer, GraphRunner
 from models.packed_prefill import PackedPrefill
+from models.packed_vocoder import PackedVocoder
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
@@ -71,7 +72,9 @@ class Qwen3TTS(SlotModel):
         self.frames = GraphRunner("frame", self._frame, capturer)
         self.packed = PackedPrefill(talker.decoder, capturer)
         self.packs_prompts = self.device.type == "cuda"
-        self.vocoder = ChunkedVocoder(
+        # On a CPU every row is decoded alone, which needs no lanes.
+        kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
+        self.vocoder = kind(
             vocoder, config.num_codebooks, CHUNK_FRAMES, LEFT_CONTEXT, self.device, capturer
         )
 
