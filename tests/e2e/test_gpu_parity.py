@@ -183,7 +183,7 @@ class TestReleasedSize:
         """By graph as eagerly, and as with prompts side by side; short passes after long ones."""
         model: Qwen3TTS = request.getfixturevalue(name)
         packed, tolerance = model.packed, 1e-5 if model.dtype == torch.float32 else 2e-2
-        packed.runner.capture([2048, 512, 128], size=int)
+        packed.capture()
         assert packed.runner.stats.failures == {}
         assert packed.runner.stats.hits == 0
         for count in (MAX_BATCH, 3, 1):
