@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 WARMUP_RUNS = 2
+PROGRESS_S = 2.0  # a capture that goes on for longer says how far it is
 
 
 class Capturer(Protocol):
@@ -144,9 +145,13 @@ class GraphRunner(Generic[Key]):
         """Record keys, largest first; one that fails stays eager, is logged once and counted."""
         if self.capturer is None:
             return
-        for key in sorted(keys, key=size, reverse=True):
+        said_s = time.perf_counter()
+        for number, key in enumerate(sorted(keys, key=size, reverse=True), 1):
             if key in self._graphs:
                 continue
+            if time.perf_counter() - said_s > PROGRESS_S:
+                said_s = time.perf_counter()
+                log.info("capturing %s graph %d of %d", self.name, number, len(keys))
             before, started = self.capturer.memory_bytes(), time.perf_counter()
             if self.sample is not None:
                 self.sample(key)
