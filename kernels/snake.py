@@ -61,6 +61,25 @@ def snake_beta_ref(
 
 
 @jit
+def snake_of(y, alpha_exp, inv_beta):
+    """y + inv_beta * sin(y * alpha_exp)^2 in float32, for other kernels as well."""
+    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then
+    # r^2 times the square of a polynomial for sin(r) / r on [-pi/2, pi/2]. The bound on r^2 only
+    # matters for phases beyond 1e7, of which float32 holds no fraction any more.
+    phase = y * alpha_exp
+    turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
+    r = phase - turns * 3.140625
+    r = r - turns * 9.67502593994140625e-4
+    r = r - turns * 1.509957990978376432e-7
+    z = tl.minimum(r * r, 2.4674012, propagate_nan=tl.PropagateNan.ALL)
+    ratio = -1.980661515e-4 + z * 2.600054647e-6
+    ratio = 8.333017291e-3 + z * ratio
+    ratio = -1.66666571e-1 + z * ratio
+    ratio = 1.0 + z * ratio
+    return y + inv_beta * (z * ratio * ratio)
+
+
+@jit
 def _snake_beta_kernel(
     x_ptr,
     alpha_exp_ptr,
@@ -107,21 +126,7 @@ def _snake_beta_kernel(
     if HAS_BIAS:
         y += tl.load(bias_ptr + channels, mask=is_channel, other=0.0)[:, None]
 
-    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then
-    # r^2 times the square of a polynomial for sin(r) / r on [-pi/2, pi/2]. The bound on r^2 only
-    # matters for phases beyond 1e7, of which float32 holds no fraction any more.
-    phase = y * alpha_exp
-    turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
-    r = phase - turns * 3.140625
-    r = r - turns * 9.67502593994140625e-4
-    r = r - turns * 1.509957990978376432e-7
-    z = tl.minimum(r * r, 2.4674012, propagate_nan=tl.PropagateNan.ALL)
-    ratio = -1.980661515e-4 + z * 2.600054647e-6
-    ratio = 8.333017291e-3 + z * ratio
-    ratio = -1.66666571e-1 + z * ratio
-    ratio = 1.0 + z * ratio
-    wave = z * ratio * ratio
-    result = y + inv_beta * wave
+    result = snake_of(y, alpha_exp, inv_beta)
     if HAS_GAPS:
         # left_pad is at most a few steps, so what it makes negative is masked by is_in below.
         place = row * num_spans + tl.maximum(times - left_pad, 0) // span

@@ -20,9 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.conv_taps import conv_taps
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope
 from kernels.snake import snake_beta
+from kernels.snake_linear import snake_linear_add_
 from kernels.swiglu import swiglu
 from models.blocks import Weight
 
@@ -32,7 +34,8 @@ UNIT_KERNEL = KERNEL
 DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 # For some lengths cuDNN (9.x, H200, bf16) computes channels-last convolutions of 384 channels and
 # dilation 9, or 768 and 3, with a direct kernel at 0.5 TFLOP/s, where their neighbours reach 250 to
-# 790. From this product of channels and dilation on they are unfolded: 200 to 310 TFLOP/s always.
+# 790. From this product of channels and dilation on they are matrix products: in bfloat16 our own,
+# which reads the taps in place, else one over taps laid side by side (200 to 310 TFLOP/s).
 UNFOLD_FROM = 2048
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 
@@ -115,6 +118,8 @@ def conv(
     The weight is (C_out, C_in / groups, 1, kernel), channels last.
     """
     if x.is_cuda and groups == 1 and dilation > 1 and dilation * x.shape[-1] >= UNFOLD_FROM:
+        if x.dtype == torch.bfloat16:
+            return conv_taps(x, weight, dilation)
         return conv_unfolded(x, weight, dilation)
     columns = x.transpose(1, 2).unsqueeze(2)
     out = F.conv2d(columns, weight, bias, dilation=(1, dilation), groups=groups)
@@ -319,9 +324,16 @@ class ResidualUnit(nn.Module):
     def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
         """Adds the unit's output to x (B, T, C) in place; `kept` (B, F) as in Snake."""
         h = self.snake1(x, (UNIT_KERNEL - 1) * self.dilation, kept)
-        h = self.snake2(conv(h, self.conv1.weight, dilation=self.dilation))
-        channels = x.shape[-1]
-        x.view(-1, channels).addmm_(h.reshape(-1, channels), self.conv2.weight.t())
+        h = conv(h, self.conv1.weight, dilation=self.dilation)
+        channels, snake = x.shape[-1], self.snake2
+        snake_linear_add_(
+            x.view(-1, channels),
+            h.reshape(-1, channels),
+            snake.alpha_exp,
+            snake.inv_beta,
+            snake.bias,
+            self.conv2.weight,
+        )
         return x
 
 

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.rope import rope_tables
+from kernels.snake_out import snake_out
 from models.blocks import Weight
 from models.qwen3_tts.vocoder_config import VocoderConfig
 from models.qwen3_tts.vocoder_weights import check_tensors, fold
@@ -177,5 +178,7 @@ class Vocoder(nn.Module):
         x = conv(pad_left(x, 6, kept), self.first_conv.weight)
         for block in self.blocks:
             x = block(x, kept)
-        x = conv(self.last_snake(x, 6, kept), self.last_conv.weight, self.last_conv.bias)
-        return x.reshape(batch, frames * self.samples_per_frame).float().clamp_(-1, 1)
+        snake, last = self.last_snake, self.last_conv
+        constants = snake.alpha_exp, snake.inv_beta, snake.bias
+        samples = snake_out(x, *constants, last.weight, last.bias, kept)
+        return samples.view(batch, frames * self.samples_per_frame).clamp_(-1, 1)

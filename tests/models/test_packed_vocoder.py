@@ -11,6 +11,7 @@ from fakes import FakeCapturer
 from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
 
+from kernels import dispatch
 from models.checkpoint import read_tensors
 from models.chunked_vocoder import ChunkedVocoder
 from models.packed_vocoder import LANE_BUCKETS, LANE_FRAMES, MAX_LANES, PackedVocoder
@@ -167,3 +168,18 @@ def test_chunks_longer_than_a_lane_have_lanes_of_their_own(real: Vocoder) -> Non
     vocoder = PackedVocoder(real, SPEC.num_codebooks, 1500, 25, CPU, None)
     assert vocoder.lane_buckets[-1] >= 1525
     assert vocoder.lane_buckets[:-1] == list(LANE_BUCKETS)
+
+
+@torch.inference_mode()
+def test_the_kernels_give_what_the_separate_steps_give() -> None:
+    """Interpreted: gaps, the fused end of a unit and the last convolution in one pass."""
+    config = tiny_vocoder.config()
+    vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
+    gap, width = config.gap_frames, config.samples_per_frame
+    positions = torch.cat([torch.arange(3), torch.full((gap,), -1), torch.arange(2)])[None]
+    codes = torch.randint(0, config.codebook_size, (1, config.num_codebooks, positions.shape[1]))
+    expected = vocoder(codes, positions)
+    with dispatch.override("triton"):
+        samples = vocoder(codes, positions)
+    is_kept = (positions >= 0).repeat_interleave(width, dim=1)
+    assert_close([samples[is_kept]], [expected[is_kept]])
