@@ -170,6 +170,7 @@ def test_chunks_longer_than_a_lane_have_lanes_of_their_own(real: Vocoder) -> Non
     assert vocoder.lane_buckets[:-1] == list(LANE_BUCKETS)
 
 
+@pytest.mark.skipif(not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors beside a GPU")
 @torch.inference_mode()
 def test_the_kernels_give_what_the_separate_steps_give() -> None:
     """Interpreted: gaps, the fused end of a unit and the last convolution in one pass."""
