@@ -90,6 +90,9 @@ class RunConfig:
     revision: str | None = _setting(
         None, "Branch, tag or commit of a hub repository.", "the repository's main branch"
     )
+    accept_licence: bool = _setting(
+        False, "Accept the licence of the checkpoint's weights, where it asks; is remembered."
+    )
     # device
     device: str = _setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
     dtype: str = _setting("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")

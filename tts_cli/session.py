@@ -21,6 +21,7 @@ from models.checkpoint import CheckpointError
 from models.registry import describe, load_model
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
+from tts_cli.licence import require_consent
 from tts_cli.sources import model_label, model_source
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,12 @@ def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
 
 
 def open_session(config: RunConfig) -> Session:
-    """Load the checkpoint's weights. Raises SetupError."""
+    """Load the checkpoint's weights.
+
+    Raises:
+        SetupError: it cannot be loaded.
+        UsageError: its licence was never accepted.
+    """
     device = choose_device(config)
     dtype = choose_dtype(config, device)
     if device.type == "cuda":
@@ -87,6 +93,7 @@ def open_session(config: RunConfig) -> Session:
         # float32 means float32: the parity promise holds without TF32.
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
+    require_consent(read_info(config).licence, config)
     started = time.perf_counter()
     source = model_source(config.model)
     log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])

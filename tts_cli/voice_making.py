@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from models.base import ModelInfo, SpeechRequest, Voice
+from models.base import ModelInfo, RequestError, SpeechRequest, Voice
 from tts_cli.checks import check_settings, require_speakable, row_problem
 from tts_cli.config import RunConfig
 from tts_cli.encoding import encode
@@ -155,7 +155,10 @@ def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> St
             "the device has no memory to encode the reference", "free it, or use --device cpu"
         ) from None
     voice = make_voice(reference, embedding, codes, info.identity)
-    session.model.plan(SpeechRequest(text="a", clone=voice))  # refuses what it could not speak
+    try:
+        session.model.plan(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
+    except RequestError as error:  # it could not be spoken with
+        raise RowError(str(error)) from None
     return stored_voice(voice, info)
 
 

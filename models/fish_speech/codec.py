@@ -26,7 +26,7 @@ from models.fish_speech.codec_weights import (
 from models.fish_speech.vocoder import FishVocoder
 from models.random_weights import by_fan_in
 
-LOUDNESS = 0.02  # of a made-up vocoder's last convolution: samples of about 0.1
+LOUDNESS = 0.005  # of a made-up vocoder's last convolution: samples of about 0.1
 SOURCE_BYTES = "source_bytes"  # a note of a converted file
 
 

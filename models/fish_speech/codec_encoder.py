@@ -162,7 +162,7 @@ class CodecEncoder(nn.Module):
         for index, size in enumerate(self.config.codebook_sizes):
             found = F.linear(rest, self.in_weights[index], self.in_biases[index])
             entries = self.directions[first : first + size]
-            code = (F.normalize(found) @ entries.t()).argmax(-1)
+            code = (found @ entries.t()).argmax(-1)  # its own length changes no order
             rest = rest - F.embedding(code + first, self.codebooks)
             codes.append(code)
             first += size

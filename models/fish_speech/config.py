@@ -48,8 +48,8 @@ class FishSpeechConfig:
 
     @property
     def max_frames(self) -> int:
-        """Frames the talker's positions allow at most."""
-        return self.talker.max_positions - 1
+        """Frames a row may have where nobody says otherwise; the prompt wants positions too."""
+        return self.talker.max_positions // 2
 
     @property
     def size(self) -> str:

@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,10 @@ def convert(folder: Path) -> Conversion:
     }
     text = json.dumps(config.as_json() | {"source": {PICKLED_FILE: sha256}}, indent=2) + "\n"
     try:
-        _replace(folder / CONFIG_FILE, lambda path: _write(path, text))
-        _replace(target, lambda path: save_file(tensors, path, notes))
+        # safetensors makes files that only their owner can read; a checkpoint may be shared.
+        mode = source.stat().st_mode & 0o666 | 0o600
+        _replace(folder / CONFIG_FILE, lambda path: _write(path, text), mode)
+        _replace(target, lambda path: save_file(tensors, path, notes), mode)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{target}: cannot be written: {error}") from None
     return Conversion(source, target, sha256, is_new=True)
@@ -141,11 +144,12 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _replace(target: Path, write: Any) -> None:
+def _replace(target: Path, write: Callable[[Path], object], mode: int) -> None:
     """Write under another name, sync and rename: under its own name a file is always whole."""
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         write(part)
+        part.chmod(mode)
         with part.open("rb+") as file:
             os.fsync(file.fileno())
         part.replace(target)

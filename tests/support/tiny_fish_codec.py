@@ -1,11 +1,13 @@
 """Tiny codecs of Fish Speech: their `codec.json`, random tensors under the official names, files.
 
 The scales keep activations and samples in the range of a trained codec: at PyTorch's default scales
-a random one is silent, at larger ones its sines amplify rounding beyond comparison.
+a random one is silent, at larger ones its sines amplify rounding beyond comparison. The numbers are
+the same on every machine, which the golden file relies on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from tiny_qwen3_tts import reference_wave, uniform
 from torch import Tensor
 
 from models.fish_speech.codec_config import (
@@ -35,6 +38,8 @@ from models.fish_speech.codec_weights import (
 )
 from models.fish_speech.vocoder import FishVocoder
 
+__all__ = ["build", "build_encoder", "digest", "random_codes", "random_tensors", "reference_wave"]
+SPREAD = 3**0.5  # of uniform numbers between -1 and 1: a variance of 1
 SMALL = CodecConfig(
     sample_rate_hz=44100,
     num_codebooks=4,
@@ -42,13 +47,13 @@ SMALL = CodecConfig(
     residual_codes=16,
     code_dim=4,
     latent_dim=32,
-    frames=WindowConfig(32, 40, 2, 16, 5, 400, 10000.0, 1e-5),
+    frames=WindowConfig(32, 40, 2, 16, 5, 1200, 10000.0, 1e-5),
     upsampling_ratios=(3, 2),
     decoder_dim=16,
     upsample_rates=(4, 3, 2),
     encoder_dim=4,
     encoder_strides=(2, 3, 4),
-    steps=WindowConfig(32, 96, 1, 8, 9, 2400, 500.0, 1e-5),
+    steps=WindowConfig(32, 96, 1, 8, 9, 7200, 500.0, 1e-5),
 )
 VARIANTS: dict[str, CodecConfig] = {
     "small": SMALL,
@@ -68,11 +73,10 @@ VARIANTS: dict[str, CodecConfig] = {
 
 def random_tensors(config: CodecConfig, seed: int = 0) -> dict[str, Tensor]:
     """float32 tensors of a whole codec under their official names, weight norm in two parts."""
-    generator = torch.Generator().manual_seed(seed)
     last_conv = f"decoder.model.{len(config.upsample_rates) + 2}."
     tensors = {}
     for name, shape in official_shapes(config).items():
-        value = torch.randn(shape, generator=generator)
+        value = SPREAD * torch.from_numpy(uniform(seed, name, shape))
         if name.endswith((LENGTH, OLD_LENGTH)):
             value = _gain(name, last_conv) * (1 + 0.1 * value)
         elif name.endswith((DIRECTION, OLD_DIRECTION)):
@@ -91,6 +95,14 @@ def random_tensors(config: CodecConfig, seed: int = 0) -> dict[str, Tensor]:
     return tensors
 
 
+def digest(tensors: dict[str, Tensor]) -> str:
+    """A short hash of names and values."""
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        found.update(name.encode() + tensors[name].numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
 def _gain(name: str, last_conv: str) -> float:
     """Length of each output's weights: 1 keeps the scale, residual branches add less."""
     if name.startswith(last_conv):
@@ -100,24 +112,12 @@ def _gain(name: str, last_conv: str) -> float:
 
 def random_codes(config: CodecConfig, batch: int, frames: int, seed: int = 0) -> Tensor:
     """(B, K, F) codes that include the first and the last of each codebook."""
-    generator = torch.Generator().manual_seed(seed)
     sizes = torch.tensor(config.codebook_sizes)[:, None]
-    shares = torch.rand(batch, config.num_codebooks, frames, generator=generator)
-    codes = (shares * sizes).long()
+    shares = uniform(seed, "codes", (batch, config.num_codebooks, frames))
+    codes = ((torch.from_numpy(shares) + 1) * (sizes / 2)).long()
     codes[0, :, 0] = 0
     codes[-1, :, -1] = sizes[:, 0] - 1
     return codes
-
-
-def random_wave(num_samples: int, seed: int = 0) -> Tensor:
-    """(n,) float32: tones that come and go, and noise."""
-    generator = torch.Generator().manual_seed(seed)
-    steps = torch.arange(num_samples, dtype=torch.float64)
-    wave = torch.zeros(num_samples, dtype=torch.float64)
-    for period in (701.0, 93.0, 17.0):
-        slow = torch.sin(steps / (9 * period) + period)
-        wave += 0.2 * slow * torch.sin(2 * torch.pi * steps / period)
-    return (wave + 0.05 * torch.randn(num_samples, generator=generator)).float()
 
 
 def build(

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from tiny_fish_codec import write_codec
+from tiny_fish_codec import SMALL, write_codec
 from tiny_qwen3_tts import uniform
 
 from models.base import Voice
+from models.fish_speech.codec_config import CodecConfig
 
 MERGES = ["t h", "th e", "Ġ the", "i n", "e r", "Ġ a", "l l", "o u", "Ġ s", ". Ċ", "Ċ Ċ"]
 SPECIAL = (  # in the order of the released tokenizer
@@ -65,7 +66,7 @@ class Spec:
     codebook_size: int = 64
     num_rest_codes: int = 16
     max_positions: int = 2048
-    end_gain: float = 1.3  # how much the row of the end outgrows those of codes
+    end_gain: float = 1.45  # how much the row of the end outgrows those of codes
 
     @property
     def text_vocab_size(self) -> int:
@@ -90,7 +91,7 @@ SPECS = {
         num_codebooks=10,
         codebook_size=96,
         num_rest_codes=32,
-        end_gain=1.5,
+        end_gain=1.3,
     ),
 }
 
@@ -104,6 +105,7 @@ def write_checkpoint(
     num_shards: int = 2,
     has_codec: bool = True,
     as_pickle: bool = False,
+    codec: CodecConfig = SMALL,
 ) -> Path:
     """Write a complete checkpoint into `folder` and return the folder.
 
@@ -112,6 +114,7 @@ def write_checkpoint(
         num_shards: files the main weights are split over; above 1 with an index, as released.
         has_codec: False leaves the codec out.
         as_pickle: the codec as released, still to be converted.
+        codec: its other sizes.
     """
     spec = SPECS[spec] if isinstance(spec, str) else spec
     folder = Path(folder)
@@ -126,7 +129,8 @@ def write_checkpoint(
     if has_codec:
         write_codec(
             folder,
-            seed=seed,
+            codec,
+            seed,
             as_pickle=as_pickle,
             num_codebooks=spec.num_codebooks,
             semantic_codes=spec.codebook_size,

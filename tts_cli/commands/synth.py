@@ -71,6 +71,7 @@ def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.validate import inspect_manifest, show_summary
     from tts_cli.journal import Journal
+    from tts_cli.licence import require_consent
     from tts_cli.lock import FolderLock
     from tts_cli.output import AudioWriter, prepare_folder, remove_stale_parts
     from tts_cli.session import choose_device, read_info
@@ -78,6 +79,8 @@ def run(source: Source, config: RunConfig) -> int:
 
     choose_device(config)
     info = read_info(config)
+    if not config.dry_run:
+        require_consent(info.licence, config)
     summary = inspect_manifest(source, config, info)
     if not config.skip_invalid:
         summary.require_good()
