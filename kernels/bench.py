@@ -19,14 +19,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kernels.conv_taps import conv_taps
 from kernels.decode_attention import decode_attention
 from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, describe, override
 from kernels.draws import uniforms
 from kernels.frame_embedding import frame_embedding
+from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import qk_norm_rope_store, rope_tables
 from kernels.sample import sample
 from kernels.snake import snake_beta
+from kernels.snake_linear import snake_linear_add_
+from kernels.snake_out import snake_out
 from kernels.swiglu import swiglu
 
 _BATCHES = (1, 64, 256)
@@ -251,6 +255,79 @@ def _snake_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     ]
 
 
+def _prefill_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+    """Packed prompts of 80 tokens in a bucket that they nearly fill."""
+    rows = min(batch, 100)
+    tokens = -(-80 * rows // 128) * 128
+    q_width, kv_width, size = _HEADS * _HEAD_DIM, _KV_HEADS * _HEAD_DIM, dtype.itemsize
+    padding = tokens - 80 * rows
+    slots = torch.cat([torch.arange(rows).repeat_interleave(80), torch.full((padding,), -1)])
+    places = torch.cat([torch.arange(80).repeat(rows), torch.zeros(padding, dtype=torch.int64)])
+
+    def make() -> Inputs:
+        return {
+            "q": _randn(tokens, q_width, dtype=dtype),
+            "k": _randn(rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
+            "v": _randn(rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
+            "slots": slots.to("cuda"),
+            "places": places.to("cuda"),
+        }
+
+    def run(i: Inputs) -> tuple[Tensor, ...]:
+        arguments = (i["q"], i["k"], i["v"], i["slots"], i["places"])
+        return (prefill_attention(*arguments, _HEADS, _HEAD_DIM**-0.5),)
+
+    moved = 2 * tokens * (q_width + kv_width) * size
+    return [Case("prefill_attention", f"{rows} rows, {tokens} tokens", moved, make, run)]
+
+
+def _vocoder_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+    """64 frames of each row: a convolution of the first block, and the end of the last one."""
+    batch, wide, narrow = min(batch, 32), 768, 96
+    steps, samples, size = 64 * 32, 64 * 1920, dtype.itemsize
+
+    def make_conv() -> Inputs:
+        weight = _randn(wide, wide, 1, 7, dtype=dtype) / 70
+        return {
+            "x": _randn(batch, steps + 6 * 9, wide, dtype=dtype),
+            "weight": weight.contiguous(memory_format=torch.channels_last),
+        }
+
+    def make_end() -> Inputs:
+        constants = {
+            name: torch.rand(narrow, device="cuda") + 0.5 for name in ("alpha", "beta", "bias")
+        }
+        last = _randn(1, narrow, 1, 7, dtype=dtype) / 25
+        return constants | {
+            "x": _randn(batch * samples, narrow, dtype=dtype),
+            "h": _randn(batch * samples, narrow, dtype=dtype),
+            "weight": _randn(narrow, narrow, dtype=dtype) / 10,
+            "last": last.contiguous(memory_format=torch.channels_last),
+            "last_bias": _randn(1, dtype=dtype),
+        }
+
+    def end(i: Inputs) -> tuple[Tensor, ...]:
+        constants = i["alpha"], i["beta"], i["bias"]
+        return (snake_linear_add_(i["x"], i["h"], *constants, i["weight"]),)
+
+    def out(i: Inputs) -> tuple[Tensor, ...]:
+        x = i["x"].view(batch, samples, narrow)
+        return (snake_out(x, i["alpha"], i["beta"], i["bias"], i["last"], i["last_bias"]),)
+
+    rows = batch * samples * narrow * size
+    return [
+        Case(
+            "conv_taps",
+            f"{batch}x{steps}x{wide}",
+            (2 * batch * steps + 7 * wide) * wide * size,
+            make_conv,
+            lambda i: (conv_taps(i["x"], i["weight"], 9),),
+        ),
+        Case("snake_linear_add_", f"{batch}x{samples}x{narrow}", 3 * rows, make_end, end),
+        Case("snake_out", f"{batch}x{samples}x{narrow}", rows, make_end, out),
+    ]
+
+
 REGISTRY: tuple[Callable[[int, torch.dtype], list[Case]], ...] = (
     _norm_cases,
     _swiglu_cases,
@@ -258,6 +335,8 @@ REGISTRY: tuple[Callable[[int, torch.dtype], list[Case]], ...] = (
     _sample_cases,
     _frame_cases,
     _snake_cases,
+    _prefill_cases,
+    _vocoder_cases,
 )
 
 

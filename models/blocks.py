@@ -1,7 +1,8 @@
 """The transformer both the talker and the code predictor are made of, over a static cache.
 
 Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
-residual. Two ways through it: `prefill` for whole prompts, `step` for one new position a row.
+residual. Three ways through it: `prefill` for whole prompts side by side, `prefill_packed` for
+whole prompts one behind the other, `step` for one new position a row.
 Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32
 and round where it rounds.
 """
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernels.decode_attention import decode_attention
+from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
 from kernels.swiglu import swiglu
@@ -219,6 +221,49 @@ class Decoder(nn.Module):
             is_last = index + 1 == len(self.layers)
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
+        return hidden
+
+    def prefill_packed(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """Whole prompts, one behind the other; fills the cache of their slots as `prefill` does.
+
+        Every shape depends on the number of tokens and of rows alone, so it can be captured.
+
+        Args:
+            x: (T, D) inputs, used up. Padding, behind all prompts, may hold anything finite.
+            slots: (T,) int64, each token's slot; -1 for padding, which goes nowhere.
+            positions: (T,) int64, each token's position in its prompt.
+            last: (B,) int64 index of each prompt's last token; spare rows may repeat any.
+        Returns:
+            (B, D) after the final norm, at `last`.
+        """
+        eps = self.eps
+        hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
+        for index, layer in enumerate(self.layers):
+            keys, values = self.cache.layer(index)
+            q = qk_norm_rope_store(
+                linear(hidden, layer.qkv.weight),
+                layer.q_norm.weight,
+                layer.k_norm.weight,
+                self.cos,
+                self.sin,
+                positions,
+                keys,
+                values,
+                self.num_heads,
+                eps,
+                slots=slots,
+            )
+            attended = prefill_attention(
+                q, keys, values, slots, positions, self.num_heads, self.scale
+            )
+            is_last = index + 1 == len(self.layers)
+            if is_last:
+                # Only the last position leaves the stack.
+                attended, x = attended[last], x[last]
+            hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
+            mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            norm = self.norm if is_last else self.layers[index + 1].input_norm
+            hidden = add_rms_norm_(mlp, x, norm.weight, eps)
         return hidden
 
 

@@ -180,20 +180,25 @@ class ChunkedVocoder:
             for chunk in plan_chunks(row.shape[0], self.chunk_frames, self.left_context)
             if chunk.end > lengths[index]
         ]
-        pieces: dict[Job, Tensor] = {}
         tails = [
             job for job in jobs if lengths[job.row] or (self.renders_windows and job.chunk.context)
         ]
         apart = set(tails)
         whole = [job for job in jobs if job not in apart]
-        for batch in self._batches(whole, _num_frames, self.frame_buckets):
-            pieces.update(self._decode_batch(rows, batch))
-        pieces.update(self._decode_tails(rows, tails))
+        pieces = self._pieces(rows, whole, tails)
         parts: list[list[Tensor]] = [[] for _ in codes]
         for job in jobs:
             parts[job.row].append(pieces[job])
         empty = torch.zeros(0, device=self.device)
-        return [torch.cat(row) if row else empty for row in parts]
+        return [empty if not row else row[0] if len(row) == 1 else torch.cat(row) for row in parts]
+
+    def _pieces(self, rows: list[Tensor], whole: list[Job], tails: list[Job]) -> dict[Job, Tensor]:
+        """Samples of the kept frames of every job; of `tails` only those are rendered."""
+        pieces: dict[Job, Tensor] = {}
+        for batch in self._batches(whole, _num_frames, self.frame_buckets):
+            pieces.update(self._decode_batch(rows, batch))
+        pieces.update(self._decode_tails(rows, tails))
+        return pieces
 
     def _batches(
         self, jobs: list[Job], size: Callable[[Job], int], buckets: list[int]

@@ -1,6 +1,7 @@
 """What every family does with its slots: start, step, watch, move and clear them, and decode audio.
 
-A family adds its networks, `plan`, `allocate`, `_prefill_group` and the frame itself.
+A family adds its networks, `plan`, `allocate`, `_prefill_group` (and `_prefill_packed`, where it
+packs prompts) and the frame itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from models.buckets import batch_buckets, prefill_groups, round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import GraphRunner
 from models.kv_cache import cache_bytes
+from models.packed_prefill import PackedPrefill
 from models.sampling import SamplingSlots
 from models.slots import Poll, SlotBuffers
 from models.threads import decode_threads, limited_threads, vocoder_threads
@@ -41,6 +43,9 @@ class SlotModel:
     vocoder: ChunkedVocoder
     slots: SlotBuffers
     sampling: SamplingSlots
+    packed: PackedPrefill | None = None  # a family that can pack prompts sets it
+    # On a CPU prompts stay side by side: there a row rounds as in any batch.
+    packs_prompts: bool = False
     max_positions: int = 0  # prompt and frames a slot holds; set by `allocate`
 
     def slot_bytes(self, max_positions: int) -> int:
@@ -52,8 +57,12 @@ class SlotModel:
 
     @torch.inference_mode()
     def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
-        """Capture every frame bucket up to max_batch and every vocoder bucket in use."""
+        """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
+        use.
+        """
         self.frames.capture(batch_buckets(max_batch), size=int)
+        if self.packed is not None and self.packs_prompts:
+            self.packed.capture()
         everyone = list(range(self.slots.index.numel()))
         self.release(everyone)
         self.vocoder.capture(max_batch, max_audio_frames, max_reference_frames)
@@ -61,7 +70,8 @@ class SlotModel:
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
         vocoder = self.vocoder
-        return [self.frames, vocoder.runner, vocoder.fronts, vocoder.renderer]
+        prefills = [] if self.packed is None else [self.packed.runner]
+        return [self.frames, *prefills, vocoder.runner, vocoder.fronts, vocoder.renderer]
 
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
@@ -78,6 +88,10 @@ class SlotModel:
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
+        if self.packed is not None and self.packs_prompts:
+            for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
+                self._prefill_packed([prompts[row] for row in rows], [slots[row] for row in rows])
+            return
         lengths = [round_up(prompt.num_tokens, PREFILL_STEP) for prompt in prompts]
         # On a CPU only rows of one padded length go together: attention rounds by that length.
         is_exact = self.device.type == "cpu"
@@ -86,6 +100,10 @@ class SlotModel:
 
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
         """One pass of prompts that share a padded length."""
+        raise NotImplementedError
+
+    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass of packed prompts."""
         raise NotImplementedError
 
     @torch.inference_mode()

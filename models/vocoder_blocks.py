@@ -20,18 +20,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.conv_taps import conv_taps
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope
 from kernels.snake import snake_beta
+from kernels.snake_linear import snake_linear_add_
 from kernels.swiglu import swiglu
 from models.blocks import Weight
 
 KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
+PRE_KERNEL = 3  # of the convolution before the transformer
 UNIT_KERNEL = KERNEL
 DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 # For some lengths cuDNN (9.x, H200, bf16) computes channels-last convolutions of 384 channels and
 # dilation 9, or 768 and 3, with a direct kernel at 0.5 TFLOP/s, where their neighbours reach 250 to
-# 790. From this product of channels and dilation on they are unfolded: 200 to 310 TFLOP/s always.
+# 790. From this product of channels and dilation on they are matrix products: in bfloat16 our own,
+# which reads the taps in place, else one over taps laid side by side (200 to 310 TFLOP/s).
 UNFOLD_FROM = 2048
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 
@@ -81,6 +85,23 @@ def context_frames(upsampling_ratios: tuple[int, ...], upsample_rates: tuple[int
     return math.ceil(reach + Fraction(KERNEL - 1, rate))
 
 
+def gap_frames(upsampling_ratios: tuple[int, ...], upsample_rates: tuple[int, ...]) -> int:
+    """Frames of zeros between two rows that lie one behind the other: what the convolution that
+    looks back furthest, in frames, must find of the row before. Less than `context_frames`, because
+    every layer finds zeros there anew.
+    """
+    reach, rate = Fraction(PRE_KERNEL - 1), 1  # the convolution before the transformer
+    for ratio in upsampling_ratios:
+        rate *= ratio
+        reach = max(reach, Fraction(KERNEL - 1, rate))
+    reach = max(reach, Fraction(KERNEL - 1, rate))
+    for factor in upsample_rates:
+        reach = max(reach, Fraction(1, rate))
+        rate *= factor
+        reach = max(reach, Fraction((KERNEL - 1) * max(DILATIONS), rate))
+    return math.ceil(max(reach, Fraction(KERNEL - 1, rate)))
+
+
 class Affine(Weight):
     """A weight and a bias of its first dimension."""
 
@@ -97,6 +118,8 @@ def conv(
     The weight is (C_out, C_in / groups, 1, kernel), channels last.
     """
     if x.is_cuda and groups == 1 and dilation > 1 and dilation * x.shape[-1] >= UNFOLD_FROM:
+        if x.dtype == torch.bfloat16:
+            return conv_taps(x, weight, dilation)
         return conv_unfolded(x, weight, dilation)
     columns = x.transpose(1, 2).unsqueeze(2)
     out = F.conv2d(columns, weight, bias, dilation=(1, dilation), groups=groups)
@@ -113,9 +136,13 @@ def conv_unfolded(x: Tensor, weight: Tensor, dilation: int) -> Tensor:
     return F.linear(columns, matrix)
 
 
-def pad_left(x: Tensor, count: int) -> Tensor:
-    """`count` zero steps before x (B, T, C)."""
-    return F.pad(x, (0, 0, count, 0))
+def pad_left(x: Tensor, count: int, kept: Tensor | None = None) -> Tensor:
+    """`count` zero steps before x (B, T, C), and zeros where `kept` (B, F) is false."""
+    padded = F.pad(x, (0, 0, count, 0))
+    if kept is not None:
+        frames = padded[:, count:].unflatten(1, (kept.shape[1], -1))  # (B, F, T / F, C)
+        frames.masked_fill_(~kept[:, :, None, None], 0.0)
+    return padded
 
 
 class Snake(nn.Module):
@@ -129,10 +156,10 @@ class Snake(nn.Module):
         self.inv_beta: Tensor
         self.bias: Tensor
 
-    def forward(self, x: Tensor, left_pad: int = 0) -> Tensor:
-        """(B, T, C) to (B, left_pad + T, C)."""
-        out = snake_beta(x.transpose(1, 2), self.alpha_exp, self.inv_beta, self.bias, left_pad)
-        return out.transpose(1, 2)
+    def forward(self, x: Tensor, left_pad: int = 0, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to (B, left_pad + T, C), zeros where `kept` (B, F) is false."""
+        constants = self.alpha_exp, self.inv_beta, self.bias
+        return snake_beta(x.transpose(1, 2), *constants, left_pad, kept).transpose(1, 2)
 
 
 class TransformerLayer(nn.Module):
@@ -168,13 +195,22 @@ class PreTransformer(nn.Module):
         self.norm = Weight(config.width)
         self.output_proj = Affine(config.latent_dim, config.width) if has_projections else None
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None = None
+    ) -> Tensor:
         """(B, F, latent_dim) to the same; cos and sin (F, D_h) count frames from 0.
+
+        Rows that lie one behind the other are told apart by `positions`, (B, F) each frame's place
+        in its row, and -1 in the gaps.
 
         Queries and keys are rotated in the tables' dtype. Without projections x may be overwritten.
         """
         batch, frames, latent_dim = x.shape
         mask = self.band_mask(frames, x)
+        if positions is not None:
+            places = positions.clamp(min=0)  # a frame of a gap sees itself: softmax wants something
+            mask = self.row_mask(mask, places)
+            cos, sin = cos[places].unsqueeze(1), sin[places].unsqueeze(1)  # (B, 1, F, D_h)
         if self.input_proj is not None:
             x = F.linear(x, self.input_proj.weight, self.input_proj.bias)
         x = x.reshape(batch * frames, -1)
@@ -221,6 +257,21 @@ class PreTransformer(nn.Module):
         mask = torch.zeros(age.shape, dtype=like.dtype, device=like.device)
         return mask.masked_fill_(is_hidden, float("-inf"))[:, :frames]
 
+    def row_mask(self, band: Tensor, places: Tensor) -> Tensor:
+        """(B, 1, F, F) of a band mask (F, F): what lies before a row's first frame is hidden too.
+
+        Args:
+            places: (B, F) each frame's place in its row.
+        """
+        frames = band.shape[0]
+        width = -(-frames // 16) * 16
+        rows = torch.arange(frames, device=band.device)
+        age = rows[:, None] - torch.arange(width, device=band.device)
+        is_foreign = age > places[:, :, None]  # (B, F, width)
+        mask = torch.zeros(is_foreign.shape, dtype=band.dtype, device=band.device)
+        mask[:, :, :frames] = band
+        return mask.masked_fill_(is_foreign, float("-inf"))[:, None, :, :frames]
+
 
 class ConvNeXt(nn.Module):
     """Depthwise convolution, LayerNorm, GELU between two linear maps, residual.
@@ -235,10 +286,10 @@ class ConvNeXt(nn.Module):
         self.widen = Affine(4 * channels, channels)
         self.narrow = Affine(channels, 4 * channels)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) to the same."""
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to the same; the convolution finds zeros where `kept` (B, F) is false."""
         channels = x.shape[-1]
-        h = conv(pad_left(x, 6), self.depthwise.weight, self.depthwise.bias, groups=channels)
+        h = conv(pad_left(x, 6, kept), self.depthwise.weight, self.depthwise.bias, groups=channels)
         h = F.layer_norm(h, (channels,), self.norm.weight, self.norm.bias, LAYER_NORM_EPS)
         h = F.gelu(F.linear(h, self.widen.weight, self.widen.bias))
         return F.linear(h, self.narrow.weight, self.narrow.bias).add_(x)
@@ -251,12 +302,12 @@ class UpsampleBlock(ConvNeXt):
         super().__init__(channels)
         self.expand = Affine(ratio * channels, channels)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) to (B, ratio * T, C)."""
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to (B, ratio * T, C); `kept` as in ConvNeXt."""
         batch, _, channels = x.shape
         # Kernel and stride being equal, each step makes its own `ratio` steps: a linear layer.
         x = F.linear(x, self.expand.weight, self.expand.bias).view(batch, -1, channels)
-        return super().forward(x)
+        return super().forward(x, kept)
 
 
 class ResidualUnit(nn.Module):
@@ -270,12 +321,19 @@ class ResidualUnit(nn.Module):
         self.snake2 = Snake(channels)
         self.conv2 = Weight(channels, channels)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Adds the unit's output to x (B, T, C) in place."""
-        h = self.snake1(x, left_pad=(UNIT_KERNEL - 1) * self.dilation)
-        h = self.snake2(conv(h, self.conv1.weight, dilation=self.dilation))
-        channels = x.shape[-1]
-        x.view(-1, channels).addmm_(h.reshape(-1, channels), self.conv2.weight.t())
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Adds the unit's output to x (B, T, C) in place; `kept` (B, F) as in Snake."""
+        h = self.snake1(x, (UNIT_KERNEL - 1) * self.dilation, kept)
+        h = conv(h, self.conv1.weight, dilation=self.dilation)
+        channels, snake = x.shape[-1], self.snake2
+        snake_linear_add_(
+            x.view(-1, channels),
+            h.reshape(-1, channels),
+            snake.alpha_exp,
+            snake.inv_beta,
+            snake.bias,
+            self.conv2.weight,
+        )
         return x
 
 
@@ -291,13 +349,13 @@ class DecoderBlock(nn.Module):
             ResidualUnit(self.out_channels, dilation) for dilation in DILATIONS
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) to (B, rate * T, C / 2)."""
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to (B, rate * T, C / 2); `kept` (B, F) as in Snake."""
         # The kernel is twice the stride: the `rate` new steps of t are a function of steps t - 1
         # and t, that is a convolution of kernel 2 with rate * C / 2 channels, whose result only
         # has to be read as more, narrower steps.
-        h = conv(self.snake(x, left_pad=1), self.expand.weight)
+        h = conv(self.snake(x, 1, kept), self.expand.weight)
         h = h.reshape(x.shape[0], -1, self.out_channels)
         for unit in self.units:
-            h = unit(h)
+            h = unit(h, kept)
         return h

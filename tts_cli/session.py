@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from kernels.compilation import Compilation, cache_folder, watch
 from models.base import ModelInfo, SpeechModel
 from models.buckets import next_power_of_two
 from models.checkpoint import CheckpointError
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 BATCH_CUDA, BATCH_CPU = 64, 16
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
+COMPILED_STEP = 20  # kernels between two words about compiling
 GIB = 2**30
 
 
@@ -41,6 +43,7 @@ class Session:
     max_batch: int
     load_s: float
     capture_s: float = 0.0
+    kernels: Compilation = field(default_factory=Compilation)  # met while capturing
 
 
 def read_info(config: RunConfig) -> ModelInfo:
@@ -138,17 +141,31 @@ def prepare(
             session.max_batch,
         )
     started = time.perf_counter()
-    while True:
-        try:
-            model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
-            model.capture(session.max_batch, max_frames, max_reference_frames)
-            break
-        except torch.OutOfMemoryError:
-            _halve(session, "the slots and their graphs")
+    with watch(_say_compiled) as session.kernels:
+        while True:
+            try:
+                model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
+                model.capture(session.max_batch, max_frames, max_reference_frames)
+                break
+            except torch.OutOfMemoryError:
+                _halve(session, "the slots and their graphs")
     session.capture_s = time.perf_counter() - started
     if runners:
         count = sum(len(runner.keys) for runner in runners)
         log.info("captured %d graphs in %.1f s", count, session.capture_s)
+    if session.kernels.compiled:
+        log.info(
+            "compiled %d kernels in %.1f s of that; they are kept in %s",
+            session.kernels.compiled,
+            session.kernels.compile_s,
+            cache_folder(),
+        )
+
+
+def _say_compiled(found: Compilation) -> None:
+    """A cold cache takes a while: say so at the first kernel, and now and then."""
+    if found.compiled % COMPILED_STEP == 1:
+        log.info("compiling kernels that the cache does not hold (%d so far)", found.compiled)
 
 
 def _fit_cache(session: Session, max_positions: int) -> None:

@@ -8,6 +8,8 @@ the bucket over static buffers, which is what a graph captures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -23,6 +25,8 @@ from models.base import (
 from models.buckets import round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import Capturer, GraphRunner
+from models.packed_prefill import PackedPrefill
+from models.packed_vocoder import PackedVocoder
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
@@ -66,7 +70,11 @@ class Qwen3TTS(SlotModel):
         self.device = talker.codec_head.weight.device
         self.dtype = talker.codec_head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturer)
-        self.vocoder = ChunkedVocoder(
+        self.packed = PackedPrefill(talker.decoder, capturer)
+        self.packs_prompts = self.device.type == "cuda"
+        # On a CPU every row is decoded alone, which needs no lanes.
+        kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
+        self.vocoder = kind(
             vocoder, config.num_codebooks, CHUNK_FRAMES, LEFT_CONTEXT, self.device, capturer
         )
 
@@ -88,6 +96,8 @@ class Qwen3TTS(SlotModel):
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
+        if self.packs_prompts:
+            self.packed.allocate(max_batch, max_positions)
         self.predictor.decoder.allocate(max_batch, config.num_codebooks)
         self.slots = SlotBuffers(
             max_batch,
@@ -128,7 +138,21 @@ class Qwen3TTS(SlotModel):
             raise RequestError(f"this checkpoint cannot clone a voice: {reason}")
         return self.voices.encode(waves, modes)
 
+    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts one behind the other."""
+        text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
+        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
+        lengths = [prompt.num_tokens for prompt in prompts]
+        x = self.talker.embed_prompt(
+            to_device(text_ids[None], self.device),
+            to_device(codec_ids[None], self.device),
+            self._cloned(prompts, codec_ids.split(lengths)),
+        )
+        hidden = self.packed.run(x[0], lengths, slots)
+        self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
+
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts side by side, padded to the longest."""
         length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
         text_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
         codec_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
@@ -140,10 +164,25 @@ class Qwen3TTS(SlotModel):
         x = self.talker.embed_prompt(
             to_device(text_ids, self.device),
             to_device(codec_ids, self.device),
-            self._cloned(prompts, codec_ids),
+            self._cloned(prompts, codec_ids.unbind()),
         )
         hidden = self.talker.decoder.prefill(x, index, lengths - 1)
+        self._start(prompts, slots, index, lengths, hidden)
 
+    def _start(
+        self,
+        prompts: list[Prompt],
+        slots: list[int],
+        index: Tensor,
+        lengths: Tensor,
+        hidden: Tensor,
+    ) -> None:
+        """Draw the first codes of prefilled rows and make their slots ready for the first frame.
+
+        Args:
+            index: `slots` on the device. lengths: (n,) prompt positions, on the device.
+            hidden: (n, D) talker output at each prompt's end.
+        """
         requests = [prompt.request for prompt in prompts]
         self.sampling.assign(
             slots, [r.sampling for r in requests], [r.seed for r in requests], index
@@ -156,18 +195,22 @@ class Qwen3TTS(SlotModel):
         limits = self._index([request.max_frames for request in requests])
         self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
 
-    def _cloned(self, prompts: list[Prompt], codec_ids: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Where cloned voices stand in the flattened prompts, and their vectors (N, D)."""
-        if not bool((codec_ids <= SPEAKER).any()):
+    def _cloned(
+        self, prompts: list[Prompt], rows: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor] | None:
+        """Where cloned voices stand in a flattened pass, and their vectors (N, D); None where none
+        is. `rows` are each prompt's codec ids, with their padding if they have any.
+        """
+        flat = torch.cat(list(rows))
+        if not bool((flat <= SPEAKER).any()):
             return None
         embeddings, codes = [], []
-        for prompt, ids in zip(prompts, codec_ids, strict=True):
+        for prompt, ids in zip(prompts, rows, strict=True):
             clone = prompt.request.clone
             if clone is not None:
                 embeddings.append(clone.embedding)
                 if clone.codes is not None:
                     codes.append(clone.codes[REFERENCE - ids[ids <= REFERENCE]])
-        flat = codec_ids.flatten()
         places = [(flat == SPEAKER).nonzero()[:, 0]]
         vectors = [to_device(torch.stack(embeddings), self.device, torch.float32).to(self.dtype)]
         if codes:

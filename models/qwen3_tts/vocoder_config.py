@@ -12,7 +12,7 @@ from pathlib import Path
 
 from models.checkpoint import CheckpointError
 from models.json_section import Section
-from models.vocoder_blocks import context_frames
+from models.vocoder_blocks import context_frames, gap_frames
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class VocoderConfig:
     def context_frames(self) -> int:
         """Latent frames before its own that a frame's samples depend on after the transformer."""
         return context_frames(self.upsampling_ratios, self.upsample_rates)
+
+    @property
+    def gap_frames(self) -> int:
+        """Frames of zeros that keep two rows apart that lie one behind the other."""
+        return gap_frames(self.upsampling_ratios, self.upsample_rates)
 
     @classmethod
     def from_folder(cls, folder: Path) -> VocoderConfig:

@@ -184,6 +184,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         "padded_steps": engine.padded_steps,
     }
     facts |= {"memory_step_downs": engine.shrinks}
+    if session.device.type == "cuda" and error is None:
+        facts |= {"busy": engine.busy.summary()}
     report = build_report(
         config, totals, model=model, device=facts, started=started, exit_code=exit_code
     )
