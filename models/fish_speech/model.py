@@ -8,6 +8,8 @@ graph captures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -23,6 +25,7 @@ from models.fish_speech.stages import frame_stages
 from models.fish_speech.talker import Talker
 from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
 from models.graphs import Capturer, GraphRunner
+from models.packed_prefill import PackedPrefill
 from models.sampling import UNKNOWN
 from models.slot_model import PREFILL_STEP, SlotModel, cache_positions
 from models.slots import SlotBuffers
@@ -34,6 +37,7 @@ class FishSpeech(SlotModel):
     """A loaded checkpoint. Call `allocate`, then `capture`, before the first prompt."""
 
     sampling: NucleusSlots
+    packed: PackedPrefill
 
     def __init__(
         self,
@@ -56,6 +60,8 @@ class FishSpeech(SlotModel):
         self.device = talker.head.weight.device
         self.dtype = talker.head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturer)
+        self.packed = PackedPrefill(talker.decoder, capturer)
+        self.packs_prompts = self.device.type == "cuda"
         self.vocoder = ChunkedVocoder(
             vocoder,
             config.num_codebooks,
@@ -83,6 +89,8 @@ class FishSpeech(SlotModel):
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
+        if self.packs_prompts:
+            self.packed.allocate(max_batch, max_positions)
         self.predictor.decoder.allocate(max_batch, config.num_codebooks)
         width, count = config.talker.width, config.num_codebooks
         self.slots = SlotBuffers(max_batch, width, count, max_frames, 1, self.device, self.dtype)
@@ -127,7 +135,17 @@ class FishSpeech(SlotModel):
         embedding = torch.zeros(1, device=self.device)
         return [(embedding, next(codes) if mode == "icl" else None) for mode in modes]
 
+    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts one behind the other."""
+        text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
+        frame_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
+        lengths = [prompt.num_tokens for prompt in prompts]
+        x = self._embed(prompts, text_ids, frame_ids.split(lengths))
+        hidden = self.packed.run(x, lengths, slots)
+        self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
+
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts side by side, padded to the longest."""
         length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
         text_ids = torch.zeros(len(prompts), length, dtype=torch.int64)
         frame_ids = torch.zeros(len(prompts), length, dtype=torch.int64)
@@ -136,10 +154,41 @@ class FishSpeech(SlotModel):
             frame_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
         index = self._index(slots)
         lengths = self._index([prompt.num_tokens for prompt in prompts])
-        x = self.talker.embed_text(to_device(text_ids, self.device))
-        self._put_references(x, prompts, frame_ids)
+        x = self._embed(prompts, text_ids.flatten(), frame_ids.unbind())
+        x = x.view(len(prompts), length, -1)
         hidden = self.talker.decoder.prefill(x, index, lengths - 1)
+        self._start(prompts, slots, index, lengths, hidden)
 
+    def _embed(self, prompts: list[Prompt], text_ids: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """(n, D) vectors of a pass: text ids (n,), and the frames of references where they stand.
+        `rows` are each prompt's codec ids, with their padding if they have any.
+        """
+        x = self.talker.embed_text(to_device(text_ids, self.device))
+        frames = []
+        for prompt, ids in zip(prompts, rows, strict=True):
+            clone = prompt.request.clone
+            if clone is not None and clone.codes is not None:
+                frames.append(clone.codes[REFERENCE - ids[ids <= REFERENCE]])
+        if not frames:
+            return x
+        places = (torch.cat(list(rows)) <= REFERENCE).nonzero()[:, 0]
+        vectors = self.talker.embed_frames(to_device(torch.cat(frames), self.device))
+        return x.index_copy_(0, to_device(places, self.device), vectors)
+
+    def _start(
+        self,
+        prompts: list[Prompt],
+        slots: list[int],
+        index: Tensor,
+        lengths: Tensor,
+        hidden: Tensor,
+    ) -> None:
+        """Draw the first codes of prefilled rows and make their slots ready for the first frame.
+
+        Args:
+            index: `slots` on the device. lengths: (n,) prompt positions, on the device.
+            hidden: (n, D) talker output at each prompt's end.
+        """
         requests = [prompt.request for prompt in prompts]
         self.sampling.assign(
             slots, [r.sampling for r in requests], [r.seed for r in requests], index
@@ -151,19 +200,6 @@ class FishSpeech(SlotModel):
         limits = self._index([request.max_frames for request in requests])
         trailing = hidden.new_zeros(len(slots), 1, hidden.shape[1])
         self.slots.admit(index, hidden, code, lengths, limits, trailing)
-
-    def _put_references(self, x: Tensor, prompts: list[Prompt], frame_ids: Tensor) -> None:
-        """Write the vectors of reference frames into the prompts' (B, T, D), in place."""
-        frames = []
-        for prompt, ids in zip(prompts, frame_ids, strict=True):
-            clone = prompt.request.clone
-            if clone is not None and clone.codes is not None:
-                frames.append(clone.codes[REFERENCE - ids[ids <= REFERENCE]])
-        if not frames:
-            return
-        places = to_device((frame_ids.flatten() <= REFERENCE).nonzero()[:, 0], self.device)
-        vectors = self.talker.embed_frames(to_device(torch.cat(frames), self.device))
-        x.view(-1, x.shape[-1]).index_copy_(0, places, vectors)
 
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""

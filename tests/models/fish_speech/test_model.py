@@ -78,7 +78,7 @@ def status(model: FishSpeech, slot: int) -> SlotStatus:
 def test_the_protocol_is_kept(model: FishSpeech) -> None:
     assert isinstance(model, SpeechModel)
     runners = {runner.name: runner.capturer for runner in model.graph_runners()}
-    assert runners == dict.fromkeys(("frame", "vocoder", "latents", "render"))
+    assert runners == dict.fromkeys(("frame", "prefill", "vocoder", "latents", "render"))
 
 
 def test_rows_end_in_both_ways_and_codes_are_codes(model: FishSpeech) -> None:
@@ -132,6 +132,15 @@ def test_prefill_in_one_group_or_several(
     expected = speak(model, requests, 8)
     monkeypatch.setattr("models.slot_model.PREFILL_TOKENS", 60)
     assert_same(speak(model, requests, 8), expected)
+
+
+def test_packed_prompts_speak_like_prompts_side_by_side(
+    model: FishSpeech, requests: list[SpeechRequest]
+) -> None:
+    items = [replace(item, sampling=GREEDY) for item in requests]
+    expected = speak(model, items, 4)
+    model.packs_prompts = True
+    assert_same(speak(model, items, 4), expected)
 
 
 def test_nothing_of_an_old_row_stays(model: FishSpeech, requests: list[SpeechRequest]) -> None:
