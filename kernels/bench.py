@@ -28,6 +28,7 @@ from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import qk_norm_rope_store, rope_tables
 from kernels.sample import sample
+from kernels.sample_nucleus import sample_nucleus
 from kernels.snake import snake_beta
 from kernels.snake_linear import snake_linear_add_
 from kernels.snake_out import snake_out
@@ -202,6 +203,40 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     ]
 
 
+def _nucleus_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+    """The draws of Fish Speech: 4,096 first codes and the end, 1,024 further codes."""
+
+    def make(num_ids: int) -> Inputs:
+        logits = _randn(batch, num_ids, dtype=dtype) * 4
+        return {
+            "logits": logits,
+            "uniform": torch.rand(batch, device="cuda"),
+            "greedy": torch.zeros(batch, dtype=torch.bool, device="cuda"),
+            "temperature": torch.full((batch,), 1.0, device="cuda"),
+            "top_k": torch.full((batch,), 30, dtype=torch.int32, device="cuda"),
+            "top_p": torch.full((batch,), 0.9, device="cuda"),
+            "out": torch.zeros(batch, dtype=torch.int64, device="cuda"),
+            "window": logits.topk(10, dim=-1).indices,  # so that most rows draw twice
+            "window_uniform": torch.rand(batch, device="cuda"),
+        }
+
+    plain = ("logits", "uniform", "greedy", "temperature", "top_k", "top_p", "out")
+
+    def predictor(i: Inputs) -> tuple[Tensor, ...]:
+        return (sample_nucleus(*(i[name] for name in plain)),)
+
+    def talker(i: Inputs) -> tuple[Tensor, ...]:
+        window = {name: i[name] for name in ("window", "window_uniform")}
+        return (sample_nucleus(*(i[n] for n in plain), **window, eos=4096, window_top_p=0.9),)
+
+    size = batch * dtype.itemsize
+    op, rows = "sample_nucleus", f"{batch} rows"
+    return [
+        Case(op, f"predictor, {rows}", size * 1024, lambda: make(1024), predictor),
+        Case(op, f"talker, {rows}", size * 4097, lambda: make(4097), talker),
+    ]
+
+
 def _frame_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     def make() -> Inputs:
         return {
@@ -333,6 +368,7 @@ REGISTRY: tuple[Callable[[int, torch.dtype], list[Case]], ...] = (
     _swiglu_cases,
     _attention_cases,
     _sample_cases,
+    _nucleus_cases,
     _frame_cases,
     _snake_cases,
     _prefill_cases,

@@ -246,14 +246,11 @@ class ChunkedVocoder:
         Chunks of a row that begin at the same frame share the latents of the longest.
         """
         latents: dict[Job, Tensor] = {}
-        mates: dict[tuple[int, int], list[Job]] = {}
-        for job in jobs:
-            mates.setdefault((job.row, job.chunk.first), []).append(job)
-        fronts = [max(group, key=_num_frames) for group in mates.values()]
-        for batch in self._batches(fronts, _num_frames, self.front_buckets):
+        mates = longest_of_each(jobs)
+        for batch in self._batches(list(mates), _num_frames, self.front_buckets):
             found = self.fronts.run(self._fill(rows, batch, self.front_buckets))
             for index, front in enumerate(batch):
-                for job in mates[front.row, front.chunk.first]:
+                for job in mates[front]:
                     end = job.chunk.num_frames
                     latents[job] = found[index, end - self._window(job) : end].clone()
         pieces: dict[Job, Tensor] = {}
@@ -298,6 +295,14 @@ class ChunkedVocoder:
 
     def _render(self, key: Bucket) -> Tensor:
         return self.vocoder.render(self._latent_input(key))
+
+
+def longest_of_each(jobs: list[Job]) -> dict[Job, list[Job]]:
+    """Chunks of a row that begin at the same frame, under the longest of them."""
+    mates: dict[tuple[int, int], list[Job]] = {}
+    for job in jobs:
+        mates.setdefault((job.row, job.chunk.first), []).append(job)
+    return {max(group, key=_num_frames): group for group in mates.values()}
 
 
 def _num_frames(job: Job) -> int:

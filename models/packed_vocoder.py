@@ -13,8 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from models.buckets import next_power_of_two, round_up
-from models.chunked_vocoder import MAX_BATCH, Bucket, ChunkedVocoder, Job
+from models.buckets import choose_bucket, next_power_of_two, round_up
+from models.chunked_vocoder import MAX_BATCH, Bucket, ChunkedVocoder, Job, longest_of_each
 from models.graphs import Capturer
 from models.lanes import LaneBatch, plan_lanes
 from models.transfer import to_device
@@ -57,6 +57,8 @@ class PackedVocoder(ChunkedVocoder):
 
     Args:
         capturer: records one graph a lane shape; None runs the same shapes eagerly.
+        renders_windows: as its parent's. Latents of whole rows are then made in single lanes, as
+            long as the longest row asks for.
     """
 
     vocoder: LaneVocoder
@@ -69,9 +71,17 @@ class PackedVocoder(ChunkedVocoder):
         left_context: int,
         device: torch.device,
         capturer: Capturer | None,
+        renders_windows: bool = False,
     ) -> None:
         super().__init__(
-            vocoder, num_codebooks, chunk_frames, left_context, device, capturer, use_buckets=True
+            vocoder,
+            num_codebooks,
+            chunk_frames,
+            left_context,
+            device,
+            capturer,
+            use_buckets=True,
+            renders_windows=renders_windows,
         )
         self._positions: dict[Bucket, Tensor] = {}
         self._size(LANE_FRAMES, MAX_LANES)
@@ -79,7 +89,9 @@ class PackedVocoder(ChunkedVocoder):
     def _size(self, num_frames: int, num_lanes: int) -> None:
         """Lanes are filled up to num_frames, and num_lanes of them decoded at once."""
         window = self.chunk_frames + self.vocoder.context_frames
-        longest = max(self.chunk_frames + self.left_context, window)
+        longest = window
+        if not self.renders_windows:
+            longest = max(self.chunk_frames + self.left_context, window)
         lane = LANE_FRAMES if longest <= LANE_FRAMES else round_up(longest, LANE_BUCKETS[0])
         buckets = sorted({*(b for b in LANE_BUCKETS if b < lane), lane})
         most = next((bucket for bucket in buckets if bucket >= num_frames), lane)
@@ -93,10 +105,15 @@ class PackedVocoder(ChunkedVocoder):
             max_reference_frames: the longest reference in front of a row; 0 where none is.
         """
         rows = min(MAX_BATCH, next_power_of_two(max_batch))
-        longest = max_frames + max_reference_frames
-        if longest > self.chunk_frames:
-            longest = self.chunk_frames + self.left_context
-        if max_reference_frames:
+        longest = whole = max_frames + max_reference_frames
+        is_cut = longest > self.chunk_frames
+        if is_cut:
+            whole = min(whole, self.chunk_frames + self.left_context)
+            longest = self.chunk_frames
+            if not self.renders_windows:
+                longest += self.left_context
+        has_tails = max_reference_frames > 0 or (is_cut and self.renders_windows)
+        if has_tails:
             window = min(max_frames, self.chunk_frames) + self.vocoder.context_frames
             longest = max(longest, window)
         total = rows * (longest + self.vocoder.gap_frames)
@@ -105,11 +122,18 @@ class PackedVocoder(ChunkedVocoder):
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         keys = [(count, self.lane_buckets[-1]) for count in lanes]
         keys += [(1, frames) for frames in self.lane_buckets[:-1]]
-        runners = [self.runner]
-        if max_reference_frames:
-            runners += [self.fronts, self.renderer]
+        runners = [self.runner, self.renderer] if has_tails else [self.runner]
         for runner in runners:
             runner.capture(keys, size=lambda key: key[0] * key[1])
+        if has_tails and self.renders_windows:
+            keys = [(1, frames) for frames in self._front_lanes(whole)]
+        if has_tails:
+            self.fronts.capture(keys, size=lambda key: key[0] * key[1])
+
+    def _front_lanes(self, longest: int) -> list[int]:
+        """Lengths of the single lanes for latents of whole rows of up to `longest` frames."""
+        lanes = sorted({*LANE_BUCKETS, LANE_FRAMES, *self.front_buckets})
+        return [frames for frames in lanes if frames <= choose_bucket(longest, lanes)]
 
     def _pieces(self, rows: list[Tensor], whole: list[Job], tails: list[Job]) -> dict[Job, Tensor]:
         pieces: dict[Job, Tensor] = {}
@@ -118,12 +142,14 @@ class PackedVocoder(ChunkedVocoder):
             samples = self.runner.run(batch.key)
             pieces.update(self._take(samples, batch, jobs, _num_frames))
         latents: dict[Job, Tensor] = {}
-        for batch, jobs in self._plan(tails, _num_frames):
-            self._put_codes(rows, batch, jobs)
+        mates = longest_of_each(tails)
+        for batch, fronts in self._plan_fronts(list(mates)):
+            self._put_codes(rows, batch, fronts)
             found = self.fronts.run(batch.key)
-            for place, job in zip(batch.places, jobs, strict=True):
-                end = place.start + job.chunk.num_frames
-                latents[job] = found[place.lane, end - self._window(job) : end].clone()
+            for place, front in zip(batch.places, fronts, strict=True):
+                for job in mates[front]:
+                    end = place.start + job.chunk.num_frames
+                    latents[job] = found[place.lane, end - self._window(job) : end].clone()
         for batch, jobs in self._plan(tails, self._window):
             inputs = self._latent_input(batch.key).zero_()
             index = self._put_positions(batch, jobs, self._window)
@@ -136,8 +162,19 @@ class PackedVocoder(ChunkedVocoder):
         self, jobs: list[Job], size: Callable[[Job], int]
     ) -> list[tuple[LaneBatch, list[Job]]]:
         """Batches of lanes, each with the jobs of its places."""
-        sizes = [size(job) for job in jobs]
-        batches = plan_lanes(sizes, self.lane_buckets, self.num_lanes, self.vocoder.gap_frames)
+        return self._in_lanes(jobs, [size(job) for job in jobs], self.lane_buckets, self.num_lanes)
+
+    def _plan_fronts(self, jobs: list[Job]) -> list[tuple[LaneBatch, list[Job]]]:
+        """The same for latents alone."""
+        if not self.renders_windows or not jobs:
+            return self._plan(jobs, _num_frames)
+        sizes = [_num_frames(job) for job in jobs]
+        return self._in_lanes(jobs, sizes, self._front_lanes(max(sizes)), max_lanes=1)
+
+    def _in_lanes(
+        self, jobs: list[Job], sizes: list[int], buckets: list[int], max_lanes: int
+    ) -> list[tuple[LaneBatch, list[Job]]]:
+        batches = plan_lanes(sizes, buckets, max_lanes, self.vocoder.gap_frames)
         return [(batch, [jobs[place.row] for place in batch.places]) for batch in batches]
 
     def _put_positions(

@@ -16,7 +16,7 @@ from typing import Any
 
 from models.checkpoint import CheckpointError
 from models.json_section import Section
-from models.vocoder_blocks import context_frames
+from models.vocoder_blocks import context_frames, gap_frames
 
 WEIGHTS_FILE, CONFIG_FILE, PICKLED_FILE = "codec.safetensors", "codec.json", "codec.pth"
 
@@ -94,6 +94,11 @@ class CodecConfig:
     def context_frames(self) -> int:
         """Latent frames before its own that a frame's samples depend on after the transformer."""
         return context_frames(self.upsampling_ratios, self.upsample_rates)
+
+    @property
+    def gap_frames(self) -> int:
+        """Frames to leave between two rows that lie one behind the other."""
+        return gap_frames(self.upsampling_ratios, self.upsample_rates)
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from models.fish_speech.talker import Talker
 from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
 from models.graphs import Capturer, GraphRunner
 from models.packed_prefill import PackedPrefill
+from models.packed_vocoder import PackedVocoder
 from models.sampling import UNKNOWN
 from models.slot_model import PREFILL_STEP, SlotModel, cache_positions
 from models.slots import SlotBuffers
@@ -62,7 +63,9 @@ class FishSpeech(SlotModel):
         self.frames = GraphRunner("frame", self._frame, capturer)
         self.packed = PackedPrefill(talker.decoder, capturer)
         self.packs_prompts = self.device.type == "cuda"
-        self.vocoder = ChunkedVocoder(
+        # On a CPU every row is decoded alone, which needs no lanes.
+        kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
+        self.vocoder = kind(
             vocoder,
             config.num_codebooks,
             CHUNK_FRAMES,

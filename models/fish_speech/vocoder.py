@@ -5,10 +5,13 @@ blocks, then decoder blocks that raise the rate and halve the channels until one
 is left, and tanh.
 
 All of it is causal, so rows of a batch may be right-padded and trimmed, and F frames give exactly
-F * samples_per_frame samples. The convolutions reach back 10 frames, the transformer more than a
-thousand; and its tables of RoPE are rounded, so that a frame's position matters a little. Chunks
-are exact nevertheless: latents are made of a row from its first frame on, in `CHUNK_FRAMES` only
-what follows them (`ChunkedVocoder` with `renders_windows`).
+F * samples_per_frame samples. Rows may also lie one behind the other (`positions`): attention sees
+its own row only, and every convolution finds zeros in the `gap_frames` between two rows.
+
+The convolutions reach back 10 frames, the transformer more than a thousand; and its tables of RoPE
+are rounded, so that a frame's position matters a little. Chunks are exact nevertheless: latents are
+made of a row from its first frame on, in `CHUNK_FRAMES` only what follows them (`ChunkedVocoder`
+and `PackedVocoder` with `renders_windows`).
 
 Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
 """
@@ -19,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.snake_out import snake_out
 from models.blocks import Weight
 from models.fish_speech.codec_config import CodecConfig
 from models.fish_speech.codec_folding import fold_decoder, rounded_tables
@@ -32,7 +36,8 @@ from models.vocoder_blocks import (
     pad_left,
 )
 
-CHUNK_FRAMES = 256  # frames whose samples are made at once
+# Frames whose samples are made at once; with those before them, two chunks fill a lane.
+CHUNK_FRAMES = 496
 LEFT_CONTEXT = 4096 - CHUNK_FRAMES  # frames before them: all, up to what RoPE tables are made for
 SNAKE_BUFFERS = ("alpha_exp", "inv_beta", "bias")
 
@@ -121,26 +126,34 @@ class FishVocoder(nn.Module):
         return self.config.context_frames
 
     @property
+    def gap_frames(self) -> int:
+        """Frames to leave between two rows that lie one behind the other."""
+        return self.config.gap_frames
+
+    @property
     def dtype(self) -> torch.dtype:
         """Of weights and activations."""
         return self.codebooks.dtype
 
     @torch.no_grad()
-    def forward(self, codes: Tensor) -> Tensor:
+    def forward(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """Decode a batch; no host sync and no branch on values, so it can be captured in a graph.
 
         Args:
             codes: (B, K, F) int64; shorter rows are padded on the right with any code. What is
                 beyond a codebook counts as its last entry, as in the official code.
+            positions: (B, F) int64, each frame's place in its row, where rows lie one behind the
+                other; -1 in the gaps between them, of gap_frames at least.
         Returns:
             (B, F * samples_per_frame) float32 in [-1, 1].
         Raises:
             ValueError: another number of codebooks, no frame, or more than there are positions for.
         """
-        return self.render(self.latents(codes))
+        kept = None if positions is None else positions >= 0
+        return self.render(self.latents(codes, positions), kept)
 
     @torch.no_grad()
-    def latents(self, codes: Tensor) -> Tensor:
+    def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, K, F) codes to (B, F, latent_dim): the part that looks further back than
         `context_frames`, with a thirtieth of the work. Raises as `forward` does.
         """
@@ -154,17 +167,25 @@ class FishVocoder(nn.Module):
             )
         rows = torch.minimum(codes, self.last_codes) + self.first_codes
         x = F.embedding(rows, self.codebooks).sum(1)  # (B, F, latent_dim)
-        return self.transformer(x, self.rope_cos[:frames], self.rope_sin[:frames])
+        tables = self.rope_cos[:frames], self.rope_sin[:frames]
+        return self.transformer(x, *tables, positions)
 
     @torch.no_grad()
-    def render(self, latents: Tensor) -> Tensor:
-        """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1]."""
+    def render(self, latents: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1].
+
+        Args:
+            kept: (B, F) bool, false in the gaps between rows that lie one behind the other, whose
+                samples mean nothing.
+        """
         batch, frames, _ = latents.shape
         x = latents
         for upsample in self.upsample:
-            x = upsample(x)
-        x = conv(pad_left(x, 6), self.first_conv.weight)
+            x = upsample(x, kept)
+        x = conv(pad_left(x, 6, kept), self.first_conv.weight)
         for block in self.blocks:
-            x = block(x)
-        x = conv(self.last_snake(x, left_pad=6), self.last_conv.weight, self.last_conv.bias)
-        return x.reshape(batch, frames * self.samples_per_frame).float().tanh_()
+            x = block(x, kept)
+        snake, last = self.last_snake, self.last_conv
+        constants = snake.alpha_exp, snake.inv_beta, snake.bias
+        samples = snake_out(x, *constants, last.weight, last.bias, kept)
+        return samples.view(batch, frames * self.samples_per_frame).tanh_()

@@ -14,6 +14,7 @@ from models.base import SpeechModel
 from models.checkpoint import CheckpointError
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import SYNTHETIC, describe, load_model
+from tts_cli.commands import profile
 
 
 def test_a_folder_is_described_without_its_weights(tmp_path: Path) -> None:
@@ -75,6 +76,10 @@ def test_synthetic_models_are_described_without_weights(name: str) -> None:
     assert info.voices == (("synthetic",) if has_voices else ())
     assert info.num_codebooks == (16 if name.startswith("qwen3") else 10)
     assert info.identity == f"synthetic:{name}"
+
+
+def test_profile_offers_every_synthetic_model() -> None:
+    assert tuple(SYNTHETIC) == profile.SYNTHETIC
 
 
 def test_an_unknown_synthetic_model_names_the_known() -> None:

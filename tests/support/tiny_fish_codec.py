@@ -66,7 +66,7 @@ VARIANTS: dict[str, CodecConfig] = {
         upsample_rates=(8, 8, 4, 2),
         encoder_dim=2,
         encoder_strides=(2, 4, 8, 8),
-        frames=WindowConfig(32, 48, 3, 8, 1, 300, 10000.0, 1e-5),
+        frames=WindowConfig(32, 48, 3, 8, 1, 1200, 10000.0, 1e-5),
     ),
 }
 

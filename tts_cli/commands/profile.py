@@ -17,7 +17,14 @@ from tts_cli.tables import show_table
 
 log = logging.getLogger(__name__)
 
-SYNTHETIC = ("qwen3-tts-0.6b", "qwen3-tts-1.7b", "qwen3-tts-0.6b-base", "qwen3-tts-1.7b-base")
+# Those of models.registry, which would load torch for a --help.
+SYNTHETIC = (
+    "qwen3-tts-0.6b",
+    "qwen3-tts-1.7b",
+    "qwen3-tts-0.6b-base",
+    "qwen3-tts-1.7b-base",
+    "fish-s2-pro",
+)
 BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 
 

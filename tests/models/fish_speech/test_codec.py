@@ -25,6 +25,7 @@ from models.fish_speech.codec import random_vocoder
 from models.fish_speech.codec_config import CodecConfig
 from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
 from models.graphs import CudaCapturer
+from models.packed_vocoder import LANE_FRAMES, PackedVocoder
 
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
@@ -176,6 +177,65 @@ def test_chunks_equal_one_shot(vocoder, use_buckets) -> None:
         assert largest_difference(samples, vocoder(row.t()[None])[0]) <= SAME
 
 
+def test_rows_one_behind_the_other_do_not_hear_each_other(vocoder) -> None:
+    config, gap, width = vocoder.config, vocoder.gap_frames, vocoder.samples_per_frame
+    sizes = [7, 20, 1, 11]
+    frames = sum(sizes) + gap * len(sizes) + 4
+    codes = tiny.random_codes(config, 2, frames)  # what lies in the gaps must not matter
+    positions = torch.full((2, frames), -1)
+    places = []
+    for lane, order in enumerate([sizes, sizes[::-1]]):
+        start = 0
+        for size in order:
+            positions[lane, start : start + size] = torch.arange(size)
+            places.append((lane, start, size))
+            start += size + gap
+    samples = vocoder(codes, positions)
+    for lane, start, size in places:
+        expected = vocoder(codes[lane : lane + 1, :, start : start + size])[0]
+        found = samples[lane, start * width : (start + size) * width]
+        assert largest_difference(found, expected) <= SAME
+
+
+def _packed(vocoder: FishVocoder, chunk: int) -> PackedVocoder:
+    config = vocoder.config
+    left = config.frames.max_steps - chunk
+    capturer, count = FakeCapturer(), config.num_codebooks
+    return PackedVocoder(vocoder, count, chunk, left, CPU, capturer, renders_windows=True)
+
+
+@pytest.mark.parametrize("chunk", [12, CHUNK_FRAMES])
+def test_lanes_equal_one_shot(small, chunk) -> None:
+    lengths = (1, 11, 12, 13, 60, 145, 36, 520)
+    rows = [tiny.random_codes(small.config, 1, n, n)[0].t().contiguous() for n in lengths]
+    for row, samples in zip(rows, _packed(small, chunk).decode(rows), strict=True):
+        assert largest_difference(samples, small(row.t()[None])[0]) <= SAME
+
+
+@pytest.mark.parametrize(("max_batch", "max_frames"), [(1, 8), (2, 300), (8, 40), (4, 90)])
+def test_after_capture_no_lane_misses(small, max_batch, max_frames) -> None:
+    packed = _packed(small, chunk=32)
+    packed.capture(max_batch, max_frames)
+    runners = (packed.runner, packed.fronts, packed.renderer)
+    generator = torch.Generator().manual_seed(5)
+    for count in (1, max_batch, 2 * max_batch + 1):
+        drawn = torch.randint(1, max_frames + 1, (count,), generator=generator).tolist()
+        lengths = [*drawn, max_frames]
+        rows = [tiny.random_codes(small.config, 1, n, n)[0].t().contiguous() for n in lengths]
+        for row, samples in zip(rows, packed.decode(rows), strict=True):
+            assert len(samples) == len(row) * small.samples_per_frame
+    assert [runner.stats.misses for runner in runners] == [0, 0, 0]
+    assert (packed.renderer.stats.hits > 0) == (max_frames > 32)
+    if max_frames <= 32:
+        assert packed.fronts.keys == packed.renderer.keys == []
+
+
+def test_two_chunks_fill_a_lane() -> None:
+    config = CodecConfig.released()
+    assert 2 * (CHUNK_FRAMES + config.context_frames) + config.gap_frames <= LANE_FRAMES
+    assert 2 * (CHUNK_FRAMES + config.context_frames) + config.gap_frames > LANE_FRAMES - 32
+
+
 def test_released_chunks_are_what_rope_tables_allow() -> None:
     assert CodecConfig.released().frames.max_steps == CHUNK_FRAMES + LEFT_CONTEXT
 
@@ -279,12 +339,13 @@ def test_graph_equals_eager() -> None:
 
 
 @pytest.mark.gpu
-def test_chunks_in_graphs_equal_one_shot_on_the_cpu() -> None:
+@pytest.mark.parametrize("kind", [ChunkedVocoder, PackedVocoder])
+def test_chunks_in_graphs_equal_one_shot_on_the_cpu(kind) -> None:
     """Every bucket that rows of up to 100 frames need is a graph, and none of them is heard."""
     config = tiny.VARIANTS["released_rates"]
     tensors = tiny.random_tensors(config)
     device = torch.device("cuda")
-    chunked = ChunkedVocoder(
+    chunked = kind(
         tiny.build(config, tensors, device="cuda"),
         config.num_codebooks,
         32,
