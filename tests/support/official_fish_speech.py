@@ -24,9 +24,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Optional
 
+import pytest
 import torch
+import torch.nn.functional as F
 from tiny_fish_speech import END, SEMANTIC_START, Spec
-from torch import Tensor
+from torch import Tensor, nn
 
 PACKAGES = ("fish_speech", "fish_speech.models", "fish_speech.models.text2semantic")
 STAND_INS: dict[str, dict[str, Any]] = {  # module: what is imported from it
@@ -206,3 +208,118 @@ def probabilities(logits: Tensor, temperature: float, top_p: float) -> Tensor:
         logits.clone(), torch.tensor(temperature), torch.tensor(top_p), torch.tensor(1.0)
     )
     return found
+
+
+class _Linear(nn.Module):
+    """Stands for vLLM's parallel linear maps: one weight, and no bias."""
+
+    def __init__(self, *, bias: bool, **sizes: Any) -> None:
+        super().__init__()
+        assert not bias
+        inputs = sizes.get("input_size", sizes.get("hidden_size"))
+        heads = sizes.get("total_num_heads", 0) + 2 * sizes.get("total_num_kv_heads", 0)
+        outputs = sizes.get("output_size", sum(sizes.get("output_sizes", ())))
+        self.weight = nn.Parameter(torch.empty(outputs or heads * sizes["head_size"], inputs))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        return F.linear(x, self.weight), None
+
+
+class _NeighbourRope:
+    """Stands for vLLM's rotation of neighbours, its tables rounded as vLLM-Omni rounds them."""
+
+    def __init__(
+        self, head_dim: int, max_position: int, is_neox_style: bool, rope_parameters: Any
+    ) -> None:
+        assert not is_neox_style
+        self.head_dim = head_dim
+        speed = rope_parameters["rope_theta"] ** (torch.arange(0, head_dim, 2).float() / head_dim)
+        angle = torch.outer(torch.arange(max_position).float(), 1 / speed)
+        self.cos, self.sin = angle.cos().bfloat16().float(), angle.sin().bfloat16().float()
+
+    def __call__(self, positions: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = self.cos[positions][:, None], self.sin[positions][:, None]
+
+        def turn(x: Tensor) -> Tensor:
+            even, odd = x.view(len(x), -1, self.head_dim // 2, 2).unbind(-1)
+            return torch.stack([even * cos - odd * sin, odd * cos + even * sin], -1).view(x.shape)
+
+        return turn(q), turn(k)
+
+
+VLLM_STAND_INS: dict[str, dict[str, Any]] = {
+    "vllm": {},
+    "vllm.config": {"VllmConfig": object},
+    "vllm.config.vllm": {"set_current_vllm_config": None},
+    "vllm.logger": {"init_logger": lambda name: None},
+    "vllm.model_executor": {},
+    "vllm.model_executor.layers": {},
+    "vllm.model_executor.layers.layernorm": {"RMSNorm": nn.RMSNorm},
+    "vllm.model_executor.layers.linear": dict.fromkeys(
+        ("MergedColumnParallelLinear", "QKVParallelLinear", "RowParallelLinear"), _Linear
+    ),
+    "vllm.model_executor.layers.rotary_embedding": {"get_rope": _NeighbourRope},
+    "vllm.model_executor.model_loader": {},
+    "vllm.model_executor.model_loader.weight_utils": {
+        "default_weight_loader": None,
+        "maybe_remap_kv_scale_name": None,
+    },
+    "vllm.model_executor.models": {},
+    "vllm.model_executor.models.utils": {"is_pp_missing_parameter": None},
+}
+
+
+def build_fast_ar(spec: Spec, tensors: dict[str, Tensor]) -> Any:
+    """vLLM-Omni's `FishSpeechFastAR`, float32 on the CPU, behind stand-ins for vLLM's layers.
+
+    It shows what S2 gives its code predictor, which fish-speech 0.1.0 cannot.
+    """
+    root = _location("vllm_omni") / "model_executor" / "models" / "fish_speech"
+    modules = {name: types.ModuleType(name) for name in (*VLLM_STAND_INS, "fish_omni")}
+    for name, values in VLLM_STAND_INS.items():
+        vars(modules[name]).update(values)
+        modules[name].__path__ = []
+    modules["fish_omni"].__path__ = [str(root)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in modules.items():
+            patch.setitem(sys.modules, name, module)
+        fast = importlib.import_module("fish_omni.fish_speech_fast_ar")
+        configs = importlib.import_module("fish_omni.configuration_fish_speech")
+    for name in [name for name in sys.modules if name.startswith("fish_omni")]:
+        del sys.modules[name]
+    slow_config = configs.FishSpeechSlowARConfig(
+        dim=spec.width,
+        semantic_begin_id=SEMANTIC_START,
+        semantic_end_id=SEMANTIC_START + spec.codebook_size - 1,
+    )
+    config = configs.FishSpeechFastARConfig(
+        vocab_size=spec.codebook_size,
+        num_codebooks=spec.num_codebooks,
+        dim=spec.width,
+        n_head=spec.predictor_heads,
+        n_local_heads=spec.predictor_kv_heads,
+        head_dim=spec.predictor_head_dim,
+        n_layer=spec.predictor_layers,
+        intermediate_size=spec.predictor_mlp_width,
+        max_seq_len=spec.num_codebooks + 1,
+        text_dim=spec.width,
+        rope_base=spec.rope_theta,
+        rms_norm_eps=spec.norm_eps,
+    )
+    network = fast.FishSpeechFastAR(vllm_config=None, config=config, slow_ar_config=slow_config)
+    given = {n.removeprefix("audio_decoder."): t for n, t in tensors.items() if "audio_dec" in n}
+    state = {f"fast_{name}.weight": given[f"{name}.weight"] for name in ("embeddings", "output")}
+    state["fast_norm.weight"] = given["norm.weight"]
+    for index in range(spec.predictor_layers):
+        old, new = f"layers.{index}.", f"model.layers.{index}."
+        gate_up = [given[f"{old}feed_forward.{name}.weight"] for name in ("w1", "w3")]
+        state |= {
+            f"{new}self_attn.qkv_proj.weight": given[f"{old}attention.wqkv.weight"],
+            f"{new}self_attn.o_proj.weight": given[f"{old}attention.wo.weight"],
+            f"{new}mlp.gate_up_proj.weight": torch.cat(gate_up),
+            f"{new}mlp.down_proj.weight": given[f"{old}feed_forward.w2.weight"],
+            f"{new}input_layernorm.weight": given[f"{old}attention_norm.weight"],
+            f"{new}post_attention_layernorm.weight": given[f"{old}ffn_norm.weight"],
+        }
+    network.load_state_dict(state)
+    return network.float().eval().requires_grad_(False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,25 @@ def test_fresh_rows_equal_the_official_package(name: str, checkpoint: Callable[.
         (ours,) = speak(model, [request], 1)
         check_codes(text, ours.codes, spoken.codes)
         assert ours.finish_reason == spoken.finish_reason
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not official.is_installed(), reason="needs fish-speech and vllm-omni")
+@pytest.mark.parametrize("name", sorted(tiny.SPECS))
+def test_code_predictor_equals_vllm_omnis(name: str, checkpoint: Callable[..., Path]) -> None:
+    # It cuts the head to 1,024 codes whatever the codec has; here none are cut on either side.
+    spec = replace(tiny.SPECS[name], num_rest_codes=tiny.SPECS[name].codebook_size)
+    theirs = official.build_fast_ar(spec, tiny.random_weights(spec, 7))
+    model = load_model(str(checkpoint(spec, 7)), "cpu", torch.float32)
+    assert isinstance(model, FishSpeech)
+    rows = 24
+    model.allocate(rows, 300, 4)
+    hidden, code = torch.randn(rows, spec.width), torch.randint(0, spec.codebook_size, (rows,))
+    with torch.inference_mode():
+        model.sampling.assign(list(range(rows)), [GREEDY] * rows, [0] * rows, torch.arange(rows))
+        model.slots.hidden.copy_(hidden)
+        model.slots.code.copy_(code)
+        model.predict(rows)
+        expected = theirs(hidden, code + tiny.SEMANTIC_START, do_sample=False)
+    check_codes(name, model.slots.work, expected)
+    assert len(expected.unique()) > 30
