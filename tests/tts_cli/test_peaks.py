@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import pytest
+import tiny_vocoder
 import torch
 
 from tts_cli.peaks import PEAKS, Peak, peak_of, roofline_ms
-from tts_cli.profiling import against_peak, count_kernels, entry_of, prefill_cost
+from tts_cli.profiling import Profiler, against_peak, count_kernels, entry_of, prefill_cost
 
 PEAK = Peak(copy_gb_s=1000, bf16_tflop_s=100)
 
@@ -39,6 +41,28 @@ def test_a_prefill_reads_weights_once_and_attends_causally() -> None:
     # 3 tokens see 1 + 2 + 3 positions, one sees 1; scores and mixing, two operations each.
     assert num_ops == 2 * 4 * 1000 + 4 * (6 + 1) * 2 * 4 * 8
     assert prefill_cost(SimpleNamespace(), [3]) == (0, 0)
+
+
+def test_the_vocoders_operations_are_all_counted() -> None:
+    """Convolutions by hand; a residual unit's pointwise product is added in place."""
+    config = tiny_vocoder.config()
+    vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
+    profiler = object.__new__(Profiler)
+    profiler.model = SimpleNamespace(vocoder=SimpleNamespace(vocoder=vocoder))  # type: ignore[assignment]
+    profiler.device = torch.device("cpu")
+    frames, steps, channels = 6, 6, config.decoder_dim
+    with torch.inference_mode():
+        num_bytes, num_ops = profiler._vocoder_cost((frames, config.num_codebooks))
+    assert num_bytes == frames * (8 * config.num_codebooks + 4 * config.samples_per_frame)
+    steps *= math.prod(config.upsampling_ratios)
+    total = 2 * steps * 7 * config.latent_dim * channels  # the first convolution
+    for rate in config.upsample_rates:
+        total += 2 * steps * 2 * channels * rate * (channels // 2)
+        steps, channels = steps * rate, channels // 2
+        total += 3 * 2 * steps * (7 + 1) * channels**2
+    total += 2 * steps * 7 * channels
+    # The transformer and the ConvNeXt blocks come on top: less than that here.
+    assert total < num_ops < 2 * total
 
 
 def test_what_is_not_measured_has_no_entry() -> None:
