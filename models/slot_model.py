@@ -1,25 +1,25 @@
 """What every family does with its slots: start, step, watch, move and clear them, and decode audio.
 
-A family adds its networks, `plan`, `allocate`, `_prefill_group` (and `_prefill_packed`, where it
-packs prompts) and the frame itself.
+A family adds its networks, `plan`, `allocate`, `_embed` (and `_trailing`) and the frame itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from models.base import ModelInfo, Prompt, SlotStatus
+from models.base import NO_ID, ModelInfo, Prompt, SlotStatus
 from models.blocks import Decoder
 from models.buckets import batch_buckets, prefill_groups, round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import GraphRunner
 from models.kv_cache import cache_bytes
 from models.packed_prefill import PackedPrefill
-from models.sampling import SamplingSlots
+from models.sampling import UNKNOWN, SamplingSlots
 from models.slots import Poll, SlotBuffers
 from models.threads import decode_threads, limited_threads, vocoder_threads
 from models.transfer import to_device
@@ -29,6 +29,14 @@ PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups ar
 # Prompt lengths are padded to a multiple of this: few different shapes, because GPU libraries
 # choose an algorithm anew for each, and whole blocks of the CPU's attention.
 PREFILL_STEP = 32
+
+
+class TalkerNetwork(Protocol):
+    """What the shared half asks of a family's talker."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(B, D) to logits of the first codebook (B, V)."""
+        ...
 
 
 class SlotModel:
@@ -43,7 +51,8 @@ class SlotModel:
     vocoder: ChunkedVocoder
     slots: SlotBuffers
     sampling: SamplingSlots
-    packed: PackedPrefill | None = None  # a family that can pack prompts sets it
+    talker: TalkerNetwork
+    packed: PackedPrefill
     # On a CPU prompts stay side by side: there a row rounds as in any batch.
     packs_prompts: bool = False
     max_positions: int = 0  # prompt and frames a slot holds; set by `allocate`
@@ -61,7 +70,7 @@ class SlotModel:
         use.
         """
         self.frames.capture(batch_buckets(max_batch), size=int)
-        if self.packed is not None and self.packs_prompts:
+        if self.packs_prompts:
             self.packed.capture()
         everyone = list(range(self.slots.index.numel()))
         self.release(everyone)
@@ -70,8 +79,8 @@ class SlotModel:
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
         vocoder = self.vocoder
-        prefills = [] if self.packed is None else [self.packed.runner]
-        return [self.frames, *prefills, vocoder.runner, vocoder.fronts, vocoder.renderer]
+        prefill = self.packed.runner
+        return [self.frames, prefill, vocoder.runner, vocoder.fronts, vocoder.renderer]
 
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
@@ -88,7 +97,7 @@ class SlotModel:
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
-        if self.packed is not None and self.packs_prompts:
+        if self.packs_prompts:
             for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
                 self._prefill_packed([prompts[row] for row in rows], [slots[row] for row in rows])
             return
@@ -98,13 +107,63 @@ class SlotModel:
         for rows in prefill_groups(lengths, PREFILL_TOKENS, is_one_length=is_exact):
             self._prefill_group([prompts[row] for row in rows], [slots[row] for row in rows])
 
+    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts one behind the other."""
+        text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
+        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
+        lengths = [prompt.num_tokens for prompt in prompts]
+        x = self._embed(prompts, text_ids, codec_ids.split(lengths))
+        hidden = self.packed.run(x, lengths, slots)
+        self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
+
     def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass of prompts that share a padded length."""
+        """One pass over prompts side by side, padded to the longest."""
+        length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
+        text_ids = torch.full((len(prompts), length), NO_ID, dtype=torch.int64)
+        codec_ids = torch.full((len(prompts), length), NO_ID, dtype=torch.int64)
+        for row, prompt in enumerate(prompts):
+            text_ids[row, : prompt.num_tokens] = torch.tensor(prompt.text_ids)
+            codec_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
+        index = self._index(slots)
+        lengths = self._index([prompt.num_tokens for prompt in prompts])
+        x = self._embed(prompts, text_ids.flatten(), codec_ids.unbind())
+        hidden = self.decoder.prefill(x.view(len(prompts), length, -1), index, lengths - 1)
+        self._start(prompts, slots, index, lengths, hidden)
+
+    def _embed(self, prompts: list[Prompt], text_ids: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """(n, D) talker inputs of a pass: its text ids (n,) and each prompt's codec ids, both with
+        their padding (NO_ID) if they have any.
+        """
         raise NotImplementedError
 
-    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass of packed prompts."""
-        raise NotImplementedError
+    def _start(
+        self,
+        prompts: list[Prompt],
+        slots: list[int],
+        index: Tensor,
+        lengths: Tensor,
+        hidden: Tensor,
+    ) -> None:
+        """Draw the first codes of prefilled rows and make their slots ready for the first frame.
+
+        Args:
+            index: `slots` on the device. lengths: (n,) prompt positions, on the device.
+            hidden: (n, D) talker output at each prompt's end.
+        """
+        requests = [prompt.request for prompt in prompts]
+        self.sampling.assign(
+            slots, [r.sampling for r in requests], [r.seed for r in requests], index
+        )
+        frame, code = torch.zeros_like(index), torch.empty_like(index)
+        uniform = self.sampling.first_draws(index, frame)
+        self.sampling.first(index, self.talker.logits(hidden), uniform, frame, UNKNOWN, code)
+        limits = self._index([request.max_frames for request in requests])
+        self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
+
+    def _trailing(self, prompts: list[Prompt]) -> Tensor:
+        """(n, max_trailing, D) text vectors for the frames to come; none."""
+        trailing = self.slots.trailing
+        return trailing.new_zeros(len(prompts), *trailing.shape[1:])
 
     @torch.inference_mode()
     def decode_frames(self, bucket: int, count: int) -> None:

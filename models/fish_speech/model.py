@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from models.base import REFERENCE, ModelInfo, Prompt, RequestError, SpeechRequest
-from models.buckets import round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.fish_speech.code_predictor import CodePredictor
 from models.fish_speech.codec_encoder import FishVoiceEncoder
@@ -28,7 +27,7 @@ from models.graphs import Capturer, GraphRunner
 from models.packed_prefill import PackedPrefill
 from models.packed_vocoder import PackedVocoder
 from models.sampling import UNKNOWN
-from models.slot_model import PREFILL_STEP, SlotModel, cache_positions
+from models.slot_model import SlotModel, cache_positions
 from models.slots import SlotBuffers
 from models.timing import Stage
 from models.transfer import to_device
@@ -38,7 +37,6 @@ class FishSpeech(SlotModel):
     """A loaded checkpoint. Call `allocate`, then `capture`, before the first prompt."""
 
     sampling: NucleusSlots
-    packed: PackedPrefill
 
     def __init__(
         self,
@@ -138,35 +136,9 @@ class FishSpeech(SlotModel):
         embedding = torch.zeros(1, device=self.device)
         return [(embedding, next(codes) if mode == "icl" else None) for mode in modes]
 
-    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass over prompts one behind the other."""
-        text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
-        frame_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
-        lengths = [prompt.num_tokens for prompt in prompts]
-        x = self._embed(prompts, text_ids, frame_ids.split(lengths))
-        hidden = self.packed.run(x, lengths, slots)
-        self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
-
-    def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass over prompts side by side, padded to the longest."""
-        length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
-        text_ids = torch.zeros(len(prompts), length, dtype=torch.int64)
-        frame_ids = torch.zeros(len(prompts), length, dtype=torch.int64)
-        for row, prompt in enumerate(prompts):
-            text_ids[row, : prompt.num_tokens] = torch.tensor(prompt.text_ids)
-            frame_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
-        index = self._index(slots)
-        lengths = self._index([prompt.num_tokens for prompt in prompts])
-        x = self._embed(prompts, text_ids.flatten(), frame_ids.unbind())
-        x = x.view(len(prompts), length, -1)
-        hidden = self.talker.decoder.prefill(x, index, lengths - 1)
-        self._start(prompts, slots, index, lengths, hidden)
-
     def _embed(self, prompts: list[Prompt], text_ids: Tensor, rows: Sequence[Tensor]) -> Tensor:
-        """(n, D) vectors of a pass: text ids (n,), and the frames of references where they stand.
-        `rows` are each prompt's codec ids, with their padding if they have any.
-        """
-        x = self.talker.embed_text(to_device(text_ids, self.device))
+        """(n, D) talker inputs of a pass, references among them. Padding reads some vector."""
+        x = self.talker.embed_text(to_device(text_ids.clamp(min=0), self.device))
         frames = []
         for prompt, ids in zip(prompts, rows, strict=True):
             clone = prompt.request.clone
@@ -177,32 +149,6 @@ class FishSpeech(SlotModel):
         places = (torch.cat(list(rows)) <= REFERENCE).nonzero()[:, 0]
         vectors = self.talker.embed_frames(to_device(torch.cat(frames), self.device))
         return x.index_copy_(0, to_device(places, self.device), vectors)
-
-    def _start(
-        self,
-        prompts: list[Prompt],
-        slots: list[int],
-        index: Tensor,
-        lengths: Tensor,
-        hidden: Tensor,
-    ) -> None:
-        """Draw the first codes of prefilled rows and make their slots ready for the first frame.
-
-        Args:
-            index: `slots` on the device. lengths: (n,) prompt positions, on the device.
-            hidden: (n, D) talker output at each prompt's end.
-        """
-        requests = [prompt.request for prompt in prompts]
-        self.sampling.assign(
-            slots, [r.sampling for r in requests], [r.seed for r in requests], index
-        )
-        frame = torch.zeros_like(index)
-        uniform = self.sampling.draws(index, frame, self.config.num_codebooks + 1)
-        logits, code = self.talker.logits(hidden), torch.empty_like(index)
-        self.sampling.first(index, logits, uniform, frame, UNKNOWN, code)
-        limits = self._index([request.max_frames for request in requests])
-        trailing = hidden.new_zeros(len(slots), 1, hidden.shape[1])
-        self.slots.admit(index, hidden, code, lengths, limits, trailing)
 
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""
@@ -244,6 +190,6 @@ class FishSpeech(SlotModel):
         slots, rows = self.slots, slice(0, bucket)
         step = slots.frame[:bucket] + 1
         code = slots.next_code[:bucket]
-        uniform = self.sampling.draws(rows, step, self.config.num_codebooks + 1)
+        uniform = self.sampling.first_draws(rows, step)
         self.sampling.first(rows, logits, uniform, step, UNKNOWN, code)
         self.sampling.remember(bucket, code, step)

@@ -55,6 +55,10 @@ class NucleusSlots(SamplingSlots):
         place = (step - 1).remainder(WINDOW)
         self.window[:bucket].scatter_(1, place.unsqueeze(1), codes.unsqueeze(1))
 
+    def first_draws(self, rows: Tensor | slice, frames: Tensor) -> Tensor:
+        """(B, K + 1) uniforms of the rows' frames (B,)."""
+        return self.draws(rows, frames, self.num_codebooks + 1)
+
     def first(
         self,
         rows: Tensor | slice,
@@ -67,7 +71,7 @@ class NucleusSlots(SamplingSlots):
         """Draw first codes (B,) into `out`; -1 where the logits are not finite.
 
         Args:
-            uniform: (B, K + 1), of which the first and the last column are used.
+            uniform: of `first_draws`; the first and the last column are used.
             step: (B,) int64, how many first codes the row has drawn so far.
         """
         return sample_nucleus(

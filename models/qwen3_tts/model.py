@@ -22,7 +22,6 @@ from models.base import (
     RequestError,
     SpeechRequest,
 )
-from models.buckets import round_up
 from models.chunked_vocoder import ChunkedVocoder
 from models.graphs import Capturer, GraphRunner
 from models.packed_prefill import PackedPrefill
@@ -35,7 +34,7 @@ from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.sampling import UNKNOWN, Hints, SamplingSlots
-from models.slot_model import PREFILL_STEP, SlotModel, cache_positions
+from models.slot_model import SlotModel, cache_positions
 from models.slots import SlotBuffers
 from models.timing import Stage
 from models.transfer import to_device
@@ -138,62 +137,15 @@ class Qwen3TTS(SlotModel):
             raise RequestError(f"this checkpoint cannot clone a voice: {reason}")
         return self.voices.encode(waves, modes)
 
-    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass over prompts one behind the other."""
-        text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
-        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
-        lengths = [prompt.num_tokens for prompt in prompts]
+    def _embed(self, prompts: list[Prompt], text_ids: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """(n, D) talker inputs of a pass, references among them."""
+        codec_ids = torch.cat(list(rows))
         x = self.talker.embed_prompt(
             to_device(text_ids[None], self.device),
             to_device(codec_ids[None], self.device),
-            self._cloned(prompts, codec_ids.split(lengths)),
+            self._cloned(prompts, rows),
         )
-        hidden = self.packed.run(x[0], lengths, slots)
-        self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
-
-    def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass over prompts side by side, padded to the longest."""
-        length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
-        text_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
-        codec_ids = torch.full((len(prompts), length), -1, dtype=torch.int64)
-        for row, prompt in enumerate(prompts):
-            text_ids[row, : prompt.num_tokens] = torch.tensor(prompt.text_ids)
-            codec_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
-        index = self._index(slots)
-        lengths = self._index([prompt.num_tokens for prompt in prompts])
-        x = self.talker.embed_prompt(
-            to_device(text_ids, self.device),
-            to_device(codec_ids, self.device),
-            self._cloned(prompts, codec_ids.unbind()),
-        )
-        hidden = self.talker.decoder.prefill(x, index, lengths - 1)
-        self._start(prompts, slots, index, lengths, hidden)
-
-    def _start(
-        self,
-        prompts: list[Prompt],
-        slots: list[int],
-        index: Tensor,
-        lengths: Tensor,
-        hidden: Tensor,
-    ) -> None:
-        """Draw the first codes of prefilled rows and make their slots ready for the first frame.
-
-        Args:
-            index: `slots` on the device. lengths: (n,) prompt positions, on the device.
-            hidden: (n, D) talker output at each prompt's end.
-        """
-        requests = [prompt.request for prompt in prompts]
-        self.sampling.assign(
-            slots, [r.sampling for r in requests], [r.seed for r in requests], index
-        )
-        frame = torch.zeros_like(index)
-        uniform = self.sampling.draws(index, frame, 1)[:, 0]
-        code = self.sampling.first(
-            index, self.talker.logits(hidden), uniform, frame, UNKNOWN, torch.empty_like(index)
-        )
-        limits = self._index([request.max_frames for request in requests])
-        self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
+        return x[0]
 
     def _cloned(
         self, prompts: list[Prompt], rows: Sequence[Tensor]
@@ -291,5 +243,5 @@ class Qwen3TTS(SlotModel):
         hints, _ = self._hints(bucket)
         step = slots.frame[:bucket] + 1
         self.sampling.seen[:bucket].scatter_(1, slots.code[:bucket, None], True)
-        uniform = self.sampling.draws(rows, step, 1)[:, 0]
+        uniform = self.sampling.first_draws(rows, step)
         self.sampling.first(rows, logits, uniform, step, hints, slots.next_code[:bucket])
