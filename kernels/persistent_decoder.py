@@ -246,14 +246,14 @@ def _persistent_decoder_kernel(
 
         # Attention.
         if pid < task_tiles:
-            wait_for(counters_ptr, arrived, POLL_ATOMIC)
             for tile in range(pid, task_tiles, programs):
                 attend_tile(
                     qkv_ptr, q_norms_ptr + layer * HEAD_DIM, k_norms_ptr + layer * HEAD_DIM,
                     cos_ptr, sin_ptr, positions_ptr, keys_ptr + long_layer * layer_stride,
-                    values_ptr + long_layer * layer_stride, attended_ptr, tile * TASKS, tasks,
-                    slot_stride, head_stride, eps, scale, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM,
-                    ROWS_PER_SLOT, HAS_QK_NORM, TASKS, BLOCK_S, BLOCK_H, ATTENTION_STAGES,
+                    values_ptr + long_layer * layer_stride, attended_ptr, counters_ptr, arrived,
+                    tile * TASKS, tasks, slot_stride, head_stride, eps, scale, NUM_HEADS,
+                    NUM_KV_HEADS, HEAD_DIM, ROWS_PER_SLOT, HAS_QK_NORM, TASKS, BLOCK_S, BLOCK_H,
+                    ATTENTION_STAGES, POLL_ATOMIC,
                 )  # fmt: skip
             arrive(counters_ptr)
         arrived += tl.minimum(task_tiles, programs)

@@ -172,30 +172,42 @@ def mlp_tile(
 
 
 @jit
-def turned_heads(
-    source,
+def _halves(source, low, mask, HALF: tl.constexpr):
+    """Both halves of the heads at `source`, as they are stored."""
+    x_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg")
+    x_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg")
+    return x_low, x_high
+
+
+@jit
+def _turn(
+    x_low,
+    x_high,
     weight_ptr,
-    cos_low,
-    sin_low,
-    cos_high,
-    sin_high,
+    cos_ptr,
+    sin_ptr,
+    table,
     low,
     mask,
     eps,
     HEAD_DIM: tl.constexpr,
     HAS_NORM: tl.constexpr,
 ):
-    """One head a line, normalised and rotated: both halves (lines, D_h / 2), rounded, as float32."""
+    """Normalise and rotate heads, one a line: both halves (lines, D_h / 2), rounded, as float32."""
     HALF: tl.constexpr = HEAD_DIM // 2
-    dtype: tl.constexpr = source.dtype.element_ty
-    x_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg").to(tl.float32)
-    x_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg").to(tl.float32)
+    dtype: tl.constexpr = x_low.dtype
+    cos_low = tl.load(cos_ptr + table, mask=mask, other=0.0).to(tl.float32)
+    sin_low = tl.load(sin_ptr + table, mask=mask, other=0.0).to(tl.float32)
+    cos_high = tl.load(cos_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
+    sin_high = tl.load(sin_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
+    x_low = x_low.to(tl.float32)
+    x_high = x_high.to(tl.float32)
     if HAS_NORM:
         is_dim = low < HALF
-        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
-        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
         w_low = tl.load(weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
         w_high = tl.load(weight_ptr + HALF + low, mask=is_dim, other=0.0).to(tl.float32)
+        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
+        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
         x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
         x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
     y_low = (x_low * cos_low).to(dtype).to(tl.float32) - (x_high * sin_low).to(dtype).to(tl.float32)
@@ -205,19 +217,58 @@ def turned_heads(
 
 
 @jit
-def _attend_block(scores, seen, highest, total):
-    """One step of the online softmax: weights, fade of what came before, new maximum and total."""
+def _cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
+    """Cache positions `at` below `end` (lines,): both halves (lines, positions, D_h / 2)."""
+    HALF: tl.constexpr = HEAD_DIM // 2
+    offset = base[:, :, None] + (at * HEAD_DIM)[None, :, None] + low[:, None, :]
+    mask = (at[None, :] < end[:, None])[:, :, None] & (low < HALF)[:, None, :]
+    x_low = tl.load(ptr + offset, mask=mask, other=0.0, cache_modifier=".cg")
+    x_high = tl.load(ptr + HALF + offset, mask=mask, other=0.0, cache_modifier=".cg")
+    return x_low, x_high
+
+
+@jit
+def _put(is_new, new, tile):
+    """A cache tile as float32, with the position of this step from registers."""
+    return tl.where(is_new[:, :, None], new[:, None, :], tile.to(tl.float32))
+
+
+@jit
+def _mix(
+    q_low,
+    q_high,
+    keys_low,
+    keys_high,
+    values_low,
+    values_high,
+    seen,
+    scale,
+    highest,
+    total,
+    low,
+    high,
+    dtype: tl.constexpr,
+):
+    """One tile of the online softmax for one query head a line; all (lines, positions, D_h / 2)."""
+    scores = tl.sum(keys_low * q_low[:, None, :] + keys_high * q_high[:, None, :], axis=2) * scale
     scores = tl.where(seen, scores, -1e30)
     new_highest = tl.maximum(highest, tl.max(scores, axis=1))
     fade = tl.exp(highest - new_highest)
     weight = tl.where(seen, tl.exp(scores - new_highest[:, None]), 0.0)
-    return weight, fade, new_highest, total * fade + tl.sum(weight, axis=1)
+    total = total * fade + tl.sum(weight, axis=1)
+    weight = weight.to(dtype).to(tl.float32)[:, :, None]
+    low = low * fade[:, None] + tl.sum(weight * values_low, axis=1)
+    high = high * fade[:, None] + tl.sum(weight * values_high, axis=1)
+    return new_highest, total, low, high
 
 
 @jit
-def _divisor(total):
-    """Totals as a column; lines beyond the last task hold nothing and must not divide by zero."""
-    return tl.where(total == 0.0, 1.0, total)[:, None]
+def _store_head(target, low, high, total, mask, HALF: tl.constexpr):
+    """Divide by the softmax total; lines beyond the last task hold nothing, hence the 1."""
+    dtype: tl.constexpr = target.dtype.element_ty
+    divisor = tl.where(total == 0.0, 1.0, total)[:, None]
+    tl.store(target, (low / divisor).to(dtype), mask=mask)
+    tl.store(target + HALF, (high / divisor).to(dtype), mask=mask)
 
 
 @jit
@@ -231,6 +282,8 @@ def attend_tile(
     keys_ptr,
     values_ptr,
     out_ptr,
+    counter_ptr,
+    target_count,
     first_task,
     num_tasks,
     slot_stride,
@@ -246,15 +299,19 @@ def attend_tile(
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
     STAGES: tl.constexpr,
+    POLL_ATOMIC: tl.constexpr,
 ):
     """Norm, rotation, cache store and attention of TASKS pairs of slot and KV head.
 
     A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
     a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
+    With one row a slot the cache of earlier steps is read before this layer's q/k/v are there, and
+    this step's key and value never leave the registers on their way to the scores.
     """
     HALF: tl.constexpr = HEAD_DIM // 2
     GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
     QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
+    IS_SINGLE: tl.constexpr = ROWS_PER_SLOT == 1
     # Query heads served by one pass over the cache.
     PAIR: tl.constexpr = 2 if GROUP % 2 == 0 else 1
     dtype: tl.constexpr = out_ptr.dtype.element_ty
@@ -263,98 +320,111 @@ def attend_tile(
     slot = (task // NUM_KV_HEADS).to(tl.int64)
     head = task % NUM_KV_HEADS
     low = tl.arange(0, BLOCK_H)[None, :]
-    is_dim = low < HALF
-    mask = is_task[:, None] & is_dim
+    mask = is_task[:, None] & (low < HALF)
     base = (slot * slot_stride + head * head_stride)[:, None]
+    tile = tl.arange(0, BLOCK_S)
+    if IS_SINGLE:
+        old = tl.load(positions_ptr + slot, mask=is_task, other=0).to(tl.int32)
+        first_keys_low, first_keys_high = _cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
+        first_values_low, first_values_high = _cache_tile(
+            values_ptr, base, tile, old, low, HEAD_DIM
+        )
+    wait_for(counter_ptr, target_count, POLL_ATOMIC)
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
         position = tl.load(positions_ptr + row, mask=is_task, other=0)[:, None]
-        table = position * HEAD_DIM + low
-        cos_low = tl.load(cos_ptr + table, mask=mask, other=0.0).to(tl.float32)
-        sin_low = tl.load(sin_ptr + table, mask=mask, other=0.0).to(tl.float32)
-        cos_high = tl.load(cos_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
-        sin_high = tl.load(sin_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
         source = (qkv_ptr + row * QKV + (NUM_HEADS + head) * HEAD_DIM)[:, None]
-        k_low, k_high = turned_heads(
-            source, k_norm_ptr, cos_low, sin_low, cos_high, sin_high, low, mask, eps,
+        k_low, k_high = _halves(source, low, mask, HALF)
+        v_low, v_high = _halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
+        k_low, k_high = _turn(
+            k_low, k_high, k_norm_ptr, cos_ptr, sin_ptr, position * HEAD_DIM + low, low, mask, eps,
             HEAD_DIM, HAS_NORM,
         )  # fmt: skip
-        source += NUM_KV_HEADS * HEAD_DIM
-        v_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg")
-        v_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg")
         target = base + position * HEAD_DIM + low
         tl.store(keys_ptr + target, k_low.to(dtype), mask=mask)
         tl.store(keys_ptr + target + HALF, k_high.to(dtype), mask=mask)
         tl.store(values_ptr + target, v_low, mask=mask)
         tl.store(values_ptr + target + HALF, v_high, mask=mask)
-    tl.debug_barrier()  # the rows of this slot are read back below
-    tile = tl.arange(0, BLOCK_S)
+    v_low = v_low.to(tl.float32)
+    v_high = v_high.to(tl.float32)
+    if not IS_SINGLE:
+        tl.debug_barrier()  # the rows of a slot are read back from the cache
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
-        position = tl.load(positions_ptr + row, mask=is_task, other=-1)
-        length = (position + 1).to(tl.int32)
+        position = tl.load(positions_ptr + row, mask=is_task, other=-1).to(tl.int32)
+        length = position + 1
+        read = length
+        if IS_SINGLE:
+            read = position
         longest = tl.max(length, axis=0)
         table = position[:, None] * HEAD_DIM + low
-        cos_low = tl.load(cos_ptr + table, mask=mask, other=0.0).to(tl.float32)
-        sin_low = tl.load(sin_ptr + table, mask=mask, other=0.0).to(tl.float32)
-        cos_high = tl.load(cos_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
-        sin_high = tl.load(sin_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
         for pair in tl.static_range(GROUP // PAIR):
             q_head = head * GROUP + pair * PAIR
             source = (qkv_ptr + row * QKV + q_head * HEAD_DIM)[:, None]
-            qa_low, qa_high = turned_heads(
-                source, q_norm_ptr, cos_low, sin_low, cos_high, sin_high, low, mask, eps,
-                HEAD_DIM, HAS_NORM,
+            qa_low, qa_high = _halves(source, low, mask, HALF)
+            if PAIR == 2:
+                qb_low, qb_high = _halves(source + HEAD_DIM, low, mask, HALF)
+            qa_low, qa_high = _turn(
+                qa_low, qa_high, q_norm_ptr, cos_ptr, sin_ptr, table, low, mask, eps, HEAD_DIM,
+                HAS_NORM,
             )  # fmt: skip
             a_highest = tl.full((TASKS,), -1e30, tl.float32)
             a_total = tl.zeros((TASKS,), tl.float32)
             a_low = tl.zeros((TASKS, BLOCK_H), tl.float32)
             a_high = tl.zeros((TASKS, BLOCK_H), tl.float32)
             if PAIR == 2:
-                qb_low, qb_high = turned_heads(
-                    source + HEAD_DIM, q_norm_ptr, cos_low, sin_low, cos_high, sin_high, low, mask,
-                    eps, HEAD_DIM, HAS_NORM,
+                qb_low, qb_high = _turn(
+                    qb_low, qb_high, q_norm_ptr, cos_ptr, sin_ptr, table, low, mask, eps, HEAD_DIM,
+                    HAS_NORM,
                 )  # fmt: skip
                 b_highest = tl.full((TASKS,), -1e30, tl.float32)
                 b_total = tl.zeros((TASKS,), tl.float32)
                 b_low = tl.zeros((TASKS, BLOCK_H), tl.float32)
                 b_high = tl.zeros((TASKS, BLOCK_H), tl.float32)
-            for first in tl.range(0, longest, BLOCK_S, num_stages=STAGES):
-                at = first + tile
-                seen = at[None, :] < length[:, None]  # (TASKS, BLOCK_S)
-                offset = base[:, :, None] + (at * HEAD_DIM)[None, :, None] + low[:, None, :]
-                is_read = seen[:, :, None] & is_dim[:, None, :]
-                k = keys_ptr + offset
-                v = values_ptr + offset
-                keys_low = tl.load(k, mask=is_read, other=0.0, cache_modifier=".cg").to(tl.float32)
-                keys_high = tl.load(k + HALF, mask=is_read, other=0.0, cache_modifier=".cg").to(
-                    tl.float32
-                )
-                values_low = tl.load(v, mask=is_read, other=0.0, cache_modifier=".cg").to(tl.float32)
-                values_high = tl.load(v + HALF, mask=is_read, other=0.0, cache_modifier=".cg").to(
-                    tl.float32
-                )
-                scores = tl.sum(keys_low * qa_low[:, None, :] + keys_high * qa_high[:, None, :], axis=2)
-                weight, fade, a_highest, a_total = _attend_block(
-                    scores * scale, seen, a_highest, a_total
-                )
-                weight = weight.to(dtype).to(tl.float32)[:, :, None]
-                a_low = a_low * fade[:, None] + tl.sum(weight * values_low, axis=1)
-                a_high = a_high * fade[:, None] + tl.sum(weight * values_high, axis=1)
+            begin = 0
+            if IS_SINGLE:
+                seen = tile[None, :] < length[:, None]
+                is_new = tile[None, :] == position[:, None]
+                keys_low = _put(is_new, k_low, first_keys_low)
+                keys_high = _put(is_new, k_high, first_keys_high)
+                values_low = _put(is_new, v_low, first_values_low)
+                values_high = _put(is_new, v_high, first_values_high)
+                a_highest, a_total, a_low, a_high = _mix(
+                    qa_low, qa_high, keys_low, keys_high, values_low, values_high, seen, scale,
+                    a_highest, a_total, a_low, a_high, dtype,
+                )  # fmt: skip
                 if PAIR == 2:
-                    scores = tl.sum(
-                        keys_low * qb_low[:, None, :] + keys_high * qb_high[:, None, :], axis=2
-                    )
-                    weight, fade, b_highest, b_total = _attend_block(
-                        scores * scale, seen, b_highest, b_total
-                    )
-                    weight = weight.to(dtype).to(tl.float32)[:, :, None]
-                    b_low = b_low * fade[:, None] + tl.sum(weight * values_low, axis=1)
-                    b_high = b_high * fade[:, None] + tl.sum(weight * values_high, axis=1)
-            target = out_ptr + ((row * NUM_HEADS + q_head) * HEAD_DIM)[:, None] + low
-            tl.store(target, (a_low / _divisor(a_total)).to(dtype), mask=mask)
-            tl.store(target + HALF, (a_high / _divisor(a_total)).to(dtype), mask=mask)
+                    b_highest, b_total, b_low, b_high = _mix(
+                        qb_low, qb_high, keys_low, keys_high, values_low, values_high, seen, scale,
+                        b_highest, b_total, b_low, b_high, dtype,
+                    )  # fmt: skip
+                begin = BLOCK_S
+            for first in tl.range(begin, longest, BLOCK_S, num_stages=STAGES):
+                at = first + tile
+                more_seen = at[None, :] < length[:, None]
+                more_low, more_high = _cache_tile(keys_ptr, base, at, read, low, HEAD_DIM)
+                mixed_low, mixed_high = _cache_tile(values_ptr, base, at, read, low, HEAD_DIM)
+                if IS_SINGLE:
+                    is_last = at[None, :] == position[:, None]
+                    more_low = _put(is_last, k_low, more_low)
+                    more_high = _put(is_last, k_high, more_high)
+                    mixed_low = _put(is_last, v_low, mixed_low)
+                    mixed_high = _put(is_last, v_high, mixed_high)
+                else:
+                    more_low = more_low.to(tl.float32)
+                    more_high = more_high.to(tl.float32)
+                    mixed_low = mixed_low.to(tl.float32)
+                    mixed_high = mixed_high.to(tl.float32)
+                a_highest, a_total, a_low, a_high = _mix(
+                    qa_low, qa_high, more_low, more_high, mixed_low, mixed_high, more_seen, scale,
+                    a_highest, a_total, a_low, a_high, dtype,
+                )  # fmt: skip
+                if PAIR == 2:
+                    b_highest, b_total, b_low, b_high = _mix(
+                        qb_low, qb_high, more_low, more_high, mixed_low, mixed_high, more_seen,
+                        scale, b_highest, b_total, b_low, b_high, dtype,
+                    )  # fmt: skip
+            out = out_ptr + ((row * NUM_HEADS + q_head) * HEAD_DIM)[:, None] + low
+            _store_head(out, a_low, a_high, a_total, mask, HALF)
             if PAIR == 2:
-                target += HEAD_DIM
-                tl.store(target, (b_low / _divisor(b_total)).to(dtype), mask=mask)
-                tl.store(target + HALF, (b_high / _divisor(b_total)).to(dtype), mask=mask)
+                _store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
