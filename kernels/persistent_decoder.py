@@ -24,13 +24,15 @@ Source of the counter scheme: the usual grid barrier of cooperative kernels, wit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
 from kernels.persistent_stages import (
     arrive,
     attend_tile,
@@ -84,7 +86,11 @@ class DecoderWeights:
     k_norms: Tensor | None
 
 
-@jit
+# Compiled once for all numbers of rows that share their settings, and for any column of codes.
+@jit(
+    do_not_specialize=["num_rows", "num_layers", "codes_stride"],
+    do_not_specialize_on_alignment=["codes_ptr"],
+)
 def _persistent_decoder_kernel(
     x_ptr,
     codes_ptr,
@@ -376,7 +382,7 @@ def _persistent_decoder_kernel(
     head_tiles = 0
     if HAS_HEAD:
         head_tiles = m_tiles * (head_size // HEAD_N)
-    if REDUNDANT:
+    if REDUNDANT:  # noqa: SIM102 - a constant: what it excludes is not compiled
         if is_first | (pid < head_tiles):
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
             for first in range(0, num_rows, NORM_ROWS):
@@ -432,19 +438,63 @@ def num_processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def default_settings(num_rows: int) -> Settings:
-    """Settings by rows, for the widths of the 0.6B models."""
+MAX_ROWS = 256  # beyond, the separate operations are faster
+_max_rows = MAX_ROWS
+_DTYPES = (torch.bfloat16, torch.float16)
+
+
+@contextmanager
+def limit_rows(rows: int) -> Iterator[None]:
+    """Within the block, only steps of at most `rows` rows take the persistent launch; 0: none."""
+    global _max_rows
+    before, _max_rows = _max_rows, rows
+    try:
+        yield
+    finally:
+        _max_rows = before
+
+
+def use_persistent(
+    weights: DecoderWeights,
+    x: Tensor,
+    num_rows: int,
+    num_heads: int,
+    cache: Tensor,
+    head: Tensor | None = None,
+) -> bool:
+    """Whether a step of `num_rows` rows runs as one launch: Triton, a half-width dtype (float32
+    products would want other tiles), not more rows than `MAX_ROWS`, shapes that divide into tiles.
+    """
+    if num_rows > _max_rows or x.dtype not in _DTYPES or not use_triton(x):
+        return False
+    settings = default_settings(num_rows, cache.shape[4])
+    if head is not None and head.shape[0] % settings.head_n:
+        return False
+    return fits(weights, num_heads, cache.shape[5], settings)
+
+
+def default_settings(num_rows: int, num_positions: int = 16) -> Settings:
+    """Settings by rows and cache length, for the widths of the 0.6B models."""
+    is_short = num_positions <= 32
     if num_rows <= 2:
-        return Settings(is_redundant=True, norm_rows=num_rows)
+        return Settings(is_redundant=True, norm_rows=num_rows, block_s=16 if is_short else 32)
     if num_rows <= 16:
-        return Settings()
+        return Settings(block_s=16 if is_short else 32)
     if num_rows <= 32:
         return Settings(block_m=32, tasks=2)
     if num_rows <= 64:
-        return Settings(block_m=64, tasks=4)
+        return Settings(block_m=64, tasks=4, num_warps=8)
     if num_rows <= 128:
         return Settings(
-            block_m=64, qkv_n=64, o_n=64, mlp_n=64, down_n=64, head_n=32, tasks=4, block_k=64
+            block_m=64,
+            qkv_n=64,
+            o_n=64,
+            mlp_n=64,
+            down_n=64,
+            head_n=32,
+            tasks=4,
+            block_k=64,
+            num_warps=8,
         )
     return Settings(
         block_m=128,
@@ -516,7 +566,7 @@ def persistent_step(
         ValueError: shapes that do not divide into the tiles, or tensors of another layout.
     """
     num_rows = positions.shape[0]
-    settings = settings or default_settings(num_rows)
+    settings = settings or default_settings(num_rows, cache.shape[4])
     num_layers, width, inner = weights.down.shape
     _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
     if not fits(weights, num_heads, head_dim, settings):
