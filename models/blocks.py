@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from kernels.decode_attention import decode_attention
 from kernels.persistent_decoder import DecoderWeights, persistent_step, use_persistent
 from kernels.rms_norm import add_rms_norm_, rms_norm
-from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
+from kernels.rope import apply_rope, rope_tables
+from kernels.step_attention import step_attention
 from kernels.swiglu import swiglu
 from models.checkpoint import fuse
 from models.kv_cache import StaticKVCache
@@ -204,7 +204,7 @@ class Decoder(nn.Module):
         hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
         for index, layer in enumerate(self.layers):
             keys, values = self.cache.layer(index)
-            q = qk_norm_rope_store(
+            attended = step_attention(
                 linear(hidden, layer.qkv.weight),
                 layer.q_norm.weight,
                 layer.k_norm.weight,
@@ -214,11 +214,9 @@ class Decoder(nn.Module):
                 keys,
                 values,
                 self.num_heads,
+                self.scale,
                 eps,
                 rows_per_slot,
-            )
-            attended = decode_attention(
-                q, keys, values, positions, self.num_heads, self.scale, rows_per_slot
             )
             hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
             mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)

@@ -147,6 +147,22 @@ def test_step_equals_the_separate_operations(
     assert_close(logits, hidden.float() @ head.float().T)
 
 
+@pytest.mark.parametrize("prefetch", [0, 1, 2])
+@pytest.mark.parametrize("is_redundant", [False, True])
+def test_prefetching_changes_nothing(prefetch, is_redundant, device, with_kernel) -> None:
+    """Rows of 128 bytes or more, which tiny shapes elsewhere do not have."""
+    decoder = make_decoder((64, 128, 2, 4, 2, 32), 2, 12, device, torch.bfloat16)
+    positions = torch.tensor([3, 8], device=device)
+    x = torch.randn(2, 64, device=device).bfloat16()
+    head = torch.randn(VOCAB, 64, device=device).bfloat16()
+    results = []
+    for mode in (0, prefetch):
+        settings = replace(TINY, prefetch=mode, is_redundant=is_redundant)
+        results.append(with_kernel(run, decoder, x, positions, head=head, settings=settings))
+    for out, expected in zip(*results, strict=True):
+        assert torch.equal(out, expected)
+
+
 def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
     """Gathered rows of a table, a strided column of codes, -1 counting as 0."""
     decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 8, device, dtype)
