@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from kernels.decode_attention import decode_attention
+from kernels.persistent_decoder import DecoderWeights, persistent_step, use_persistent
 from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
+from kernels.step_attention import step_attention
 from kernels.swiglu import swiglu
 from models.checkpoint import fuse
 from models.kv_cache import StaticKVCache
@@ -122,6 +123,8 @@ class Decoder(nn.Module):
         self.cos: Tensor
         self.sin: Tensor
         self.cache: StaticKVCache
+        self.stacked: DecoderWeights | None = None
+        self.counters: Tensor
 
     def allocate(self, num_slots: int, num_positions: int) -> None:
         """Allocate the cache and the RoPE tables on the weights' device and in their dtype."""
@@ -139,9 +142,79 @@ class Decoder(nn.Module):
             weight.device,
             weight.dtype,
         )
+        if weight.is_cuda:
+            self.stack()
+
+    def stack(self) -> None:
+        """Put the weights of all layers behind each other, for steps in one launch.
+
+        The parameters become views, so there is still one copy of each weight.
+        """
+        self.counters = torch.zeros(2, dtype=torch.int32, device=self.norm.weight.device)
+        if self.stacked is not None and self.layers[0].qkv.weight.data_ptr() == (
+            self.stacked.qkv.data_ptr()
+        ):
+            return
+        layers = self.layers
+        norms = _stack([*(layer.input_norm for layer in layers), self.norm])
+        has_qk_norm = layers[0].q_norm.weight is not None
+        self.stacked = DecoderWeights(
+            qkv=_stack([layer.qkv for layer in layers]),
+            o=_stack([layer.o for layer in layers]),
+            gate_up=_stack([layer.gate_up for layer in layers]),
+            down=_stack([layer.down for layer in layers]),
+            norms=norms,
+            post_norms=_stack([layer.post_norm for layer in layers]),
+            q_norms=_stack([layer.q_norm for layer in layers]) if has_qk_norm else None,
+            k_norms=_stack([layer.k_norm for layer in layers]) if has_qk_norm else None,
+        )
+
+    def run(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        rows_per_slot: int = 1,
+        codes: Tensor | None = None,
+        head: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """`step`, with an embedding in front and a product behind it.
+
+        All of it is one launch where `kernels.persistent_decoder` serves the shape.
+
+        Args:
+            codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is kept. Codes
+                below 0 (a failed row) count as 0.
+            head: (V, D) weight for logits, or None.
+        Returns:
+            hidden states (R, D) after the final norm, and logits (R, V) or None.
+        """
+        stacked, cache = self.stacked, self.cache.data
+        num_rows = positions.shape[0]
+        if stacked is not None and use_persistent(
+            stacked, x, num_rows, self.num_heads, cache, head
+        ):
+            return persistent_step(
+                stacked,
+                x,
+                positions,
+                cache,
+                self.cos,
+                self.sin,
+                self.counters,
+                self.num_heads,
+                self.scale,
+                self.eps,
+                rows_per_slot,
+                codes,
+                head,
+            )
+        if codes is not None:
+            x = F.embedding(codes.clamp(min=0), x)
+        hidden = self.step(x, positions, rows_per_slot)
+        return hidden, None if head is None else linear(hidden, head)
 
     def step(self, x: Tensor, positions: Tensor, rows_per_slot: int = 1) -> Tensor:
-        """One new position a row.
+        """One new position a row, as separate operations.
 
         Args:
             x: (R, D) inputs, used up: the residual stream is kept in its storage.
@@ -154,7 +227,7 @@ class Decoder(nn.Module):
         hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
         for index, layer in enumerate(self.layers):
             keys, values = self.cache.layer(index)
-            q = qk_norm_rope_store(
+            attended = step_attention(
                 linear(hidden, layer.qkv.weight),
                 layer.q_norm.weight,
                 layer.k_norm.weight,
@@ -164,11 +237,9 @@ class Decoder(nn.Module):
                 keys,
                 values,
                 self.num_heads,
+                self.scale,
                 eps,
                 rows_per_slot,
-            )
-            attended = decode_attention(
-                q, keys, values, positions, self.num_heads, self.scale, rows_per_slot
             )
             hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
             mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
@@ -265,6 +336,14 @@ class Decoder(nn.Module):
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, eps)
         return hidden
+
+
+def _stack(weights: list[Weight]) -> Tensor:
+    """(n, ...) of n weights, which become views of it."""
+    stacked = torch.stack([module.weight.detach() for module in weights])
+    for module, weight in zip(weights, stacked, strict=True):
+        module.weight = nn.Parameter(weight, requires_grad=False)
+    return stacked
 
 
 RENAMES = {

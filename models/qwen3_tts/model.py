@@ -214,13 +214,12 @@ class Qwen3TTS(SlotModel):
         work[:, 0] = code
         pair = torch.stack([slots.hidden[:bucket], self.talker.embed_codec(code)], dim=1)
         x = predictor.project(pair.flatten(0, 1))  # (2B, D)
-        hidden = predictor.decoder.step(x, self._pair_positions[: 2 * bucket], rows_per_slot=2)
-        hidden = hidden.view(bucket, 2, -1)[:, 1]
+        hidden, _ = predictor.decoder.run(x, self._pair_positions[: 2 * bucket], rows_per_slot=2)
+        logits = predictor.logits(hidden.view(bucket, 2, -1)[:, 1], 1)
         for codebook in range(1, self.config.num_codebooks):
             if codebook > 1:
-                x = predictor.project(predictor.embed(work[:, codebook - 1], codebook - 1))
-                hidden = predictor.decoder.step(x, self._positions[codebook, :bucket])
-            logits = predictor.logits(hidden, codebook)
+                positions = self._positions[codebook, :bucket]
+                logits = predictor.expand(work[:, codebook - 1], codebook, positions)
             self.sampling.rest(bucket, logits, uniform[:, codebook], hints, work[:, codebook])
 
     def step(self, bucket: int) -> tuple[Tensor, Tensor]:
@@ -234,8 +233,10 @@ class Qwen3TTS(SlotModel):
             self.predictor.embeddings.weight,
             slots.trailing_text(bucket),
         )
-        hidden = self.talker.decoder.step(x, slots.position[:bucket])
-        return hidden, self.talker.logits(hidden)
+        head = self.talker.codec_head.weight
+        hidden, logits = self.talker.decoder.run(x, slots.position[:bucket], head=head)
+        assert logits is not None
+        return hidden, logits
 
     def draw_first(self, bucket: int, logits: Tensor) -> None:
         """Draw the first code of the frame to come into `slots.next_code`."""
