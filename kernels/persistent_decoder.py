@@ -86,7 +86,9 @@ def num_processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-MAX_ROWS = 256  # beyond, the separate operations are faster
+# Beyond, the separate operations are faster: a frame of the 0.6B model took 3.5 ms against 4.8 with
+# one row, 8.5 against 4.1 with 64 and 23.7 against 6.5 with 256 (H200, PyTorch 2.11, Triton 3.6).
+MAX_ROWS = 2
 _max_rows = MAX_ROWS
 _DTYPES = (torch.bfloat16, torch.float16)
 
