@@ -19,14 +19,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kernels.conv_taps import conv_taps
 from kernels.decode_attention import decode_attention
 from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, describe, override
 from kernels.draws import uniforms
 from kernels.frame_embedding import frame_embedding
+from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import qk_norm_rope_store, rope_tables
 from kernels.sample import sample
+from kernels.sample_nucleus import sample_nucleus
 from kernels.snake import snake_beta
+from kernels.snake_linear import snake_linear_add_
+from kernels.snake_out import snake_out
 from kernels.swiglu import swiglu
 
 _BATCHES = (1, 64, 256)
@@ -198,6 +203,40 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     ]
 
 
+def _nucleus_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+    """The draws of Fish Speech: 4,096 first codes and the end, 1,024 further codes."""
+
+    def make(num_ids: int) -> Inputs:
+        logits = _randn(batch, num_ids, dtype=dtype) * 4
+        return {
+            "logits": logits,
+            "uniform": torch.rand(batch, device="cuda"),
+            "greedy": torch.zeros(batch, dtype=torch.bool, device="cuda"),
+            "temperature": torch.full((batch,), 1.0, device="cuda"),
+            "top_k": torch.full((batch,), 30, dtype=torch.int32, device="cuda"),
+            "top_p": torch.full((batch,), 0.9, device="cuda"),
+            "out": torch.zeros(batch, dtype=torch.int64, device="cuda"),
+            "window": logits.topk(10, dim=-1).indices,  # so that most rows draw twice
+            "window_uniform": torch.rand(batch, device="cuda"),
+        }
+
+    plain = ("logits", "uniform", "greedy", "temperature", "top_k", "top_p", "out")
+
+    def predictor(i: Inputs) -> tuple[Tensor, ...]:
+        return (sample_nucleus(*(i[name] for name in plain)),)
+
+    def talker(i: Inputs) -> tuple[Tensor, ...]:
+        window = {name: i[name] for name in ("window", "window_uniform")}
+        return (sample_nucleus(*(i[n] for n in plain), **window, eos=4096, window_top_p=0.9),)
+
+    size = batch * dtype.itemsize
+    op, rows = "sample_nucleus", f"{batch} rows"
+    return [
+        Case(op, f"predictor, {rows}", size * 1024, lambda: make(1024), predictor),
+        Case(op, f"talker, {rows}", size * 4097, lambda: make(4097), talker),
+    ]
+
+
 def _frame_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     def make() -> Inputs:
         return {
@@ -251,13 +290,89 @@ def _snake_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     ]
 
 
+def _prefill_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+    """Packed prompts of 80 tokens in a bucket that they nearly fill."""
+    rows = min(batch, 100)
+    tokens = -(-80 * rows // 128) * 128
+    q_width, kv_width, size = _HEADS * _HEAD_DIM, _KV_HEADS * _HEAD_DIM, dtype.itemsize
+    padding = tokens - 80 * rows
+    slots = torch.cat([torch.arange(rows).repeat_interleave(80), torch.full((padding,), -1)])
+    places = torch.cat([torch.arange(80).repeat(rows), torch.zeros(padding, dtype=torch.int64)])
+
+    def make() -> Inputs:
+        return {
+            "q": _randn(tokens, q_width, dtype=dtype),
+            "k": _randn(rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
+            "v": _randn(rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
+            "slots": slots.to("cuda"),
+            "places": places.to("cuda"),
+        }
+
+    def run(i: Inputs) -> tuple[Tensor, ...]:
+        arguments = (i["q"], i["k"], i["v"], i["slots"], i["places"])
+        return (prefill_attention(*arguments, _HEADS, _HEAD_DIM**-0.5),)
+
+    moved = 2 * tokens * (q_width + kv_width) * size
+    return [Case("prefill_attention", f"{rows} rows, {tokens} tokens", moved, make, run)]
+
+
+def _vocoder_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+    """64 frames of each row: a convolution of the first block, and the end of the last one."""
+    batch, wide, narrow = min(batch, 32), 768, 96
+    steps, samples, size = 64 * 32, 64 * 1920, dtype.itemsize
+
+    def make_conv() -> Inputs:
+        weight = _randn(wide, wide, 1, 7, dtype=dtype) / 70
+        return {
+            "x": _randn(batch, steps + 6 * 9, wide, dtype=dtype),
+            "weight": weight.contiguous(memory_format=torch.channels_last),
+        }
+
+    def make_end() -> Inputs:
+        constants = {
+            name: torch.rand(narrow, device="cuda") + 0.5 for name in ("alpha", "beta", "bias")
+        }
+        last = _randn(1, narrow, 1, 7, dtype=dtype) / 25
+        return constants | {
+            "x": _randn(batch * samples, narrow, dtype=dtype),
+            "h": _randn(batch * samples, narrow, dtype=dtype),
+            "weight": _randn(narrow, narrow, dtype=dtype) / 10,
+            "last": last.contiguous(memory_format=torch.channels_last),
+            "last_bias": _randn(1, dtype=dtype),
+        }
+
+    def end(i: Inputs) -> tuple[Tensor, ...]:
+        constants = i["alpha"], i["beta"], i["bias"]
+        return (snake_linear_add_(i["x"], i["h"], *constants, i["weight"]),)
+
+    def out(i: Inputs) -> tuple[Tensor, ...]:
+        x = i["x"].view(batch, samples, narrow)
+        return (snake_out(x, i["alpha"], i["beta"], i["bias"], i["last"], i["last_bias"]),)
+
+    rows = batch * samples * narrow * size
+    return [
+        Case(
+            "conv_taps",
+            f"{batch}x{steps}x{wide}",
+            (2 * batch * steps + 7 * wide) * wide * size,
+            make_conv,
+            lambda i: (conv_taps(i["x"], i["weight"], 9),),
+        ),
+        Case("snake_linear_add_", f"{batch}x{samples}x{narrow}", 3 * rows, make_end, end),
+        Case("snake_out", f"{batch}x{samples}x{narrow}", rows, make_end, out),
+    ]
+
+
 REGISTRY: tuple[Callable[[int, torch.dtype], list[Case]], ...] = (
     _norm_cases,
     _swiglu_cases,
     _attention_cases,
     _sample_cases,
+    _nucleus_cases,
     _frame_cases,
     _snake_cases,
+    _prefill_cases,
+    _vocoder_cases,
 )
 
 

@@ -39,9 +39,14 @@ _mode: Mode = "auto"
 _logged: set[str] = set()
 
 
-def jit(function: Callable[..., Any]) -> Any:
-    """`triton.jit`, or the plain function (never called) where Triton is not installed."""
-    return triton.jit(function) if HAS_TRITON else function
+def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """`triton.jit`, or the plain function (never called) where Triton is not installed.
+
+    With options (those of `triton.jit`) alone it returns the decorator.
+    """
+    if function is None:
+        return lambda given: jit(given, **options)
+    return triton.jit(function, **options) if HAS_TRITON else function
 
 
 def next_power_of_2(number: int) -> int:

@@ -10,7 +10,8 @@ part of the definition.
 `qk_norm_rope_store` takes the fused product qkv (R, (H + 2*H_kv) * D_h), normalises each query and
 key head (RMSNorm over D_h, its own rounding kept), rotates them by the row's position, writes key
 and value into the row's cache slot, and returns the queries (R, H * D_h). PyTorch needs about
-twenty kernels for this; here it is one, a program a head.
+twenty kernels for this; here it is one, a program a head. Rows are the new positions of a step, or
+the tokens of packed prompts, which name their slots.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def qk_norm_rope_store_ref(
     num_heads: int,
     eps: float,
     rows_per_slot: int = 1,
+    slots: Tensor | None = None,
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     num_rows = qkv.shape[0]
@@ -62,17 +64,22 @@ def qk_norm_rope_store_ref(
         qk = (wide * scale).to(qkv.dtype)
         qk[:, :num_heads].mul_(q_weight)
         qk[:, num_heads:].mul_(k_weight)
-    same = _shared_position(positions)
-    if same is not None and rows_per_slot == 1:
+    same = _shared_position(positions) if slots is None else None
+    if slots is not None:
+        qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
+        is_row = slots >= 0
+        k_cache[slots[is_row], :, positions[is_row]] = qk[is_row, num_heads:]
+        v_cache[slots[is_row], :, positions[is_row]] = v[is_row]
+    elif same is not None and rows_per_slot == 1:
         # On the CPU a batch in step needs no gather and no scatter.
         qk = apply_rope(qk, cos[same], sin[same])
         k_cache[:num_rows, :, same] = qk[:, num_heads:]
         v_cache[:num_rows, :, same] = v
     else:
-        slots = torch.arange(num_rows, device=qkv.device) // rows_per_slot
+        owners = torch.arange(num_rows, device=qkv.device) // rows_per_slot
         qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
-        k_cache[slots, :, positions] = qk[:, num_heads:]
-        v_cache[slots, :, positions] = v
+        k_cache[owners, :, positions] = qk[:, num_heads:]
+        v_cache[owners, :, positions] = v
     return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
 
 
@@ -100,6 +107,7 @@ def _qk_norm_rope_store_kernel(
     cos_ptr,
     sin_ptr,
     positions_ptr,
+    slots_ptr,
     q_out_ptr,
     k_cache_ptr,
     v_cache_ptr,
@@ -116,12 +124,15 @@ def _qk_norm_rope_store_kernel(
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     ROWS_PER_SLOT: tl.constexpr,
+    HAS_SLOTS: tl.constexpr,
     HAS_NORM: tl.constexpr,
     BLOCK_H: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     slot = row // ROWS_PER_SLOT
+    if HAS_SLOTS:
+        slot = tl.load(slots_ptr + row)
     HALF: tl.constexpr = HEAD_DIM // 2
     dtype: tl.constexpr = q_out_ptr.dtype.element_ty
     # A tile of heads, whatever they are: its parts go three ways at the end.
@@ -161,6 +172,11 @@ def _qk_norm_rope_store_kernel(
     q = q_out_ptr + (row * NUM_HEADS + head) * HEAD_DIM
     tl.store(q + low, y_low, mask=is_query & is_dim)
     tl.store(q + high, y_high, mask=is_query & is_dim)
+    if HAS_SLOTS:
+        # Padding goes nowhere. A block, because the interpreter's scalars are no masks.
+        has_slot = (slot + 0 * head) >= 0
+        is_key = is_key & has_slot
+        is_value = is_value & has_slot
     k_head = (head - NUM_HEADS).to(tl.int64)
     k = k_cache_ptr + slot * k_slot_stride + k_head * k_head_stride + position * k_position_stride
     tl.store(k + low, y_low, mask=is_key & is_dim)
@@ -188,6 +204,7 @@ def qk_norm_rope_store(
     num_heads: int,
     eps: float,
     rows_per_slot: int = 1,
+    slots: Tensor | None = None,
 ) -> Tensor:
     """Normalise and rotate queries and keys, write keys and values to the cache, return queries.
 
@@ -200,6 +217,7 @@ def qk_norm_rope_store(
         num_heads: H.
         eps: of the norms.
         rows_per_slot: row r belongs to slot r // rows_per_slot.
+        slots: (R,) int64, each row's slot instead of that; -1: nothing is written.
     Returns:
         q (R, H * D_h), contiguous.
     """
@@ -218,6 +236,7 @@ def qk_norm_rope_store(
             num_heads,
             eps,
             rows_per_slot,
+            slots,
         )
     num_rows = qkv.shape[0]
     num_slots, num_kv_heads, _, head_dim = k_cache.shape
@@ -227,8 +246,10 @@ def qk_norm_rope_store(
             f"qkv {tuple(qkv.shape)} does not hold {num_heads} + 2 * {num_kv_heads} heads "
             f"of {head_dim}"
         )
-    if num_rows > num_slots * rows_per_slot:
+    if slots is None and num_rows > num_slots * rows_per_slot:
         raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    if slots is not None and (slots.shape != (num_rows,) or not slots.is_contiguous()):
+        raise ValueError(f"slots must be contiguous ({num_rows},), not {tuple(slots.shape)}")
     if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
         raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
     if cos.stride() != sin.stride() or cos.stride(1) != 1 or not positions.is_contiguous():
@@ -247,6 +268,7 @@ def qk_norm_rope_store(
         cos,
         sin,
         positions,
+        positions if slots is None else slots,
         q,
         k_cache,
         v_cache,
@@ -263,6 +285,7 @@ def qk_norm_rope_store(
         NUM_KV_HEADS=num_kv_heads,
         HEAD_DIM=head_dim,
         ROWS_PER_SLOT=rows_per_slot,
+        HAS_SLOTS=slots is not None,
         HAS_NORM=q_weight is not None,
         BLOCK_H=block_h,
         BLOCK_D=next_power_of_2(head_dim // 2),

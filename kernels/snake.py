@@ -9,6 +9,7 @@ PyTorch needs four passes over activations that reach 24,000 columns a second; t
 read and one write. What would cost more than that rides along or is avoided:
 - the bias of the convolution before it, which cuDNN would add in a kernel of its own;
 - the zeros a causal convolution wants on its left (`left_pad`): padding later copies everything;
+- the zeros between rows that lie one behind the other in a batch row (`kept`), for the same reason;
 - the general sine. sin^2 has period pi, so taking off the nearest multiple of pi and an odd
   polynomial (error 5e-9) do, without the slow path for large arguments: 30 instructions an element,
   about what an H200 can hide behind its memory traffic.
@@ -35,6 +36,7 @@ def snake_beta_ref(
     inv_beta: Tensor,
     bias: Tensor | None = None,
     left_pad: int = 0,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
     out = _empty_result(x, left_pad)
@@ -52,7 +54,29 @@ def snake_beta_ref(
         wave.mul_(wave)
         first = left_pad + start
         out[:, :, first : first + step] = torch.addcmul(y, wave, inv_beta[:, None])
+    if kept is not None:
+        is_gap = ~kept.repeat_interleave(length // kept.shape[1], dim=1)
+        out[:, :, left_pad:].masked_fill_(is_gap[:, None], 0.0)
     return out
+
+
+@jit
+def snake_of(y, alpha_exp, inv_beta):
+    """y + inv_beta * sin(y * alpha_exp)^2 in float32, for other kernels as well."""
+    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then
+    # r^2 times the square of a polynomial for sin(r) / r on [-pi/2, pi/2]. The bound on r^2 only
+    # matters for phases beyond 1e7, of which float32 holds no fraction any more.
+    phase = y * alpha_exp
+    turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
+    r = phase - turns * 3.140625
+    r = r - turns * 9.67502593994140625e-4
+    r = r - turns * 1.509957990978376432e-7
+    z = tl.minimum(r * r, 2.4674012, propagate_nan=tl.PropagateNan.ALL)
+    ratio = -1.980661515e-4 + z * 2.600054647e-6
+    ratio = 8.333017291e-3 + z * ratio
+    ratio = -1.66666571e-1 + z * ratio
+    ratio = 1.0 + z * ratio
+    return y + inv_beta * (z * ratio * ratio)
 
 
 @jit
@@ -61,10 +85,13 @@ def _snake_beta_kernel(
     alpha_exp_ptr,
     inv_beta_ptr,
     bias_ptr,
+    kept_ptr,
     out_ptr,
     num_channels,
     out_length,
     left_pad,
+    num_spans,
+    span,
     num_c_blocks,
     num_t_blocks,
     x_stride_b,
@@ -74,6 +101,7 @@ def _snake_beta_kernel(
     out_stride_c,
     out_stride_t,
     HAS_BIAS: tl.constexpr,
+    HAS_GAPS: tl.constexpr,
     BLOCK_C: tl.constexpr,
     BLOCK_T: tl.constexpr,
 ):
@@ -98,21 +126,12 @@ def _snake_beta_kernel(
     if HAS_BIAS:
         y += tl.load(bias_ptr + channels, mask=is_channel, other=0.0)[:, None]
 
-    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then
-    # r^2 times the square of a polynomial for sin(r) / r on [-pi/2, pi/2]. The bound on r^2 only
-    # matters for phases beyond 1e7, of which float32 holds no fraction any more.
-    phase = y * alpha_exp
-    turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
-    r = phase - turns * 3.140625
-    r = r - turns * 9.67502593994140625e-4
-    r = r - turns * 1.509957990978376432e-7
-    z = tl.minimum(r * r, 2.4674012, propagate_nan=tl.PropagateNan.ALL)
-    ratio = -1.980661515e-4 + z * 2.600054647e-6
-    ratio = 8.333017291e-3 + z * ratio
-    ratio = -1.66666571e-1 + z * ratio
-    ratio = 1.0 + z * ratio
-    wave = z * ratio * ratio
-    result = y + inv_beta * wave
+    result = snake_of(y, alpha_exp, inv_beta)
+    if HAS_GAPS:
+        # left_pad is at most a few steps, so what it makes negative is masked by is_in below.
+        place = row * num_spans + tl.maximum(times - left_pad, 0) // span
+        is_kept = tl.load(kept_ptr + place, mask=times < out_length, other=0)
+        result = tl.where((is_kept != 0)[None, :], result, 0.0)
     if t_block * BLOCK_T < left_pad:
         result = tl.where(is_in, result, 0.0)
 
@@ -126,6 +145,7 @@ def snake_beta(
     inv_beta: Tensor,
     bias: Tensor | None = None,
     left_pad: int = 0,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """SnakeBeta of x + bias, optionally with zeros in front.
 
@@ -135,6 +155,7 @@ def snake_beta(
         inv_beta: (C,) float32, 1 / (exp of the stored beta + 1e-9).
         bias: (C,) float32, or None for none.
         left_pad: zero columns put before the result.
+        kept: (B, F) bool, F a divisor of T: false where T / F columns become zeros; None: nowhere.
     Returns:
         (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
     """
@@ -147,8 +168,15 @@ def snake_beta(
             raise ValueError(f"{name} must be ({num_channels},) float32, not {have}")
     if left_pad < 0:
         raise ValueError(f"left_pad must not be negative, it is {left_pad}")
+    if kept is not None:
+        is_fitting = kept.ndim == 2 and kept.shape[0] == x.shape[0] and kept.shape[1] > 0
+        if not is_fitting or x.shape[2] % kept.shape[1] or kept.dtype != torch.bool:
+            raise ValueError(
+                f"kept {tuple(kept.shape)} {kept.dtype} must be (B, F) bool, F a divisor of T, for "
+                f"x {tuple(x.shape)}"
+            )
     if not use_triton(x):
-        return snake_beta_ref(x, alpha_exp, inv_beta, bias, left_pad)
+        return snake_beta_ref(x, alpha_exp, inv_beta, bias, left_pad, kept)
     out = _empty_result(x, left_pad)
     if out.numel() == 0:
         return out
@@ -162,15 +190,19 @@ def snake_beta(
         alpha_exp,
         inv_beta,
         alpha_exp if bias is None else bias,
+        alpha_exp if kept is None else kept.contiguous(),
         out,
         num_channels,
         out_length,
         left_pad,
+        1 if kept is None else kept.shape[1],
+        1 if kept is None else x.shape[2] // kept.shape[1],
         num_c_blocks,
         num_t_blocks,
         *x.stride(),
         *out.stride(),
         HAS_BIAS=bias is not None,
+        HAS_GAPS=kept is not None,
         BLOCK_C=block_c,
         BLOCK_T=block_t,
         num_warps=NUM_WARPS,

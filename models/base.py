@@ -89,11 +89,19 @@ class Prompt:
 
 
 @dataclass(frozen=True)
+class Licence:
+    """Terms of a checkpoint's weights that a user must have accepted before they are used."""
+
+    name: str
+    terms: str  # what matters most, in plain words, and where the whole text is
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """What a checkpoint offers, for messages, `voices` and the report."""
 
     family: str  # qwen3_tts, fish_speech
-    type: str  # custom_voice, voice_design, base
+    type: str  # custom_voice, voice_design, base, dual_ar
     size: str  # as the checkpoint names it
     voices: tuple[str, ...]
     languages: tuple[str, ...]  # `auto` first
@@ -108,11 +116,25 @@ class ModelInfo:
     identity: str  # changes whenever the weights or configs do
     default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
+    clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
+    prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
+    ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
+    licence: Licence | None = None  # what must be accepted first; None: nothing
 
     @property
     def frame_s(self) -> float:
         """Seconds of audio one frame holds."""
         return self.samples_per_frame / self.sample_rate_hz
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether it speaks in a reference's voice only."""
+        return self.type == "base"
+
+    @property
+    def takes_voice_files(self) -> bool:
+        """Whether a row's voice is the name of a voice file, not of a speaker."""
+        return self.needs_reference or self.can_clone
 
 
 @dataclass(frozen=True)

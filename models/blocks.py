@@ -1,7 +1,8 @@
 """The transformer both the talker and the code predictor are made of, over a static cache.
 
 Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
-residual. Two ways through it: `prefill` for whole prompts, `step` for one new position a row.
+residual. Three ways through it: `prefill` for whole prompts side by side, `prefill_packed` for
+whole prompts one behind the other, `step` for one new position a row.
 Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32
 and round where it rounds.
 """
@@ -13,9 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from kernels.decode_attention import decode_attention
+from kernels.persistent_decoder import DecoderWeights, persistent_step, use_persistent
+from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
+from kernels.step_attention import step_attention
 from kernels.swiglu import swiglu
 from models.checkpoint import fuse
 from models.kv_cache import StaticKVCache
@@ -53,17 +56,29 @@ class Weight(nn.Module):
         self.weight = nn.Parameter(torch.empty(*shape), requires_grad=False)
 
 
+class NoWeight(nn.Module):
+    """Stands where a layer has no such weight."""
+
+    weight = None
+
+
 class DecoderLayer(nn.Module):
     """Weights of one layer; `Decoder` computes, because residuals chain across layers."""
 
     def __init__(
-        self, width: int, mlp_width: int, num_heads: int, num_kv_heads: int, head_dim: int
+        self,
+        width: int,
+        mlp_width: int,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        has_qk_norm: bool = True,
     ) -> None:
         super().__init__()
         self.input_norm = Weight(width)
         self.qkv = Weight((num_heads + 2 * num_kv_heads) * head_dim, width)
-        self.q_norm = Weight(head_dim)
-        self.k_norm = Weight(head_dim)
+        self.q_norm = Weight(head_dim) if has_qk_norm else NoWeight()
+        self.k_norm = Weight(head_dim) if has_qk_norm else NoWeight()
         self.o = Weight(width, num_heads * head_dim)
         self.post_norm = Weight(width)
         self.gate_up = Weight(2 * mlp_width, width)
@@ -71,7 +86,12 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of layers with its final norm."""
+    """A stack of layers with its final norm.
+
+    Args:
+        has_qk_norm: without it (`q_norm.weight` is None) there is `step` only, no `prefill`.
+        rope_dtype: what the RoPE tables are rounded to; None: the weights' dtype.
+    """
 
     def __init__(
         self,
@@ -84,8 +104,11 @@ class Decoder(nn.Module):
         head_dim: int,
         rope_theta: float,
         norm_eps: float,
+        has_qk_norm: bool = True,
+        rope_dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        self.rope_dtype = rope_dtype
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads
         self.head_dim = head_dim
@@ -93,21 +116,23 @@ class Decoder(nn.Module):
         self.eps = norm_eps
         self.scale = head_dim**-0.5
         self.layers = nn.ModuleList(
-            DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim)
+            DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim, has_qk_norm)
             for _ in range(num_layers)
         )
         self.norm = Weight(width)
         self.cos: Tensor
         self.sin: Tensor
         self.cache: StaticKVCache
+        self.stacked: DecoderWeights | None = None
+        self.counters: Tensor
 
     def allocate(self, num_slots: int, num_positions: int) -> None:
         """Allocate the cache and the RoPE tables on the weights' device and in their dtype."""
         weight = self.norm.weight
         self.__dict__.pop("cache", None)  # frees the old one before the new one is made
-        self.cos, self.sin = rope_tables(
-            num_positions, self.head_dim, self.rope_theta, weight.device, weight.dtype
-        )
+        rounded = self.rope_dtype or weight.dtype
+        tables = rope_tables(num_positions, self.head_dim, self.rope_theta, weight.device, rounded)
+        self.cos, self.sin = (table.to(weight.dtype) for table in tables)
         self.cache = StaticKVCache(
             len(self.layers),
             num_slots,
@@ -117,9 +142,79 @@ class Decoder(nn.Module):
             weight.device,
             weight.dtype,
         )
+        if weight.is_cuda:
+            self.stack()
+
+    def stack(self) -> None:
+        """Put the weights of all layers behind each other, for steps in one launch.
+
+        The parameters become views, so there is still one copy of each weight.
+        """
+        self.counters = torch.zeros(2, dtype=torch.int32, device=self.norm.weight.device)
+        if self.stacked is not None and self.layers[0].qkv.weight.data_ptr() == (
+            self.stacked.qkv.data_ptr()
+        ):
+            return
+        layers = self.layers
+        norms = _stack([*(layer.input_norm for layer in layers), self.norm])
+        has_qk_norm = layers[0].q_norm.weight is not None
+        self.stacked = DecoderWeights(
+            qkv=_stack([layer.qkv for layer in layers]),
+            o=_stack([layer.o for layer in layers]),
+            gate_up=_stack([layer.gate_up for layer in layers]),
+            down=_stack([layer.down for layer in layers]),
+            norms=norms,
+            post_norms=_stack([layer.post_norm for layer in layers]),
+            q_norms=_stack([layer.q_norm for layer in layers]) if has_qk_norm else None,
+            k_norms=_stack([layer.k_norm for layer in layers]) if has_qk_norm else None,
+        )
+
+    def run(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        rows_per_slot: int = 1,
+        codes: Tensor | None = None,
+        head: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """`step`, with an embedding in front and a product behind it.
+
+        All of it is one launch where `kernels.persistent_decoder` serves the shape.
+
+        Args:
+            codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is kept. Codes
+                below 0 (a failed row) count as 0.
+            head: (V, D) weight for logits, or None.
+        Returns:
+            hidden states (R, D) after the final norm, and logits (R, V) or None.
+        """
+        stacked, cache = self.stacked, self.cache.data
+        num_rows = positions.shape[0]
+        if stacked is not None and use_persistent(
+            stacked, x, num_rows, self.num_heads, cache, head
+        ):
+            return persistent_step(
+                stacked,
+                x,
+                positions,
+                cache,
+                self.cos,
+                self.sin,
+                self.counters,
+                self.num_heads,
+                self.scale,
+                self.eps,
+                rows_per_slot,
+                codes,
+                head,
+            )
+        if codes is not None:
+            x = F.embedding(codes.clamp(min=0), x)
+        hidden = self.step(x, positions, rows_per_slot)
+        return hidden, None if head is None else linear(hidden, head)
 
     def step(self, x: Tensor, positions: Tensor, rows_per_slot: int = 1) -> Tensor:
-        """One new position a row.
+        """One new position a row, as separate operations.
 
         Args:
             x: (R, D) inputs, used up: the residual stream is kept in its storage.
@@ -132,7 +227,7 @@ class Decoder(nn.Module):
         hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
         for index, layer in enumerate(self.layers):
             keys, values = self.cache.layer(index)
-            q = qk_norm_rope_store(
+            attended = step_attention(
                 linear(hidden, layer.qkv.weight),
                 layer.q_norm.weight,
                 layer.k_norm.weight,
@@ -142,11 +237,9 @@ class Decoder(nn.Module):
                 keys,
                 values,
                 self.num_heads,
+                self.scale,
                 eps,
                 rows_per_slot,
-            )
-            attended = decode_attention(
-                q, keys, values, positions, self.num_heads, self.scale, rows_per_slot
             )
             hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
             mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
@@ -200,6 +293,57 @@ class Decoder(nn.Module):
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
         return hidden
+
+    def prefill_packed(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """Whole prompts, one behind the other; fills the cache of their slots as `prefill` does.
+
+        Every shape depends on the number of tokens and of rows alone, so it can be captured.
+
+        Args:
+            x: (T, D) inputs, used up. Padding, behind all prompts, may hold anything finite.
+            slots: (T,) int64, each token's slot; -1 for padding, which goes nowhere.
+            positions: (T,) int64, each token's position in its prompt.
+            last: (B,) int64 index of each prompt's last token; spare rows may repeat any.
+        Returns:
+            (B, D) after the final norm, at `last`.
+        """
+        eps = self.eps
+        hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
+        for index, layer in enumerate(self.layers):
+            keys, values = self.cache.layer(index)
+            q = qk_norm_rope_store(
+                linear(hidden, layer.qkv.weight),
+                layer.q_norm.weight,
+                layer.k_norm.weight,
+                self.cos,
+                self.sin,
+                positions,
+                keys,
+                values,
+                self.num_heads,
+                eps,
+                slots=slots,
+            )
+            attended = prefill_attention(
+                q, keys, values, slots, positions, self.num_heads, self.scale
+            )
+            is_last = index + 1 == len(self.layers)
+            if is_last:
+                # Only the last position leaves the stack.
+                attended, x = attended[last], x[last]
+            hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
+            mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            norm = self.norm if is_last else self.layers[index + 1].input_norm
+            hidden = add_rms_norm_(mlp, x, norm.weight, eps)
+        return hidden
+
+
+def _stack(weights: list[Weight]) -> Tensor:
+    """(n, ...) of n weights, which become views of it."""
+    stacked = torch.stack([module.weight.detach() for module in weights])
+    for module, weight in zip(weights, stacked, strict=True):
+        module.weight = nn.Parameter(weight, requires_grad=False)
+    return stacked
 
 
 RENAMES = {

@@ -69,3 +69,22 @@ def prefill_groups(
             groups.append([])
         groups[-1].append(row)
     return groups
+
+
+def packed_groups(lengths: Sequence[int], max_tokens: int, max_rows: int) -> list[list[int]]:
+    """Rows that share a packed prefill pass, in their order: indices into `lengths`.
+
+    Args:
+        lengths: prompt lengths.
+        max_tokens: of a pass; one row alone may exceed it.
+        max_rows: of a pass.
+    """
+    groups: list[list[int]] = []
+    tokens = 0
+    for row, length in enumerate(lengths):
+        if not groups or tokens + length > max_tokens or len(groups[-1]) == max_rows:
+            groups.append([])
+            tokens = 0
+        groups[-1].append(row)
+        tokens += length
+    return groups

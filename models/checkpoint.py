@@ -10,6 +10,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,12 +18,22 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-HUB_FILES = ["*.json", "*.txt", "*.safetensors", "speech_tokenizer/*"]
+HUB_FILES = ["*.json", "*.txt", "*.md", "*.safetensors", "speech_tokenizer/*", "codec.pth"]
 MAX_HEADER_BYTES = 100 * 2**20
 
 
 class CheckpointError(Exception):
     """A checkpoint is missing, incomplete or not one this tool reads."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A file of a checkpoint that was turned into safetensors, which is all that is read later."""
+
+    source: Path
+    target: Path
+    sha256: str  # of the source; recorded in the target
+    is_new: bool  # False: it had been converted before
 
 
 def resolve(source: str, revision: str | None = None) -> Path:

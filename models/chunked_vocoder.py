@@ -8,6 +8,7 @@ alone at its own length.
 A row that clones a voice has reference frames in front whose samples nobody hears. They are part of
 the chunks, because the row's own frames attend to them; but most of a vocoder's work comes after
 attention, and that part runs over the frames that are kept and the few its convolutions reach back.
+Where attention looks back further than a chunk's context, long rows are decoded that way too.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class ChunkedVocoder:
     Args:
         capturer: records one graph a bucket; None runs the same buckets eagerly.
         use_buckets: pad to buckets; off on a CPU, where padding is wasted work.
+        renders_windows: the left context of a chunk counts for its latents only, and samples are
+            made of the chunk alone. With a left context as long as rows are, chunks are exact.
     """
 
     def __init__(
@@ -81,12 +84,14 @@ class ChunkedVocoder:
         device: torch.device,
         capturer: Capturer | None,
         use_buckets: bool | None = None,
+        renders_windows: bool = False,
     ) -> None:
         self.vocoder = vocoder
         self.num_codebooks = num_codebooks
         self.chunk_frames, self.left_context = chunk_frames, left_context
         self.device = device
         self.use_buckets = device.type == "cuda" if use_buckets is None else use_buckets
+        self.renders_windows = renders_windows
         self.frame_buckets = frame_buckets(chunk_frames, left_context)
         self.batch_limit = MAX_BATCH
         self.runner: GraphRunner[Bucket] = GraphRunner("vocoder", self._run, capturer)
@@ -103,15 +108,22 @@ class ChunkedVocoder:
             max_reference_frames: the longest reference in front of a row; 0 where none is.
         """
         self.batch_limit = min(MAX_BATCH, next_power_of_two(max_batch))
+        is_cut = max_frames > self.chunk_frames
         longest = max_frames
-        if max_frames > self.chunk_frames:
-            longest = self.chunk_frames + self.left_context
+        if is_cut:
+            longest = self.chunk_frames
+            if not self.renders_windows:
+                longest += self.left_context
         self._capture(self.runner, longest, self.frame_buckets)
-        if max_reference_frames:
+        if max_reference_frames or (is_cut and self.renders_windows):
             whole = max_frames + max_reference_frames
             if whole > self.chunk_frames:
-                whole = self.chunk_frames + self.left_context
-            self._capture(self.fronts, whole, self.frame_buckets)
+                longest = self.chunk_frames + self.left_context
+                whole = min(whole, longest) if self.renders_windows else longest
+            fronts = self.front_buckets
+            if not max_reference_frames:  # only rows of several chunks come this way
+                fronts = [frames for frames in fronts if frames > self.chunk_frames]
+            self._capture(self.fronts, whole, fronts)
             window = min(max_frames, self.chunk_frames) + self.vocoder.context_frames
             self._capture(self.renderer, window, self.window_buckets)
 
@@ -120,6 +132,17 @@ class ChunkedVocoder:
         """Buckets of a row behind a reference: its frames and what the first looks back on."""
         whole = [frames for frames in self.frame_buckets if frames <= self.chunk_frames]
         return [frames + self.vocoder.context_frames for frames in whole]
+
+    @cached_property
+    def front_buckets(self) -> list[int]:
+        """Buckets of latents: where whole rows are in front of a chunk, powers of two as well."""
+        if not self.renders_windows:
+            return self.frame_buckets
+        buckets, size = set(self.frame_buckets), next_power_of_two(self.chunk_frames)
+        while size < max(self.frame_buckets):
+            buckets.add(size)
+            size *= 2
+        return sorted(buckets)
 
     def _capture(self, runner: GraphRunner[Bucket], longest: int, buckets: list[int]) -> None:
         ceiling = choose_bucket(longest, buckets)
@@ -157,16 +180,25 @@ class ChunkedVocoder:
             for chunk in plan_chunks(row.shape[0], self.chunk_frames, self.left_context)
             if chunk.end > lengths[index]
         ]
-        pieces: dict[Job, Tensor] = {}
-        whole = [job for job in jobs if not lengths[job.row]]
-        for batch in self._batches(whole, _num_frames, self.frame_buckets):
-            pieces.update(self._decode_batch(rows, batch))
-        pieces.update(self._decode_tails(rows, [job for job in jobs if lengths[job.row]]))
+        tails = [
+            job for job in jobs if lengths[job.row] or (self.renders_windows and job.chunk.context)
+        ]
+        apart = set(tails)
+        whole = [job for job in jobs if job not in apart]
+        pieces = self._pieces(rows, whole, tails)
         parts: list[list[Tensor]] = [[] for _ in codes]
         for job in jobs:
             parts[job.row].append(pieces[job])
         empty = torch.zeros(0, device=self.device)
-        return [torch.cat(row) if row else empty for row in parts]
+        return [empty if not row else row[0] if len(row) == 1 else torch.cat(row) for row in parts]
+
+    def _pieces(self, rows: list[Tensor], whole: list[Job], tails: list[Job]) -> dict[Job, Tensor]:
+        """Samples of the kept frames of every job; of `tails` only those are rendered."""
+        pieces: dict[Job, Tensor] = {}
+        for batch in self._batches(whole, _num_frames, self.frame_buckets):
+            pieces.update(self._decode_batch(rows, batch))
+        pieces.update(self._decode_tails(rows, tails))
+        return pieces
 
     def _batches(
         self, jobs: list[Job], size: Callable[[Job], int], buckets: list[int]
@@ -192,9 +224,9 @@ class ChunkedVocoder:
         self._latents.clear()
         return len(batch), frames
 
-    def _fill(self, rows: list[Tensor], batch: list[Job]) -> Bucket:
+    def _fill(self, rows: list[Tensor], batch: list[Job], buckets: list[int]) -> Bucket:
         """Put the codes of a batch into its static input."""
-        key = self._key(batch, _num_frames, self.frame_buckets)
+        key = self._key(batch, _num_frames, buckets)
         inputs = self._input(key).zero_()
         for index, job in enumerate(batch):
             chunk = job.chunk
@@ -202,20 +234,25 @@ class ChunkedVocoder:
         return key
 
     def _decode_batch(self, rows: list[Tensor], batch: list[Job]) -> dict[Job, Tensor]:
-        samples = self.runner.run(self._fill(rows, batch))
+        samples = self.runner.run(self._fill(rows, batch, self.frame_buckets))
         return {
             job: self._last(samples[index], job.chunk.num_frames, job.kept)
             for index, job in enumerate(batch)
         }
 
     def _decode_tails(self, rows: list[Tensor], jobs: list[Job]) -> dict[Job, Tensor]:
-        """Latents of whole chunks, but samples only of the frames that are kept."""
+        """Latents of whole chunks, but samples only of the frames that are kept.
+
+        Chunks of a row that begin at the same frame share the latents of the longest.
+        """
         latents: dict[Job, Tensor] = {}
-        for batch in self._batches(jobs, _num_frames, self.frame_buckets):
-            found = self.fronts.run(self._fill(rows, batch))
-            for index, job in enumerate(batch):
-                end = job.chunk.num_frames
-                latents[job] = found[index, end - self._window(job) : end].clone()
+        mates = longest_of_each(jobs)
+        for batch in self._batches(list(mates), _num_frames, self.front_buckets):
+            found = self.fronts.run(self._fill(rows, batch, self.front_buckets))
+            for index, front in enumerate(batch):
+                for job in mates[front]:
+                    end = job.chunk.num_frames
+                    latents[job] = found[index, end - self._window(job) : end].clone()
         pieces: dict[Job, Tensor] = {}
         for batch in self._batches(jobs, self._window, self.window_buckets):
             key = self._key(batch, self._window, self.window_buckets)
@@ -258,6 +295,14 @@ class ChunkedVocoder:
 
     def _render(self, key: Bucket) -> Tensor:
         return self.vocoder.render(self._latent_input(key))
+
+
+def longest_of_each(jobs: list[Job]) -> dict[Job, list[Job]]:
+    """Chunks of a row that begin at the same frame, under the longest of them."""
+    mates: dict[tuple[int, int], list[Job]] = {}
+    for job in jobs:
+        mates.setdefault((job.row, job.chunk.first), []).append(job)
+    return {max(group, key=_num_frames): group for group in mates.values()}
 
 
 def _num_frames(job: Job) -> int:

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 WARMUP_RUNS = 2
+PROGRESS_S = 2.0  # a capture that goes on for longer says how far it is
 
 
 class Capturer(Protocol):
@@ -111,14 +112,21 @@ class GraphRunner(Generic[Key]):
         function: does the work of one key on static buffers; its output is static as well and
             valid until the next run of any graph of the same pool.
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
+        sample: fills the static inputs of a key with something typical, before it is captured and
+            for whoever compares graph and eager; None where they need no filling.
     """
 
     def __init__(
-        self, name: str, function: Callable[[Key], Any], capturer: Capturer | None
+        self,
+        name: str,
+        function: Callable[[Key], Any],
+        capturer: Capturer | None,
+        sample: Callable[[Key], None] | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.capturer = capturer
+        self.sample = sample
         self.stats = GraphStats()
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
 
@@ -137,10 +145,16 @@ class GraphRunner(Generic[Key]):
         """Record keys, largest first; one that fails stays eager, is logged once and counted."""
         if self.capturer is None:
             return
-        for key in sorted(keys, key=size, reverse=True):
+        said_s = time.perf_counter()
+        for number, key in enumerate(sorted(keys, key=size, reverse=True), 1):
             if key in self._graphs:
                 continue
+            if time.perf_counter() - said_s > PROGRESS_S:
+                said_s = time.perf_counter()
+                log.info("capturing %s graph %d of %d", self.name, number, len(keys))
             before, started = self.capturer.memory_bytes(), time.perf_counter()
+            if self.sample is not None:
+                self.sample(key)
             try:
                 self._graphs[key] = self.capturer.capture(lambda key=key: self.function(key))  # type: ignore[misc]
             except RuntimeError as error:

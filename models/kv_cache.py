@@ -47,8 +47,12 @@ class StaticKVCache:
         self.data[index, 1, :, :, :length][slots] = values
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy whole slots (n,) to (n,); sources and targets must not overlap."""
-        self.data[:, :, targets] = self.data[:, :, sources]
+        """Copy whole slots (n,) to (n,); sources and targets must not overlap.
+
+        Layer by layer: the copy in between is as large as what is moved, gigabytes for all of it.
+        """
+        for layer in self.data:
+            layer[:, targets] = layer[:, sources]
 
     def clear(self, slots: Tensor) -> None:
         """Zero the given slots (n,)."""

@@ -14,17 +14,26 @@ from models.checkpoint import CheckpointError, resolve
 if TYPE_CHECKING:
     import torch
 
-    from models.base import ModelInfo, SpeechModel
+    from models.base import Licence, ModelInfo, SpeechModel
+    from models.checkpoint import Conversion
 
 # model_type -> module with describe(folder) and load(folder, device, dtype, use_graphs)
-FAMILIES = {"qwen3_tts": "models.qwen3_tts.loader"}
+FAMILIES = {
+    "qwen3_tts": "models.qwen3_tts.loader",
+    "fish_qwen3_omni": "models.fish_speech.loader",
+}
 # name -> module with describe_synthetic(name) and load_synthetic(name, device, dtype, use_graphs)
 SYNTHETIC = {
     "qwen3-tts-0.6b": "models.qwen3_tts.synthetic",
     "qwen3-tts-1.7b": "models.qwen3_tts.synthetic",
     "qwen3-tts-0.6b-base": "models.qwen3_tts.synthetic",
     "qwen3-tts-1.7b-base": "models.qwen3_tts.synthetic",
+    "fish-s2-pro": "models.fish_speech.synthetic",
 }
+# model_type -> module with convert(folder), for families whose release is not all safetensors
+CONVERTERS = {"fish_qwen3_omni": "models.fish_speech.convert"}
+# name of a family -> module with LICENCE, for weights whose terms must be accepted first
+LICENCES = {"fish_speech": "models.fish_speech.licence"}
 SYNTHETIC_PREFIX = "synthetic:"
 
 
@@ -78,6 +87,27 @@ def load_model(
     return model
 
 
+def convert(source: str, revision: str | None = None) -> Conversion | None:
+    """Turn what a checkpoint keeps in other formats into safetensors, in its own folder.
+
+    Returns:
+        None where all of it is safetensors already.
+    Raises:
+        CheckpointError: it cannot be found or written, or is not what it should be.
+    """
+    folder = resolve(source, revision)
+    kind = _model_type(folder)
+    if kind not in CONVERTERS:
+        return None
+    conversion: Conversion = importlib.import_module(CONVERTERS[kind]).convert(folder)
+    return conversion
+
+
+def licences() -> list[Licence]:
+    """The licences that some family's weights ask to be accepted."""
+    return [importlib.import_module(module).LICENCE for module in LICENCES.values()]
+
+
 def _synthetic(source: str) -> tuple[str, Any]:
     name = source.removeprefix(SYNTHETIC_PREFIX)
     if name not in SYNTHETIC:
@@ -86,6 +116,11 @@ def _synthetic(source: str) -> tuple[str, Any]:
 
 
 def _family(folder: Path) -> Any:
+    return importlib.import_module(FAMILIES[_model_type(folder)])
+
+
+def _model_type(folder: Path) -> str:
+    """The family that a folder's config.json names."""
     path = folder / "config.json"
     try:
         kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
@@ -95,4 +130,4 @@ def _family(folder: Path) -> Any:
         raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"{path}: model_type {kind!r} is not one of {', '.join(FAMILIES)}")
-    return importlib.import_module(FAMILIES[kind])
+    return kind

@@ -124,6 +124,10 @@ class SamplingSlots:
         """(B, count) uniforms of the rows' frames (B,), one a codebook."""
         return uniforms(self.seeds[rows], frames, count)
 
+    def first_draws(self, rows: Tensor | slice, frames: Tensor) -> Tensor:
+        """The uniforms that `first` wants for the rows' frames (B,)."""
+        return self.draws(rows, frames, 1)[:, 0]
+
     def first(
         self,
         rows: Tensor | slice,

@@ -37,6 +37,10 @@ class Span:
         if self._is_cuda:
             self._end.synchronize()
 
+    def is_over(self) -> bool:
+        """Whether the device has reached the end, once that is marked; does not wait."""
+        return not self._is_cuda or bool(self._end.query())
+
     def milliseconds(self) -> float:
         """Duration; waits for the device where it must."""
         if not self._is_cuda:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import random
+import uuid
+from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `tts_cli.main` does
 
@@ -36,3 +38,11 @@ def seed() -> int:
     random.seed(value)
     torch.manual_seed(value)
     return value
+
+
+@pytest.fixture(autouse=True)
+def config_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration folder of the test's own, not made yet: consent is the user's to give."""
+    folder = tmp_path_factory.getbasetemp() / "config" / uuid.uuid4().hex
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    return folder

@@ -104,7 +104,7 @@ def select_rows(rows: Iterable[Row | BadRow], config: RunConfig) -> Iterator[Row
 
 def require_speakable(info: ModelInfo) -> None:
     """Raise SetupError for a checkpoint that can speak no row at all."""
-    if info.type == "base" and not info.can_clone:
+    if info.needs_reference and not info.can_clone:
         raise SetupError(
             "a Base checkpoint speaks only by cloning a reference recording, and this one cannot: "
             f"{info.needs or 'its encoders are missing'}",
@@ -151,10 +151,17 @@ def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
         if config.model is None:
             what = "the sample voice cannot clone"
         return f"gives ref_audio, but {what}; leave it out, or name a Base checkpoint by --model"
-    if info.type != "base":
+    if not info.takes_voice_files:
         return None
     if row.ref_audio is not None and row.voice is not None:
         return "gives both ref_audio and voice; give one"
+    if row.clone_mode is not None and row.clone_mode not in info.clone_modes:
+        return (
+            f"clone_mode {row.clone_mode}: this checkpoint clones by {', '.join(info.clone_modes)} "
+            "only; give ref_text, what the reference says"
+        )
+    if not info.needs_reference:
+        return None
     if row.ref_audio is None and row.voice is None and config.voice is None:
         return (
             "gives no ref_audio and no voice, and a base checkpoint speaks only in a reference's "
@@ -164,8 +171,8 @@ def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
 
 
 def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
-    """A Base checkpoint takes the names of voice files, the others those of their speakers."""
-    if info.type != "base":
+    """A checkpoint that clones takes the names of voice files, the others those of speakers."""
+    if not info.takes_voice_files:
         problem = _name_problem("voice", value, info)
         if problem and voices.find(value) is not None:
             problem += f"; a voice file has that name, but a {info.type} checkpoint cannot clone"

@@ -48,6 +48,11 @@ class Need:
     num_bytes: int  # UTF-8 bytes of the transcript
 
 
+def reference_silence_s(config: RunConfig, info: ModelInfo) -> float:
+    """Seconds of silence that follow a reference of mode icl."""
+    return info.ref_silence_s if config.ref_silence is None else config.ref_silence
+
+
 class ReferenceFiles:
     """Remembers what was found out about files, failures included, by path.
 
@@ -97,7 +102,7 @@ class Cloning:
 
     def __init__(self, config: RunConfig, info: ModelInfo) -> None:
         self.info = info
-        self.silence_s = config.ref_silence
+        self.silence_s = reference_silence_s(config, info)
         self.files = ReferenceFiles(config.ref_root)
         self.folder = VoiceFolder(config.voices)
 

@@ -90,6 +90,9 @@ class RunConfig:
     revision: str | None = _setting(
         None, "Branch, tag or commit of a hub repository.", "the repository's main branch"
     )
+    accept_licence: bool = _setting(
+        False, "Accept the licence of the checkpoint's weights, where it asks; is remembered."
+    )
     # device
     device: str = _setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
     dtype: str = _setting("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")
@@ -118,8 +121,8 @@ class RunConfig:
     ref_root: Path | None = _setting(  # noqa: RUF009
         None, "Folder that every ref_audio must lie in, links followed.", "anywhere"
     )
-    ref_silence: float = _setting(
-        0.5, "Seconds of silence behind a reference of mode icl, 0 to 10."
+    ref_silence: float | None = _setting(
+        None, "Seconds of silence behind a reference of mode icl, 0 to 10.", "by the model's family"
     )
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Samples = np.ndarray[Any, Any]
 
 MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+NOT_FINITE = "the audio holds values that are not numbers"
 _LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III"}
 _BLOCK = 65_536  # samples handed to libsndfile at once; its Vorbis encoder overflows on more
 _WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "FLOAT": (3, 32)}  # format tag, bits a sample
@@ -107,7 +108,10 @@ def encode_codes(codes: Samples) -> bytes:
 
 
 def to_int16(samples: Samples) -> Samples:
-    """Clip to [-1, 1], scale by 32767 and round to even; int16 passes through."""
+    """Clip to [-1, 1], scale by 32767 and round to even; int16 passes through.
+
+    `pcm.to_int16` does the same on the device.
+    """
     import numpy as np
 
     if samples.dtype == np.int16:
@@ -136,7 +140,7 @@ def _clipped(samples: Samples) -> Samples:
     import numpy as np
 
     if not np.isfinite(samples).all():
-        raise RowError("the audio holds values that are not numbers")
+        raise RowError(NOT_FINITE)
     clipped: Samples = np.clip(samples, -1, 1).astype(np.float32, copy=False)
     return clipped
 

@@ -20,12 +20,17 @@ import torch
 
 from models.base import Prompt, SpeechModel
 from models.timing import Span
+from tts_cli.busy import BusyMeter
 from tts_cli.errors import StoppedEarly
+from tts_cli.pcm import has_bad_samples, to_int16
 from tts_cli.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
-POLL_FRAMES = 6  # frames between two looks at the status on a GPU
+# Frames between two looks at the status on a GPU. A row that ends idles for one and a half times as
+# many, and the host has as many frames' time for everything it does between two launches.
+POLL_FRAMES = 4
+START_S = 0.1  # the first rows wait this long for enough of them to fill all slots
 VOCODER_ROWS = 32  # finished rows that wait for a common vocoder batch
 FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s a UTF-8 byte of text
 
@@ -64,7 +69,8 @@ class Outcome:
     job: Job
     reason: str  # eos, max_frames, nan, or a message when the vocoder had no memory
     frames: int
-    samples: torch.Tensor | None = None  # (n,) float32 on the host
+    samples: torch.Tensor | None = None  # (n,) float32 or int16 on the host
+    is_bad: torch.Tensor | None = None  # () bool on the host: int16 samples of what was not finite
     codes: torch.Tensor | None = None  # (F, K) int64 on the host
     vocoder: Span | None = None
     vocoder_share: float = 1.0
@@ -150,6 +156,7 @@ class Engine:
         sink: takes every outcome that is not retried; may block to slow the engine down.
         retry: gives the next attempt of a job that ended for a reason, or None to accept it.
         chore: other work on the device, done between two launches of frames.
+        is_int16: turn samples into 16-bit numbers on the device.
     """
 
     def __init__(
@@ -162,6 +169,7 @@ class Engine:
         retry: Callable[[Job, str], Job | None],
         window: int = 1024,
         chore: Callable[[], None] | None = None,
+        is_int16: bool = False,
     ) -> None:
         self.model = model
         self.device = device
@@ -169,6 +177,8 @@ class Engine:
         self.sink = sink
         self.retry = retry
         self.chore = chore
+        self.is_int16 = is_int16
+        self.busy = BusyMeter(device)
         self.scheduler: Scheduler[Job] = Scheduler(max_batch, window)
         self.stop = threading.Event()
         self.is_async = device.type == "cuda"
@@ -200,19 +210,30 @@ class Engine:
                 self._shrink(error)
             self._vocode(is_last=not self.scheduler.num_live and flight is None)
         self._vocode(is_last=True)
+        self.busy.end()
 
     def _fill_window(self) -> None:
-        is_idle = self.scheduler.is_done
-        while self.scheduler.has_room and not self.jobs.is_dry:
-            job = self.jobs.take(timeout_s=0.1 if is_idle else 0.0)
+        """Take what has been planned. Where nobody speaks, wait for rows to come."""
+        scheduler = self.scheduler
+        deadline_s = time.perf_counter() + START_S
+        while scheduler.has_room and not self.jobs.is_dry:
+            wait_s = 0.0
+            if not scheduler.num_live and not scheduler.num_waiting:
+                wait_s = START_S
+            elif not scheduler.num_live and self.is_async:
+                # Rows of the first batch that come a little later would start one by one.
+                is_full = scheduler.num_waiting >= scheduler.max_batch
+                wait_s = 0.0 if is_full else deadline_s - time.perf_counter()
+            job = self.jobs.take(max(0.0, wait_s))
             if job is None:
                 break
-            is_idle = False
-            self.scheduler.offer(job, job.estimated_frames)
+            scheduler.offer(job, job.estimated_frames)
 
     def _turn(self, previous: Flight | None) -> Flight | None:
         """Admit, compact, launch frames, and read the frames launched a turn ago."""
         self._admit()
+        if self.jobs.is_dry and not self.scheduler.num_waiting:
+            self.busy.end_steady()
         moves = self.scheduler.compact(self.jobs.is_dry)
         if moves:
             self.model.move([source for source, _ in moves], [target for _, target in moves])
@@ -224,13 +245,14 @@ class Engine:
         return current
 
     def _admit(self) -> None:
-        admitted = self.scheduler.admit(self.jobs.is_dry)
+        admitted = self.scheduler.admit()
         if not admitted:
             return
+        self.busy.start()
         now = time.perf_counter()
         span = Span(self.device)
         self.model.prefill([job.prompt for job, _ in admitted], [slot for _, slot in admitted])
-        span.end()
+        self.busy.add("prefill", span.end())
         for job, _ in admitted:
             job.admitted_s = now
             job.prefill = (span, len(admitted))
@@ -239,7 +261,7 @@ class Engine:
         bucket, live = self.scheduler.bucket, self.scheduler.live
         span = Span(self.device)
         self.model.decode_frames(bucket, self.poll_frames)
-        span.end()
+        self.busy.add("frames", span.end())
         self.steps += self.poll_frames
         self.row_steps += self.poll_frames * len(live)
         self.padded_steps += self.poll_frames * bucket
@@ -297,8 +319,9 @@ class Engine:
         try:
             span = Span(self.device)
             waves = self.model.decode_audio(codes, references if has_reference else None)
-            span.end()
-            on_host = list(zip(speakable, self._to_host(waves), self._to_host(codes), strict=True))
+            self.busy.add("vocoder", span.end())
+            samples, is_bad = self._samples_to_host(waves)
+            on_host = list(zip(speakable, samples, is_bad, self._to_host(codes), strict=True))
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             if len(batch) == 1:
@@ -308,22 +331,37 @@ class Engine:
             half = len(batch) // 2
             return self._decode(batch[:half]) + self._decode(batch[half:])
         total = max(1, sum(outcome.frames for outcome in speakable))
-        for outcome, wave, row_codes in on_host:
-            outcome.samples, outcome.codes = wave, row_codes
+        for outcome, wave, is_bad_wave, row_codes in on_host:
+            outcome.samples, outcome.is_bad, outcome.codes = wave, is_bad_wave, row_codes
             outcome.vocoder, outcome.vocoder_share = span, outcome.frames / total
         copied = Span(self.device).end()
         for outcome in speakable:
             outcome.copied = copied
         return batch
 
+    def _samples_to_host(
+        self, waves: list[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+        """Start the copy of all rows' samples, as the run wants them."""
+        lengths = [len(wave) for wave in waves]
+        if not self.is_int16 or not all(lengths):
+            return self._to_host(waves), [None] * len(waves)
+        joined = torch.cat(waves)
+        flags = self._copy(has_bad_samples(joined, lengths))
+        return list(torch.split(self._copy(to_int16(joined)), lengths)), list(flags.unbind())
+
     def _to_host(self, rows: list[torch.Tensor]) -> list[torch.Tensor]:
         """Start one pinned copy of all rows; they are there when the span after it has ended."""
         if rows[0].device.type != "cuda":
             return rows
-        joined = torch.cat(rows)
-        host = torch.empty(joined.shape, dtype=joined.dtype, pin_memory=True)
-        host.copy_(joined, non_blocking=True)
-        return list(torch.split(host, [len(row) for row in rows]))
+        return list(torch.split(self._copy(torch.cat(rows)), [len(row) for row in rows]))
+
+    @staticmethod
+    def _copy(values: torch.Tensor) -> torch.Tensor:
+        if values.device.type != "cuda":
+            return values
+        host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+        return host.copy_(values, non_blocking=True)
 
     def _shrink(self, error: torch.OutOfMemoryError) -> None:
         """Step down to half the slots; every live row starts again, with the same draws."""

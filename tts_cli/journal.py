@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import threading
+from collections import deque
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -72,6 +73,16 @@ class RowRecord:
         return json.dumps(values, allow_nan=False) + "\n"
 
 
+@dataclass
+class _Entry:
+    """What one call of `append` wants recorded, and what came of it."""
+
+    data: bytes
+    records: tuple[RowRecord, ...]
+    is_done: bool = False
+    error: OSError | None = None
+
+
 class Journal:
     """The journal of one output folder; may be used from several threads.
 
@@ -87,6 +98,7 @@ class Journal:
         self.num_garbage = 0  # lines that made no sense
         self._table = IdTable()  # hash of an id -> request hash and status
         self._mutex = threading.Lock()
+        self._pending: deque[_Entry] = deque()
         self._handle: int | None = None
         try:
             whole_bytes, tail = self._load()
@@ -131,22 +143,38 @@ class Journal:
     def append(self, *records: RowRecord) -> None:
         """Record rows whose audio is safely on disk, with one fsync for all of them.
 
+        Threads that come while another one waits for the disk are recorded together by the next.
+
         Raises:
             DiskFull: nothing was recorded.
         """
         assert self._handle is not None, "the journal is closed or read-only"
-        data = "".join(record.to_line() for record in records).encode()
+        entry = _Entry("".join(record.to_line() for record in records).encode(), records)
+        self._pending.append(entry)
         with self._mutex:
-            size = os.fstat(self._handle).st_size
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(self._handle, view) :]
-                os.fsync(self._handle)
-            except OSError as error:
-                self._cut(size)
-                raise disk_full(error, self.path) from error
-            for record in records:
+            if not entry.is_done:
+                self._flush()
+        if entry.error is not None:
+            raise disk_full(entry.error, self.path) from entry.error
+
+    def _flush(self) -> None:
+        """Write what threads have left so far; the caller holds the mutex."""
+        assert self._handle is not None, "the journal is closed or read-only"
+        group = list(self._pending)  # taken out only when it is known what came of them
+        size = os.fstat(self._handle).st_size
+        error: OSError | None = None
+        try:
+            view = memoryview(b"".join(entry.data for entry in group))
+            while view:
+                view = view[os.write(self._handle, view) :]
+            os.fsync(self._handle)
+        except OSError as caught:
+            error = caught
+            self._cut(size)
+        for entry in group:
+            self._pending.popleft()
+            entry.error, entry.is_done = error, True
+            for record in entry.records if error is None else ():
                 self._note(record.id, record.status, record.request_hash)
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ COMMANDS = {
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",
     "voices": "List what a checkpoint can speak as; make voice files for cloning.",
+    "models": "Prepare checkpoints: convert pickled weights, once.",
     "doctor": "Show versions, devices and caches, and what is missing.",
 }
 EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away

@@ -154,6 +154,11 @@ class AudioWriter:
         self._root = out.resolve()
         self._folders: set[Path] = set()  # checked and created
 
+    @property
+    def takes_int16(self) -> bool:
+        """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
+        return self.subtype == "PCM_16" and self.rate_hz == self.native_rate_hz
+
     def path_of(self, row_id: str, is_truncated: bool = False) -> Path:
         """Where the audio of a row goes; truncated rows have a folder of their own."""
         return self._target(row_id, f".{self.format}", is_truncated)

@@ -1,4 +1,9 @@
-"""Timing of stages on a prepared model; `commands/profile.py` shows the figures."""
+"""Timing of stages on a prepared model; `commands/profile.py` shows the figures.
+
+Beside its time a stage has the bytes and operations it needs at least, as modelled from the
+configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks
+(`peaks.py`), and the number of kernels the device ran for it.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,20 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
+from kernels.dispatch import override
 from models.graphs import GraphRunner
 from models.timing import time_stage
 from tts_cli.config import RunConfig
 from tts_cli.output import AudioWriter
+from tts_cli.peaks import Peak, peak_of, roofline_ms
 from tts_cli.report import versions
 from tts_cli.session import Session, device_facts, prepare
 from tts_cli.voice_cache import ENCODE_ROWS
@@ -41,6 +50,8 @@ class Profiler:
         self.device = session.device
         self.frames = min(frames, session.model.info.max_frames)
         self.repeats = repeats
+        self.peak = peak_of(session.device)
+        self.has_bf16 = session.dtype == torch.bfloat16
 
     def prepare(self, batches: list[int]) -> None:
         """Allocate and capture for the largest batch."""
@@ -64,15 +75,22 @@ class Profiler:
         prompts = sample_prompts(model, batch, self.frames)
         stages = [self._host("prompt (one row)", lambda: model.plan(prompts[0].request))]
         repeats = min(5, self.repeats)
-        prefill = self._device("prefill (batch)", lambda: model.prefill(prompts, slots), repeats)
+        cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
+        prefill = self._device(
+            "prefill (batch)", lambda: model.prefill(prompts, slots), repeats, *cost
+        )
         stages.append(prefill)
         model.decode_frames(batch, min(8, self.frames))
-        frame = self._device("frame", lambda: runner.run(batch))
-        frame_ms = frame["p50_ms"]
         position = prompts[0].num_tokens + self.frames // 2
-        for stage in model.stages(batch, position):
+        parts = model.stages(batch, position)
+        # The draws are in the code predictor already.
+        whole = [part for part in parts if not part.name.startswith("sampling")]
+        cost = sum(part.num_bytes for part in whole), sum(part.num_ops for part in whole)
+        frame = self._device("frame", lambda: runner.run(batch), None, *cost)
+        frame_ms = frame["p50_ms"]
+        for stage in parts:
             run = self._captured(stage.name, stage.run, runner.capturer)
-            entry = self._device(stage.name, run, num_bytes=stage.num_bytes, num_ops=stage.num_ops)
+            entry = self._device(stage.name, run, None, stage.num_bytes, stage.num_ops)
             entry["share"] = entry["p50_ms"] / frame_ms
             stages.append(entry)
         frame["share"] = 1.0
@@ -106,8 +124,33 @@ class Profiler:
         # Codes of any checkpoint go at least this far.
         codes = [torch.randint(0, 32, shape, device=self.device) for _ in range(rows)]
         name = f"vocoder ({rows} x {self.frames} frames)"
-        entry = self._device(name, lambda: self.model.decode_audio(codes), min(10, self.repeats))
+        num_bytes, num_ops = self._vocoder_cost(shape)
+        entry = self._device(
+            name,
+            lambda: self.model.decode_audio(codes),
+            min(10, self.repeats),
+            num_bytes * rows,
+            num_ops * rows,
+        )
         return entry, rows * self.frames * info.frame_s * 1000 / entry["p50_ms"]
+
+    def _vocoder_cost(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """Bytes of codes and samples and operations of one row, counted while it is decoded; (0, 0)
+        for a model without a vocoder to look into.
+        """
+        vocoder = getattr(getattr(self.model, "vocoder", None), "vocoder", None)
+        if vocoder is None:
+            return 0, 0
+        codes = torch.zeros(1, shape[1], shape[0], dtype=torch.int64, device=self.device)
+        # The references are made of operations that the counter knows.
+        in_place = {torch.ops.aten.addmm_: addmm_ops}
+        with (
+            override("reference"),
+            FlopCounterMode(display=False, custom_mapping=in_place) as counter,
+        ):
+            samples = vocoder(codes)
+        moved = codes.numel() * codes.itemsize + samples.numel() * samples.itemsize
+        return moved, int(counter.get_total_flops())
 
     def _reference(self, rows: int) -> dict[str, Any]:
         waves = sample_references(self.model, rows, REFERENCE_S)
@@ -136,7 +179,9 @@ class Profiler:
         num_ops: int = 0,
     ) -> dict[str, Any]:
         times = time_stage(run, self.device, repeats or self.repeats)
-        return entry_of(name, times, num_bytes, num_ops)
+        entry = entry_of(name, times, num_bytes, num_ops)
+        entry["launches"] = count_kernels(run, self.device)
+        return against_peak(entry, self.peak, self.has_bf16)
 
     def _host(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
         times = []
@@ -178,6 +223,7 @@ class Profiler:
         return {
             "model": self.model.info.identity,
             "device": device_facts(self.session),
+            "peak": None if self.peak is None else asdict(self.peak),
             "versions": versions(),
             "commit": commit(),
             "frames": self.frames,
@@ -190,6 +236,41 @@ class Profiler:
         }
 
 
+def addmm_ops(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:
+    """Operations of a product added in place, from the shapes (R, K) and (K, N)."""
+    return 2 * int(left[0]) * int(left[1]) * int(right[1])
+
+
+def prefill_cost(model: Any, lengths: list[int]) -> tuple[int, int]:
+    """Bytes and operations of a prefill at least: weights once, keys and values written, two
+    operations a multiply-add; (0, 0) for a model that does not tell its shape.
+    """
+    shape = getattr(model, "shape", None)
+    if shape is None:
+        return 0, 0
+    tokens, itemsize = sum(lengths), model.dtype.itemsize
+    width = shape.num_layers * shape.head_dim
+    cache = 2 * tokens * width * shape.num_kv_heads
+    attention = sum(2 * n * (n + 1) * width * shape.num_heads for n in lengths)
+    return itemsize * (shape.num_weights + cache), 2 * tokens * shape.num_weights + attention
+
+
+def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
+    """Kernels, copies and fills that the device runs for one call, those of graphs included; None
+    where there is no device to ask.
+    """
+    if device.type != "cuda":
+        return None
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize(device)
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        run()
+        torch.cuda.synchronize(device)
+    entries = profiler.key_averages()
+    return sum(int(entry.count) for entry in entries if entry.device_type.name == "CUDA")
+
+
 def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0) -> dict[str, Any]:
     """Median and 95th percentile of times in ms, with achieved rates."""
     p50, p95 = np.percentile(times, [50, 95])
@@ -198,9 +279,28 @@ def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0
         "p50_ms": float(p50),
         "p95_ms": float(p95),
         "share": None,
+        "launches": None,
+        "num_bytes": num_bytes or None,
+        "num_ops": num_ops or None,
         "gb_s": num_bytes / p50 / 1e6 if num_bytes else None,
         "tflop_s": num_ops / p50 / 1e9 if num_ops else None,
+        "gb_s_share": None,
+        "tflop_s_share": None,
+        "roofline_ms": None,
     }
+
+
+def against_peak(entry: dict[str, Any], peak: Peak | None, has_bf16: bool) -> dict[str, Any]:
+    """Add the shares of the GPU's peaks, and the time at the roofline, where they are known."""
+    if peak is None:
+        return entry
+    if entry["gb_s"]:
+        entry["gb_s_share"] = entry["gb_s"] / peak.copy_gb_s
+    if entry["tflop_s"] and has_bf16:
+        entry["tflop_s_share"] = entry["tflop_s"] / peak.bf16_tflop_s
+    num_bytes, num_ops = entry["num_bytes"] or 0, entry["num_ops"] or 0
+    entry["roofline_ms"] = roofline_ms(num_bytes, num_ops, peak, has_bf16)
+    return entry
 
 
 def commit() -> str | None:

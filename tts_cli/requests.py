@@ -14,10 +14,10 @@ from tts_cli.config import RunConfig
 from tts_cli.journal import row_seed
 from tts_cli.rows import Row
 
-# A row's cap when neither row nor flag gives one. Speech takes about 0.94 frames of 80 ms for a
-# UTF-8 byte of text in English and Chinese alike; three times that is a runaway.
-CAP_FRAMES = 64
-CAP_FRAMES_PER_BYTE = 3
+# A row's cap when neither row nor flag gives one. Speech takes about 0.075 s for a UTF-8 byte of
+# text in English and Chinese alike; three times that is a runaway.
+CAP_S = 5.12
+CAP_S_PER_BYTE = 0.24
 
 Value = TypeVar("Value")
 
@@ -73,7 +73,8 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
     seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
     if seconds is not None:
         return max(1, int(seconds / info.frame_s + 1e-6))
-    return min(info.max_frames, CAP_FRAMES + CAP_FRAMES_PER_BYTE * len(row.text.encode()))
+    cap_s = CAP_S + CAP_S_PER_BYTE * len(row.text.encode())
+    return min(info.max_frames, round(cap_s / info.frame_s))
 
 
 def first(*values: Value | None) -> Value:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from kernels.compilation import Compilation, cache_folder, watch
 from models.base import ModelInfo, SpeechModel
 from models.buckets import next_power_of_two
 from models.checkpoint import CheckpointError
 from models.registry import describe, load_model
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
+from tts_cli.licence import require_consent
 from tts_cli.sources import model_label, model_source
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 BATCH_CUDA, BATCH_CPU = 64, 16
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
+COMPILED_STEP = 20  # kernels between two words about compiling
 GIB = 2**30
 
 
@@ -40,6 +43,7 @@ class Session:
     max_batch: int
     load_s: float
     capture_s: float = 0.0
+    kernels: Compilation = field(default_factory=Compilation)  # met while capturing
 
 
 def read_info(config: RunConfig) -> ModelInfo:
@@ -76,7 +80,12 @@ def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
 
 
 def open_session(config: RunConfig) -> Session:
-    """Load the checkpoint's weights. Raises SetupError."""
+    """Load the checkpoint's weights.
+
+    Raises:
+        SetupError: it cannot be loaded.
+        UsageError: its licence was never accepted.
+    """
     device = choose_device(config)
     dtype = choose_dtype(config, device)
     if device.type == "cuda":
@@ -84,6 +93,7 @@ def open_session(config: RunConfig) -> Session:
         # float32 means float32: the parity promise holds without TF32.
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
+    require_consent(read_info(config).licence, config)
     started = time.perf_counter()
     source = model_source(config.model)
     log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
@@ -131,17 +141,31 @@ def prepare(
             session.max_batch,
         )
     started = time.perf_counter()
-    while True:
-        try:
-            model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
-            model.capture(session.max_batch, max_frames, max_reference_frames)
-            break
-        except torch.OutOfMemoryError:
-            _halve(session, "the slots and their graphs")
+    with watch(_say_compiled) as session.kernels:
+        while True:
+            try:
+                model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
+                model.capture(session.max_batch, max_frames, max_reference_frames)
+                break
+            except torch.OutOfMemoryError:
+                _halve(session, "the slots and their graphs")
     session.capture_s = time.perf_counter() - started
     if runners:
         count = sum(len(runner.keys) for runner in runners)
         log.info("captured %d graphs in %.1f s", count, session.capture_s)
+    if session.kernels.compiled:
+        log.info(
+            "compiled %d kernels in %.1f s of that; they are kept in %s",
+            session.kernels.compiled,
+            session.kernels.compile_s,
+            cache_folder(),
+        )
+
+
+def _say_compiled(found: Compilation) -> None:
+    """A cold cache takes a while: say so at the first kernel, and now and then."""
+    if found.compiled % COMPILED_STEP == 1:
+        log.info("compiling kernels that the cache does not hold (%d so far)", found.compiled)
 
 
 def _fit_cache(session: Session, max_positions: int) -> None:

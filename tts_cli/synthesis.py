@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import sys
 import threading
 import time
 import unicodedata
@@ -20,6 +21,7 @@ from models.base import ModelInfo, RequestError
 from tts_cli.checks import checked_rows, select_rows
 from tts_cli.cloning import Cloning, VoicedRow, VoiceStage
 from tts_cli.config import RunConfig
+from tts_cli.encoding import NOT_FINITE
 from tts_cli.engine import Engine, Job, JobQueue, Outcome
 from tts_cli.errors import RowError, TtsCliError
 from tts_cli.journal import Journal, RowRecord, request_hash
@@ -34,9 +36,9 @@ from tts_cli.voice_cache import VoiceCache
 log = logging.getLogger(__name__)
 
 PLANNED_ROWS = 256  # tokenised rows kept ready for the engine's window
-WRITERS = 4
+WRITERS = 8  # most of a writer's time is waiting for the disk
+SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
 UNWRITTEN_ROWS = 256  # outcomes waiting for a writer before the engine is slowed down
-PROMPT_OVERHEAD = 32  # template, control tokens and speaker; a generous bound
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
@@ -108,7 +110,7 @@ class RowPlan:
             else:
                 found.pending += 1
                 request = row.request
-                text = most_tokens(request.text) + PROMPT_OVERHEAD
+                text = most_tokens(request.text) + self.info.prompt_overhead
                 instruct = most_tokens(request.instruct or "")
                 if row.need is not None:
                     text += row.need.num_bytes
@@ -167,6 +169,7 @@ class Synthesis:
             self._outcomes.put,
             self._retry,
             chore=self.voices.encode_pending if self.info.can_clone else None,
+            is_int16=self.plan.writer.takes_int16,
         )
 
     def run(self) -> None:
@@ -176,11 +179,14 @@ class Synthesis:
             threading.Thread(target=self._guard, args=(self._write_rows,), daemon=True)
             for _ in range(WRITERS)
         ]
+        switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
         for thread in threads + writers:
             thread.start()
         try:
             self.engine.run()
         finally:
+            sys.setswitchinterval(switch_s)
             self.engine.stop.set()
             for _ in writers:
                 self._outcomes.put(None)
@@ -289,6 +295,8 @@ class Synthesis:
         is_truncated = outcome.reason == "max_frames" and not self.accepts_truncated
         audio_s = outcome.frames * self.info.frame_s
         try:
+            if outcome.is_bad is not None and bool(outcome.is_bad):
+                raise RowError(NOT_FINITE)
             path = self.plan.writer.write(
                 row.id, outcome.samples.numpy(), outcome.codes.numpy(), is_truncated
             )

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from models.base import ModelInfo, SpeechRequest, Voice
+from models.base import ModelInfo, RequestError, SpeechRequest, Voice
 from tts_cli.checks import check_settings, require_speakable, row_problem
+from tts_cli.cloning import reference_silence_s
 from tts_cli.config import RunConfig
 from tts_cli.encoding import encode
 from tts_cli.engine import Engine, Job, JobQueue, Outcome
@@ -25,7 +26,7 @@ from tts_cli.requests import build_request, retry_request
 from tts_cli.rows import BadRow, Row, build_row
 from tts_cli.session import open_session, prepare, read_info
 from tts_cli.sources import is_synthetic, model_label
-from tts_cli.synthesis import NAN_ERROR, PROMPT_OVERHEAD
+from tts_cli.synthesis import NAN_ERROR
 from tts_cli.voice_cache import encode_references, make_voice
 from tts_cli.voice_files import StoredVoice, checkpoint_name
 from tts_cli.voice_folder import SUFFIX, VoiceFolder
@@ -139,7 +140,7 @@ def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
             mode=row.clone_mode or "xvec",
             text=row.ref_text,
             rate_hz=info.sample_rate_hz,
-            silence_s=config.ref_silence,
+            silence_s=reference_silence_s(config, info),
         )
     except RowError as error:
         raise UsageError(str(error)) from None
@@ -155,7 +156,10 @@ def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> St
             "the device has no memory to encode the reference", "free it, or use --device cpu"
         ) from None
     voice = make_voice(reference, embedding, codes, info.identity)
-    session.model.plan(SpeechRequest(text="a", clone=voice))  # refuses what it could not speak
+    try:
+        session.model.plan(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
+    except RequestError as error:  # it could not be spoken with
+        raise RowError(str(error)) from None
     return stored_voice(voice, info)
 
 
@@ -188,7 +192,7 @@ def speak_once(request: SpeechRequest, config: RunConfig) -> torch.Tensor:
     prepare(
         session,
         num_rows=1,
-        max_positions=min(prompt.num_tokens + PROMPT_OVERHEAD + frames, info.max_positions),
+        max_positions=min(prompt.num_tokens + info.prompt_overhead + frames, info.max_positions),
         max_frames=frames,
         max_trailing=len(prompt.trailing_ids),
     )

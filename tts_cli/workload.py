@@ -18,7 +18,7 @@ def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prom
     info = model.info
     voices = info.voices or (None,)
     instruct = "a calm voice" if info.type == "voice_design" else None
-    clone = sample_clone(model) if info.type == "base" else None
+    clone = sample_clone(model) if info.needs_reference else None
     return [
         model.plan(
             SpeechRequest(

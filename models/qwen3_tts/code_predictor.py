@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from models.blocks import Weight, linear
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.talker import BiasedLinear, build_decoder
+from models.qwen3_tts.talker import BiasedLinear
+from models.transformer import build_decoder
 
 
 class CodePredictor(nn.Module):
@@ -45,3 +46,15 @@ class CodePredictor(nn.Module):
     def logits(self, hidden: Tensor, codebook: int) -> Tensor:
         """(B, D) to (B, V) logits of codebook 1..K-1, in the model's dtype."""
         return linear(hidden, self.heads.weight[codebook - 1])
+
+    def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
+        """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""
+        decoder, head = self.decoder, self.heads.weight[codebook - 1]
+        if self.projection is None:
+            table = self.embeddings.weight[codebook - 2]
+            _, logits = decoder.run(table, positions, codes=codes, head=head)
+        else:
+            x = self.project(self.embed(codes, codebook - 1))
+            _, logits = decoder.run(x, positions, head=head)
+        assert logits is not None
+        return logits

@@ -7,138 +7,17 @@ checkpoint, so a missing key is an error here.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from models.base import Sampling
 from models.checkpoint import CheckpointError
+from models.json_section import Section
+from models.transformer import TransformerConfig
 
 MODEL_TYPES = ("custom_voice", "voice_design", "base")
 SIZE_WITHOUT_INSTRUCT = "0b6"  # the official wrapper drops instructions for this size
-
-
-class Section:
-    """A JSON object whose reads name file and key when they fail."""
-
-    def __init__(self, values: dict[str, Any], where: str) -> None:
-        self.values = values
-        self.where = where
-
-    @classmethod
-    def from_file(cls, path: Path) -> Section:
-        """Read a JSON object; raises CheckpointError naming the file."""
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise CheckpointError(f"{path}: not found; is this a complete checkpoint?") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
-        if not isinstance(values, dict):
-            raise CheckpointError(f"{path}: a JSON object was expected")
-        return cls(values, str(path))
-
-    def section(self, key: str) -> Section:
-        """A nested object."""
-        return Section(self.read(key, dict), f"{self.where}: {key}")
-
-    def read(self, key: str, kind: type | tuple[type, ...]) -> Any:
-        """The value of a key of the given type; bool never passes as a number."""
-        if key not in self.values:
-            raise CheckpointError(f"{self.where}: key {key!r} is missing")
-        value = self.values[key]
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        is_wrong_bool = isinstance(value, bool) and bool not in kinds
-        if not isinstance(value, kinds) or is_wrong_bool:
-            names = " or ".join(k.__name__ for k in kinds)
-            raise CheckpointError(f"{self.where}: {key!r} must be {names}, not {value!r:.60}")
-        return value
-
-    def integer(self, key: str, least: int = 0) -> int:
-        """A whole number of at least `least`."""
-        value = int(self.read(key, int))
-        if value < least:
-            raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
-        return value
-
-    def token_id(self, key: str, vocab_size: int) -> int:
-        """An id of a vocabulary."""
-        value = self.integer(key)
-        if value >= vocab_size:
-            raise CheckpointError(
-                f"{self.where}: {key!r} is {value}, the vocabulary has {vocab_size} ids"
-            )
-        return value
-
-    def number(self, key: str, most: float = math.inf) -> float:
-        """A finite number above 0 and at most `most`, as float."""
-        value = float(self.read(key, (int, float)))
-        if not (0 < value <= most and math.isfinite(value)):
-            limit = "" if most == math.inf else f" and at most {most:g}"
-            raise CheckpointError(f"{self.where}: {key!r} must be above 0{limit}, it is {value}")
-        return value
-
-    def expect(self, key: str, *accepted: Any) -> None:
-        """Refuse a setting this code does not implement; an absent key passes."""
-        if key in self.values and self.values[key] not in accepted:
-            raise CheckpointError(
-                f"{self.where}: {key} = {self.values[key]!r} is not supported (only {accepted})"
-            )
-
-
-@dataclass(frozen=True)
-class TransformerConfig:
-    """One Qwen3-style decoder: grouped-query attention with QK norm, SwiGLU, RMSNorm, RoPE."""
-
-    width: int
-    mlp_width: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    rope_theta: float
-    norm_eps: float
-    max_positions: int
-
-    @property
-    def num_weights(self) -> int:
-        """Weights of all its linear maps."""
-        attention = self.width * self.head_dim * (2 * self.num_heads + 2 * self.num_kv_heads)
-        return self.num_layers * (attention + 3 * self.width * self.mlp_width)
-
-    @classmethod
-    def read(cls, section: Section) -> TransformerConfig:
-        """Read the keys both the talker and the code predictor use."""
-        section.expect("hidden_act", "silu")
-        section.expect("attention_bias", False)
-        section.expect("use_sliding_window", False)
-        section.expect("tie_word_embeddings", False)
-        if section.values.get("rope_scaling") is not None:
-            scaling = section.section("rope_scaling").values
-            # Three equal position rows make the interleaved multimodal RoPE plain one-dimensional
-            # RoPE.
-            kind = scaling.get("rope_type", scaling.get("type", "default"))
-            if kind != "default":
-                raise CheckpointError(f"{section.where}: rope_scaling {kind!r} is not supported")
-        config = cls(
-            width=section.integer("hidden_size", least=1),
-            mlp_width=section.integer("intermediate_size", least=1),
-            num_layers=section.integer("num_hidden_layers", least=1),
-            num_heads=section.integer("num_attention_heads", least=1),
-            num_kv_heads=section.integer("num_key_value_heads", least=1),
-            head_dim=section.integer("head_dim", least=1),
-            rope_theta=section.number("rope_theta"),
-            norm_eps=section.number("rms_norm_eps"),
-            max_positions=section.integer("max_position_embeddings", least=1),
-        )
-        if config.num_heads % config.num_kv_heads:
-            raise CheckpointError(
-                f"{section.where}: {config.num_heads} heads cannot share "
-                f"{config.num_kv_heads} key heads"
-            )
-        return config
 
 
 @dataclass(frozen=True)
@@ -230,12 +109,12 @@ class Qwen3TTSConfig:
         return cls(
             model_type=model_type,
             model_size=root.read("tts_model_size", str),
-            talker=TransformerConfig.read(talker),
+            talker=read_transformer(talker),
             vocab_size=vocab_size,
             text_vocab_size=text_vocab_size,
             text_width=talker.integer("text_hidden_size", least=1),
             num_codebooks=num_codebooks,
-            predictor=TransformerConfig.read(predictor),
+            predictor=read_transformer(predictor),
             predictor_vocab_size=predictor.integer("vocab_size", least=1),
             codec=CodecIds(
                 pad=talker.token_id("codec_pad_id", vocab_size),
@@ -257,6 +136,38 @@ class Qwen3TTSConfig:
             sampling=sampling,
             max_new_tokens=max_new_tokens,
         )
+
+
+def read_transformer(section: Section) -> TransformerConfig:
+    """Read the keys both the talker and the code predictor use."""
+    section.expect("hidden_act", "silu")
+    section.expect("attention_bias", False)
+    section.expect("use_sliding_window", False)
+    section.expect("tie_word_embeddings", False)
+    if section.values.get("rope_scaling") is not None:
+        scaling = section.section("rope_scaling").values
+        # Three equal position rows make the interleaved multimodal RoPE plain one-dimensional
+        # RoPE.
+        kind = scaling.get("rope_type", scaling.get("type", "default"))
+        if kind != "default":
+            raise CheckpointError(f"{section.where}: rope_scaling {kind!r} is not supported")
+    config = TransformerConfig(
+        width=section.integer("hidden_size", least=1),
+        mlp_width=section.integer("intermediate_size", least=1),
+        num_layers=section.integer("num_hidden_layers", least=1),
+        num_heads=section.integer("num_attention_heads", least=1),
+        num_kv_heads=section.integer("num_key_value_heads", least=1),
+        head_dim=section.integer("head_dim", least=1),
+        rope_theta=section.number("rope_theta"),
+        norm_eps=section.number("rms_norm_eps"),
+        max_positions=section.integer("max_position_embeddings", least=1),
+    )
+    if config.num_heads % config.num_kv_heads:
+        raise CheckpointError(
+            f"{section.where}: {config.num_heads} heads cannot share "
+            f"{config.num_kv_heads} key heads"
+        )
+    return config
 
 
 def read_generation(path: Path) -> tuple[Sampling, int]:

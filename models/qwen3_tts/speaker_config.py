@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint import CheckpointError
-from models.qwen3_tts.config import Section
+from models.json_section import Section
 
 # The official code fixes these; its config only repeats the rate.
 SAMPLE_RATE_HZ = 24000

@@ -30,7 +30,7 @@ from models.qwen3_tts.speech_encoder_config import (
     HALVING,
     SpeechEncoderConfig,
 )
-from models.qwen3_tts.vocoder_blocks import Affine
+from models.vocoder_blocks import Affine
 
 
 class Stage(nn.Module):

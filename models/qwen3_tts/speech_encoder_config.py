@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint import CheckpointError
-from models.qwen3_tts.config import Section
+from models.json_section import Section
 
 HALVING = 2  # stride of the last convolution, fixed in the Mimi code
 EMBEDDING_FLOOR = 1e-5

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from models.qwen3_tts.config import TransformerConfig
 from models.timing import Stage
+from models.transformer import TransformerConfig
 
 if TYPE_CHECKING:
     from models.qwen3_tts.model import Qwen3TTS

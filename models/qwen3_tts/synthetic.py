@@ -6,15 +6,12 @@ made unlikely, so rows run to their frame cap and lengths are known in advance.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import torch
-from torch import Tensor, nn
 
 from models.base import ModelInfo, Sampling
 from models.graphs import Capturer, CudaCapturer
 from models.qwen3_tts.code_predictor import CodePredictor
-from models.qwen3_tts.config import CodecIds, Qwen3TTSConfig, TextIds, TransformerConfig
+from models.qwen3_tts.config import CodecIds, Qwen3TTSConfig, TextIds
 from models.qwen3_tts.loader import model_info
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import SpeakerEncoder
@@ -26,6 +23,8 @@ from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.vocoder_config import VocoderConfig
 from models.qwen3_tts.vocoder_weights import expected_shapes
 from models.qwen3_tts.voice_encoder import VoiceEncoder
+from models.random_weights import by_fan_in, randomise
+from models.transformer import TransformerConfig
 
 BASE_SUFFIX = "-base"
 WIDTHS = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048, 6144)}
@@ -33,7 +32,6 @@ NUM_CODEBOOKS = 16
 CODEBOOK_SIZE = 2048
 FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
 LOUDNESS = 0.005  # of the vocoder's last convolution: samples of about 0.1
-WEIGHT_STD = 0.02  # the initialisation of the released configuration
 
 
 def config_for(name: str) -> Qwen3TTSConfig:
@@ -160,7 +158,7 @@ def load_synthetic(
     generator = torch.Generator(device).manual_seed(seed)
     with torch.device("meta"):
         networks = Talker(config), CodePredictor(config)
-    talker, predictor = (_randomise(network, device, dtype, generator) for network in networks)
+    talker, predictor = (randomise(network, device, dtype, generator) for network in networks)
     talker.codec_head.weight[config.codec.eos] = 0
     vocoder = _vocoder(device, dtype, generator)
     voices = None
@@ -171,34 +169,13 @@ def load_synthetic(
     return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer, voices)
 
 
-Network = TypeVar("Network", bound=nn.Module)
-
-
-def _randomise(
-    network: Network, device: torch.device, dtype: torch.dtype, generator: torch.Generator
-) -> Network:
-    """Give a meta-built network normal weights; vectors are norms and become 1, biases become 0."""
-    state = {}
-    for name, tensor in network.state_dict().items():
-        value = torch.empty(tensor.shape, device=device, dtype=dtype)
-        if name.endswith("bias"):
-            value.zero_()
-        elif tensor.dim() == 1:
-            value.fill_(1)
-        else:
-            value.normal_(0, WEIGHT_STD, generator=generator)
-        state[name] = value
-    network.load_state_dict(state, assign=True)
-    return network.requires_grad_(False)
-
-
 def _vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
     """A vocoder of official tensors: scaled by fan-in, so that its samples are neither silent nor
     clipped.
     """
     config = vocoder_config()
     tensors = {
-        name: _by_fan_in(name, shape, device, generator)
+        name: by_fan_in(name, shape, device, generator)
         for name, shape in expected_shapes(config).items()
     }
     # The residual stream grows on its way; without this, all samples would be clipped.
@@ -213,31 +190,15 @@ def _voice_encoder(
     with torch.device("meta"):
         shapes = SpeakerEncoder(speaker_config(width)).state_dict()
     tensors = {
-        f"speaker_encoder.{name}": _by_fan_in(name, value.shape, device, generator)
+        f"speaker_encoder.{name}": by_fan_in(name, value.shape, device, generator)
         for name, value in shapes.items()
     }
     speaker = SpeakerEncoder.from_state(speaker_config(width), tensors, dtype)
     with torch.device("meta"):
         speech = SpeechEncoder(speech_encoder_config())
     state = {
-        name: _by_fan_in(name, value.shape, device, generator)
+        name: by_fan_in(name, value.shape, device, generator)
         for name, value in speech.state_dict().items()
     }
     speech.load_state_dict(state, assign=True)
     return VoiceEncoder(speaker, speech.requires_grad_(False).eval())
-
-
-def _by_fan_in(
-    name: str, shape: tuple[int, ...], device: torch.device, generator: torch.Generator
-) -> Tensor:
-    """A random tensor of a convolutional network: by name and shape a bias, a scale or a weight."""
-    value = torch.empty(shape, device=device)
-    if name.endswith(("bias", "alpha", "beta")):
-        value.zero_()
-    elif len(shape) == 1:
-        value.fill_(0.01 if "scale" in name else 1)
-    elif name.startswith("codebooks"):
-        value.normal_(generator=generator)
-    else:
-        value.normal_(0, max(1, value[0].numel()) ** -0.5, generator=generator)
-    return value

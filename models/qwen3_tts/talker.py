@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.blocks import Decoder, Weight, linear
-from models.qwen3_tts.config import Qwen3TTSConfig, TransformerConfig
+from models.blocks import Weight, linear
+from models.qwen3_tts.config import Qwen3TTSConfig
+from models.transformer import build_decoder
 
 
 class BiasedLinear(nn.Module):
@@ -26,20 +27,6 @@ class BiasedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., inputs) to (..., outputs)."""
         return linear(x.flatten(0, -2), self.weight, self.bias).view(*x.shape[:-1], -1)
-
-
-def build_decoder(shape: TransformerConfig) -> Decoder:
-    """A stack of the configured size, its weights still to be loaded."""
-    return Decoder(
-        width=shape.width,
-        mlp_width=shape.mlp_width,
-        num_layers=shape.num_layers,
-        num_heads=shape.num_heads,
-        num_kv_heads=shape.num_kv_heads,
-        head_dim=shape.head_dim,
-        rope_theta=shape.rope_theta,
-        norm_eps=shape.norm_eps,
-    )
 
 
 class Talker(nn.Module):

@@ -5,11 +5,14 @@ blocks at latent width, then decoder blocks that raise the rate and halve the ch
 channel of samples is left.
 
 Everything is causal: a frame's samples depend on it and earlier frames only, so rows of a batch may
-be right-padded and trimmed, and F frames give exactly F * samples_per_frame samples. Convolutions
+be right-padded and trimmed, and F frames give exactly F * samples_per_frame samples. Rows may also
+lie one behind the other (`positions`): attention sees its own row only, and every convolution finds
+zeros in the `gap_frames` between two rows, as it does before the first. Convolutions
 reach back about 12 frames, the transformer layers * (window - 1); `models/chunks.py` cuts long
 sequences as the official code does.
 
-Layers are in `vocoder_blocks.py`, weights and what is folded into them in `vocoder_weights.py`.
+Layers are in `models/vocoder_blocks.py`, weights and what is folded into them in
+`vocoder_weights.py`.
 
 Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0), reproduced to rounding.
 """
@@ -21,8 +24,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.rope import rope_tables
+from kernels.snake_out import snake_out
 from models.blocks import Weight
-from models.qwen3_tts.vocoder_blocks import (
+from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.qwen3_tts.vocoder_weights import check_tensors, fold
+from models.vocoder_blocks import (
     Affine,
     DecoderBlock,
     PreTransformer,
@@ -31,8 +37,6 @@ from models.qwen3_tts.vocoder_blocks import (
     conv,
     pad_left,
 )
-from models.qwen3_tts.vocoder_config import VocoderConfig
-from models.qwen3_tts.vocoder_weights import check_tensors, fold
 
 
 class Vocoder(nn.Module):
@@ -114,29 +118,38 @@ class Vocoder(nn.Module):
         return self.config.context_frames
 
     @property
+    def gap_frames(self) -> int:
+        """Frames to leave between two rows that lie one behind the other."""
+        return self.config.gap_frames
+
+    @property
     def dtype(self) -> torch.dtype:
         """Of weights and activations."""
         return self.codebooks.dtype
 
     @torch.no_grad()
-    def forward(self, codes: Tensor) -> Tensor:
+    def forward(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """Decode a batch; no host sync and no branch on values, so it can be captured in a graph.
 
         Args:
             codes: (B, K, F) int64 in 0..codebook_size-1; shorter rows are padded on the right with
                 any code.
+            positions: (B, F) int64, each frame's place in its row, where rows lie one behind the
+                other; -1 in the gaps between them, of gap_frames at least.
         Returns:
             (B, F * samples_per_frame) float32 in [-1, 1].
         Raises:
             ValueError: another number of codebooks, no frame, or more than there are positions for.
         """
-        return self.render(self.latents(codes))
+        kept = None if positions is None else positions >= 0
+        return self.render(self.latents(codes, positions), kept)
 
     @torch.no_grad()
-    def latents(self, codes: Tensor) -> Tensor:
+    def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, K, F) codes to (B, F, latent_dim): the part that looks further back than
         `context_frames`, with a fiftieth of the work. Raises as `forward` does.
         """
+        kept = None if positions is None else positions >= 0
         config = self.config
         _, num_codebooks, frames = codes.shape
         if num_codebooks != config.num_codebooks or not 1 <= frames <= config.max_frames:
@@ -146,18 +159,26 @@ class Vocoder(nn.Module):
             )
         first_rows = torch.arange(num_codebooks, device=codes.device) * config.codebook_size
         x = F.embedding(codes + first_rows[:, None], self.codebooks).sum(1)  # (B, F, codebook_dim)
-        x = conv(pad_left(x, 2), self.pre_conv.weight, self.pre_conv.bias)
-        return self.pre_transformer(x, self.rope_cos[:frames], self.rope_sin[:frames])
+        x = conv(pad_left(x, 2, kept), self.pre_conv.weight, self.pre_conv.bias)
+        tables = self.rope_cos[:frames], self.rope_sin[:frames]
+        return self.pre_transformer(x, *tables, positions)
 
     @torch.no_grad()
-    def render(self, latents: Tensor) -> Tensor:
-        """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1]."""
+    def render(self, latents: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1].
+
+        Args:
+            kept: (B, F) bool, false in the gaps between rows that lie one behind the other, whose
+                samples mean nothing.
+        """
         batch, frames, _ = latents.shape
         x = latents
         for upsample in self.upsample:
-            x = upsample(x)
-        x = conv(pad_left(x, 6), self.first_conv.weight)
+            x = upsample(x, kept)
+        x = conv(pad_left(x, 6, kept), self.first_conv.weight)
         for block in self.blocks:
-            x = block(x)
-        x = conv(self.last_snake(x, left_pad=6), self.last_conv.weight, self.last_conv.bias)
-        return x.reshape(batch, frames * self.samples_per_frame).float().clamp_(-1, 1)
+            x = block(x, kept)
+        snake, last = self.last_snake, self.last_conv
+        constants = snake.alpha_exp, snake.inv_beta, snake.bias
+        samples = snake_out(x, *constants, last.weight, last.bias, kept)
+        return samples.view(batch, frames * self.samples_per_frame).clamp_(-1, 1)

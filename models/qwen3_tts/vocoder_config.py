@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from models.checkpoint import CheckpointError
-from models.qwen3_tts.config import Section
-
-KERNEL = 7  # of every convolution after the transformer but the transposed ones
-DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
+from models.json_section import Section
+from models.vocoder_blocks import context_frames, gap_frames
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,12 @@ class VocoderConfig:
     @property
     def context_frames(self) -> int:
         """Latent frames before its own that a frame's samples depend on after the transformer."""
-        reach, rate = Fraction(0), 1  # frames; steps a frame
-        for ratio in self.upsampling_ratios:
-            rate *= ratio
-            reach += Fraction(KERNEL - 1, rate)
-        reach += Fraction(KERNEL - 1, rate)
-        for factor in self.upsample_rates:
-            reach += Fraction(1, rate)  # a transposed convolution's overlap
-            rate *= factor
-            reach += Fraction((KERNEL - 1) * sum(DILATIONS), rate)
-        return math.ceil(reach + Fraction(KERNEL - 1, rate))
+        return context_frames(self.upsampling_ratios, self.upsample_rates)
+
+    @property
+    def gap_frames(self) -> int:
+        """Frames of zeros that keep two rows apart that lie one behind the other."""
+        return gap_frames(self.upsampling_ratios, self.upsample_rates)
 
     @classmethod
     def from_folder(cls, folder: Path) -> VocoderConfig:

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from models.checkpoint import CheckpointError
-from models.qwen3_tts.vocoder_blocks import UNIT_KERNEL
-from models.qwen3_tts.vocoder_config import DILATIONS, VocoderConfig
+from models.qwen3_tts.vocoder_config import VocoderConfig
+from models.vocoder_blocks import DILATIONS, UNIT_KERNEL
+from models.vocoder_folding import columns, phases
 
 UNUSED = (
     "decoder.quantizer.rvq_first.input_proj.weight",
@@ -141,7 +142,7 @@ def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
     folded["codebooks"] = torch.cat(tables)
     put(
         "pre_conv",
-        _columns(take("decoder.pre_conv.conv.weight")),
+        columns(take("decoder.pre_conv.conv.weight")),
         take("decoder.pre_conv.conv.bias"),
     )
 
@@ -167,31 +168,31 @@ def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
         bias = take(f"{old}.0.conv.bias").repeat(ratio)
         put(f"{new}.expand", weight.permute(2, 1, 0).flatten(0, 1).contiguous(), bias)
         depthwise = take(f"{old}.1.dwconv.conv.weight")
-        put(f"{new}.depthwise", _columns(depthwise), take(f"{old}.1.dwconv.conv.bias"))
+        put(f"{new}.depthwise", columns(depthwise), take(f"{old}.1.dwconv.conv.bias"))
         affine(f"{old}.1.norm", f"{new}.norm")
         affine(f"{old}.1.pwconv1", f"{new}.widen")
         gamma = take(f"{old}.1.gamma")
         weight = gamma[:, None] * take(f"{old}.1.pwconv2.weight")
         put(f"{new}.narrow", weight, gamma * take(f"{old}.1.pwconv2.bias"))
 
-    put("first_conv", _columns(take("decoder.decoder.0.conv.weight")))
+    put("first_conv", columns(take("decoder.decoder.0.conv.weight")))
     stream = take("decoder.decoder.0.conv.bias")  # the constant the activations lack at this point
     for index, rate in enumerate(config.upsample_rates):
         old, new = f"decoder.decoder.{index + 1}.block", f"blocks.{index}"
         snake(f"{old}.0", f"{new}.snake", stream)
-        put(f"{new}.expand", _phases(take(f"{old}.1.conv.weight"), rate))
+        put(f"{new}.expand", phases(take(f"{old}.1.conv.weight"), rate))
         stream = take(f"{old}.1.conv.bias")
         for unit in range(len(DILATIONS)):
             source, target = f"{old}.{unit + 2}", f"{new}.units.{unit}"
             snake(f"{source}.act1", f"{target}.snake1", stream)
-            put(f"{target}.conv1", _columns(take(f"{source}.conv1.conv.weight")))
+            put(f"{target}.conv1", columns(take(f"{source}.conv1.conv.weight")))
             snake(f"{source}.act2", f"{target}.snake2", take(f"{source}.conv1.conv.bias"))
             put(f"{target}.conv2", take(f"{source}.conv2.conv.weight").squeeze(-1))
             stream = stream + take(f"{source}.conv2.conv.bias")
     last = f"decoder.decoder.{len(config.upsample_rates) + 1}"
     snake(last, "last_snake", stream)
     last = f"decoder.decoder.{len(config.upsample_rates) + 2}.conv"
-    put("last_conv", _columns(take(f"{last}.weight")), take(f"{last}.bias"))
+    put("last_conv", columns(take(f"{last}.weight")), take(f"{last}.bias"))
     return folded
 
 
@@ -202,19 +203,3 @@ def _splits(config: VocoderConfig) -> tuple[tuple[str, int], tuple[str, int]]:
     """
     prefix = "decoder.quantizer.rvq_"
     return (f"{prefix}first", 1), (f"{prefix}rest", config.num_codebooks - 1)
-
-
-def _columns(weight: Tensor) -> Tensor:
-    """A 1-D convolution's weight as that of a 2-D one of height 1, channels innermost in memory."""
-    return weight.unsqueeze(2).contiguous(memory_format=torch.channels_last)
-
-
-def _phases(weight: Tensor, rate: int) -> Tensor:
-    """A transposed convolution of stride `rate` and kernel 2 * rate as a convolution of kernel 2.
-
-    Output step t * rate + j is the current input step times tap j plus the previous one times tap
-    rate + j; the result's channel j * C_out + c is channel c of that step.
-    """
-    now, before = weight[:, :, :rate], weight[:, :, rate:]  # (C_in, C_out, rate)
-    taps = torch.stack((before, now), dim=-1)  # (C_in, C_out, rate, 2)
-    return _columns(taps.permute(2, 1, 0, 3).flatten(0, 1).contiguous())

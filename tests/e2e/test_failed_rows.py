@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
+from tts_cli import requests
 from tts_cli.engine import Job
 from tts_cli.journal import row_seed
 from tts_cli.synthesis import Synthesis
@@ -18,6 +19,13 @@ TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
 FLAGS = ("--max-seconds", 1, "--save-codes")
 FRAME_S = 0.0025
+
+
+@pytest.fixture
+def short_caps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Usual caps of 64 frames and three a byte, as frames of 80 ms get; here they are shorter."""
+    monkeypatch.setattr(requests, "CAP_S", 64 * FRAME_S)
+    monkeypatch.setattr(requests, "CAP_S_PER_BYTE", 3 * FRAME_S)
 
 
 class TestRunaways:
@@ -74,6 +82,7 @@ class TestRunaways:
         found = (record["status"], record["finish_reason"], record["attempts"], record["path"])
         assert found == ("ok", "max_frames", 1, "sub/x.wav")
 
+    @pytest.mark.usefixtures("short_caps")
     def test_a_retry_that_ends_well_is_a_success(self, bench: Workbench) -> None:
         """Some of these rows run into their usual cap of 100 frames, and not all of them twice."""
         rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
@@ -136,6 +145,7 @@ class TestNaN:
         assert bench.out().files == bench.out("clean").files
 
 
+@pytest.mark.usefixtures("short_caps")
 def test_a_text_longer_than_the_cache_fails_alone(
     bench: Workbench, make_checkpoint: MakeCheckpoint
 ) -> None:

@@ -180,3 +180,60 @@ def test_wrong_arguments_are_named(device, with_kernel) -> None:
     setup.k_weight = None
     with pytest.raises(ValueError, match="both"):
         setup.call(with_kernel, k_cache=setup.k_cache, v_cache=setup.v_cache)
+
+
+SLOTS = [3, 3, 3, 0, 0, 5, -1, -1]
+PLACES = [0, 1, 2, 0, 1, 0, 0, 0]
+
+
+def test_rows_that_name_their_slots(
+    dtype, device, with_kernel, with_reference, assert_close, assert_same_rounding
+) -> None:
+    """Tokens of packed prompts; padding writes nothing."""
+    setup = make(PLACES, 2, 1, 40, device, dtype)
+    slots = torch.tensor(SLOTS, device=device)
+    results = []
+    for run in (with_kernel, with_reference):
+        k_cache, v_cache = setup.k_cache.clone(), setup.v_cache.clone()
+        q = run(
+            qk_norm_rope_store,
+            setup.qkv,
+            setup.q_weight,
+            setup.k_weight,
+            setup.cos,
+            setup.sin,
+            setup.positions,
+            k_cache,
+            v_cache,
+            setup.num_heads,
+            1e-6,
+            slots=slots,
+        )
+        results.append((q, k_cache, v_cache))
+    (out, k_out, v_out), (ref, k_ref, v_ref) = results
+    assert_close(out, ref)
+    assert_same_rounding(out, ref)
+    assert torch.equal(k_out.isnan(), k_ref.isnan())
+    assert_close(k_out.nan_to_num(), k_ref.nan_to_num())
+    torch.testing.assert_close(v_out, v_ref, rtol=0, atol=0, equal_nan=True)
+    written = [(slot, place) for slot, place in zip(SLOTS, PLACES, strict=True) if slot >= 0]
+    found = (~v_out[:, 0].isnan().any(dim=-1)).nonzero().tolist()
+    assert sorted(map(tuple, found)) == sorted(written)
+    for token, (slot, place) in enumerate(written):
+        values = setup.qkv[token].view(-1, 40)[3:]
+        assert torch.equal(v_out[slot, :, place], values)
+
+
+def test_slots_must_fit_the_rows(device, with_kernel) -> None:
+    setup = make([3, 5, 7], 2, 1, 40, device, torch.float32)
+    arguments = (setup.qkv, None, None, setup.cos, setup.sin, setup.positions)
+    with pytest.raises(ValueError, match=r"slots must be contiguous \(3,\)"):
+        with_kernel(
+            qk_norm_rope_store,
+            *arguments,
+            setup.k_cache,
+            setup.v_cache,
+            2,
+            1e-6,
+            slots=torch.tensor([0, 1], device=device),
+        )

@@ -122,3 +122,34 @@ def test_no_rows_and_no_time(device, with_kernel, with_reference) -> None:
         assert call(snake_beta, torch.empty(0, 4, 8, device=device), *args).shape == (0, 4, 8)
         out = call(snake_beta, torch.empty(1, 4, 0, device=device), *args, 3)
         assert torch.equal(out, torch.zeros(1, 4, 3, device=device))
+
+
+@pytest.mark.parametrize("left_pad", [0, 1, 54])
+@pytest.mark.parametrize("is_innermost", [False, True])
+@pytest.mark.parametrize("span", [1, 7, 40])
+def test_gaps_are_zeros_and_the_rest_is_as_without(
+    span, is_innermost, left_pad, dtype, device, with_kernel, with_reference, assert_close
+) -> None:
+    x = (3 * torch.randn(2, 20, 5 * span, device=device)).to(dtype)
+    if is_innermost:
+        x = channels_innermost(x)
+    arguments = (x, *constants(20, device), left_pad)
+    kept = torch.tensor([[1, 0, 1, 1, 0], [0, 1, 1, 0, 1]], device=device) == 1
+    out = with_kernel(snake_beta, *arguments, kept)
+    ref = with_reference(snake_beta, *arguments, kept)
+    assert out.stride() == ref.stride()
+    assert_close(out, ref)
+    plain = with_kernel(snake_beta, *arguments)
+    is_kept = kept.repeat_interleave(span, dim=1)[:, None].expand_as(x)
+    for result, whole in ((out, plain), (ref, with_reference(snake_beta, *arguments))):
+        assert not result[:, :, :left_pad].any()
+        behind = result[:, :, left_pad:]
+        assert not behind[~is_kept].any()
+        assert torch.equal(behind[is_kept], whole[:, :, left_pad:][is_kept])
+
+
+def test_gaps_must_fit(device, with_kernel) -> None:
+    x = torch.randn(2, 4, 12, device=device)
+    for kept in (torch.ones(2, 5), torch.ones(2, 4), torch.ones(1, 4) == 1):
+        with pytest.raises(ValueError, match="F a divisor of T"):
+            with_kernel(snake_beta, x, *constants(4, device), 0, kept.to(device))

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels import dispatch
 from models.blocks import Decoder, rename_layers
 
 WIDTH, MLP, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 24, 40, 3, 4, 2, 8
@@ -118,6 +119,57 @@ def test_rows_of_different_lengths_do_not_see_each_other_or_their_padding(decode
     out = prefill(decoder, rows, [4, 0, 2], pad=1e3)
     for index, row in enumerate(rows):
         assert_close(out[index], plain_transformer(decoder, row)[-1])
+
+
+def prefill_packed(
+    decoder: Decoder, rows: list[Tensor], slots: list[int], padding: int = 0, pad: float = 0.0
+) -> Tensor:
+    """Rows one behind the other, padding behind them."""
+    lengths = [len(row) for row in rows]
+    x = torch.cat([*rows, torch.full((padding, WIDTH), pad)])
+    owners = torch.tensor(slots).repeat_interleave(torch.tensor(lengths))
+    owners = torch.cat([owners, torch.full((padding,), -1)])
+    places = torch.cat([torch.arange(n) for n in [*lengths, *[1] * padding]])
+    return decoder.prefill_packed(x, owners, places, torch.tensor(lengths).cumsum(0) - 1)
+
+
+INTERPRETED = pytest.mark.skipif(
+    not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors beside a GPU"
+)
+
+
+@pytest.mark.parametrize("mode", ["reference", pytest.param("triton", marks=INTERPRETED)])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_packed_rows_equal_a_plain_transformer(decoder: Decoder, padding: int, mode: str) -> None:
+    rows = [torch.randn(length, WIDTH) for length in (2, 9, 1, 5)]
+    with dispatch.override(mode):
+        out = prefill_packed(decoder, rows, [4, 0, 1, 2], padding, pad=7.0)
+    assert out.shape == (4, WIDTH)
+    for index, row in enumerate(rows):
+        assert_close(out[index], plain_transformer(decoder, row)[-1])
+
+
+def test_packed_rows_fill_the_cache_as_rows_side_by_side_do(decoder: Decoder) -> None:
+    rows = [torch.randn(length, WIDTH) for length in (2, 9, 5)]
+    prefill(decoder, rows, [4, 0, 2])
+    expected = decoder.cache.data.clone()
+    decoder.cache.data.fill_(float("nan"))
+    prefill_packed(decoder, rows, [4, 0, 2], padding=6, pad=float("inf"))
+    for row, slot in zip(rows, [4, 0, 2], strict=True):
+        assert_close(
+            decoder.cache.data[:, :, slot, :, : len(row)], expected[:, :, slot, :, : len(row)]
+        )
+        assert decoder.cache.data[:, :, slot, :, len(row) :].isnan().all()
+    assert decoder.cache.data[:, :, [1, 3]].isnan().all()
+
+
+def test_a_packed_row_that_is_not_finite_stays_alone(decoder: Decoder) -> None:
+    rows = [torch.randn(4, WIDTH) for _ in range(3)]
+    clean = prefill_packed(decoder, rows, [0, 1, 2])
+    rows[1][2] = float("nan")
+    out = prefill_packed(decoder, rows, [0, 1, 2])
+    assert out[1].isnan().all()
+    assert torch.equal(out[[0, 2]], clean[[0, 2]])
 
 
 def test_steps_of_a_batch_at_different_positions(decoder: Decoder) -> None:

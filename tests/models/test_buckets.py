@@ -10,6 +10,7 @@ from models.buckets import (
     frame_buckets,
     is_power_of_two,
     next_power_of_two,
+    packed_groups,
     prefill_groups,
     round_up,
 )
@@ -69,3 +70,14 @@ def test_prefill_groups_hold_every_row_once_and_stay_within_their_tokens() -> No
     assert groups == [[1, 3, 0], [4, 2], [5]]  # a row alone may be longer than the limit
     assert prefill_groups(lengths, 192, is_one_length=True) == [[1, 3], [0, 4], [2], [5]]
     assert prefill_groups([], 192) == []
+
+
+def test_packed_groups_keep_the_order_and_stay_within_tokens_and_rows() -> None:
+    assert packed_groups([50, 40, 20, 30, 300, 1], max_tokens=100, max_rows=9) == [
+        [0, 1],
+        [2, 3],
+        [4],  # alone it may be longer than the limit
+        [5],
+    ]
+    assert packed_groups([1] * 5, max_tokens=100, max_rows=2) == [[0, 1], [2, 3], [4]]
+    assert packed_groups([], 100, 2) == []

@@ -278,6 +278,53 @@ def test_a_row_without_frames_gives_no_samples(vocoder: RunningSum) -> None:
     assert make(vocoder).decode([]) == []
 
 
+# Latents of whole rows, samples of windows
+
+
+def make_rendering(vocoder: RunningSum, capturer: FakeCapturer | None = None) -> ChunkedVocoder:
+    """Rows of up to 110 frames are exact; a context of 2 frames for samples alone would not do."""
+    return ChunkedVocoder(
+        vocoder, CODEBOOKS, 10, 100, CPU, capturer, use_buckets=True, renders_windows=True
+    )
+
+
+@pytest.mark.parametrize("use_buckets", [True, False])
+def test_windows_of_whole_latents_are_exact(vocoder: RunningSum, use_buckets: bool) -> None:
+    chunked = make_rendering(vocoder)
+    chunked.use_buckets = use_buckets
+    rows = random_rows([1, 9, 10, 11, 13, 20, 99, 110, 111, 205])
+    for row, wave in zip(rows, chunked.decode(rows), strict=True):
+        assert torch.equal(wave, whole(row)), len(row)
+    assert max(frames for _, frames, _ in vocoder.rendered) <= 10 + vocoder.context_frames + 6
+
+
+def test_chunks_of_a_row_share_its_latents(vocoder: RunningSum) -> None:
+    chunked = make_rendering(vocoder)
+    chunked.decode(random_rows([95]))
+    assert vocoder.shapes == [(1, CODEBOOKS, 10)]  # the first chunk looks back on nothing
+    assert list(chunked._inputs) == [(1, 10), (1, 110)]  # all others: one pass over the row
+    assert sum(batch for batch, _, _ in vocoder.rendered[1:]) >= 9
+
+
+@pytest.mark.parametrize(("max_batch", "max_frames"), [(1, 8), (4, 10), (2, 11), (8, 60), (4, 300)])
+def test_after_capture_no_window_misses(
+    vocoder: RunningSum, max_batch: int, max_frames: int
+) -> None:
+    chunked = make_rendering(vocoder, FakeCapturer())
+    chunked.capture(max_batch, max_frames)
+    generator = torch.Generator().manual_seed(5)
+    for count in (1, 3, 2 * max_batch + 1):
+        lengths = torch.randint(1, max_frames + 1, (count,), generator=generator).tolist()
+        rows = random_rows([*lengths, max_frames])
+        for row, wave in zip(rows, chunked.decode(rows), strict=True):
+            assert torch.equal(wave, whole(row))
+    runners = (chunked.runner, chunked.fronts, chunked.renderer)
+    assert [runner.stats.misses for runner in runners] == [0, 0, 0]
+    assert (chunked.renderer.stats.hits > 0) == (max_frames > 10)
+    if max_frames <= 10:
+        assert chunked.fronts.keys == chunked.renderer.keys == []
+
+
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Vocoder:
     """The tiny checkpoint's vocoder."""

@@ -50,6 +50,33 @@ def test_captures_the_largest_bucket_first(capturer: FakeCapturer, work: Work) -
     assert all(entry["capture_ms"] >= 0 for entry in runner.stats.captures)
 
 
+def test_the_inputs_of_a_key_are_filled_before_its_capture(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    filled: list[tuple[int, list[int]]] = []
+    runner = GraphRunner("work", work, capturer, lambda key: filled.append((key, [*work.keys])))
+    runner.capture([2, 4], size=int)
+    assert filled == [(4, []), (2, [4])]
+    runner.run(4)
+    assert len(filled) == 2
+
+
+def test_a_long_capture_says_how_far_it_is(
+    capturer: FakeCapturer,
+    work: Work,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("models.graphs.PROGRESS_S", -1.0)
+    with caplog.at_level(logging.INFO):
+        GraphRunner("work", work, capturer).capture([2, 8, 4], size=int)
+    assert [record.getMessage() for record in caplog.records] == [
+        "capturing work graph 1 of 3",
+        "capturing work graph 2 of 3",
+        "capturing work graph 3 of 3",
+    ]
+
+
 def test_size_orders_keys_of_any_kind(capturer: FakeCapturer) -> None:
     runner: GraphRunner[tuple[int, int]] = GraphRunner("pairs", lambda key: None, capturer)
     runner.capture([(1, 300), (8, 16), (4, 128)], size=lambda key: key[0] * key[1])

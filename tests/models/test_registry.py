@@ -14,6 +14,7 @@ from models.base import SpeechModel
 from models.checkpoint import CheckpointError
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import SYNTHETIC, describe, load_model
+from tts_cli.commands import profile
 
 
 def test_a_folder_is_described_without_its_weights(tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_a_loaded_model_keeps_the_protocol(tmp_path: Path) -> None:
     assert isinstance(model, SpeechModel)
     assert model.dtype == torch.float32
     runners = {runner.name: runner.capturer for runner in model.graph_runners()}
-    assert runners == dict.fromkeys(("frame", "vocoder", "latents", "render"))
+    assert runners == dict.fromkeys(("frame", "prefill", "vocoder", "latents", "render"))
 
 
 def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> None:
@@ -70,11 +71,15 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, text: str | None, mess
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_synthetic_models_are_described_without_weights(name: str) -> None:
     info = describe(f"synthetic:{name}")
-    is_base = name.endswith("-base")
-    assert info.can_clone is is_base
-    assert info.voices == (() if is_base else ("synthetic",))
-    assert info.num_codebooks == 16
+    has_voices = not name.endswith("-base") and name.startswith("qwen3")
+    assert info.can_clone is not has_voices
+    assert info.voices == (("synthetic",) if has_voices else ())
+    assert info.num_codebooks == (16 if name.startswith("qwen3") else 10)
     assert info.identity == f"synthetic:{name}"
+
+
+def test_profile_offers_every_synthetic_model() -> None:
+    assert tuple(SYNTHETIC) == profile.SYNTHETIC
 
 
 def test_an_unknown_synthetic_model_names_the_known() -> None:
@@ -85,7 +90,7 @@ def test_an_unknown_synthetic_model_names_the_known() -> None:
 def test_importing_the_registry_loads_no_family() -> None:
     script = (
         "import sys, models.registry; "
-        "assert not [m for m in sys.modules if m.startswith('models.qwen3_tts')]"
+        "assert not [m for m in sys.modules if m.startswith(('models.qwen3', 'models.fish'))]"
     )
     root = Path(__file__).resolve().parents[2]
     subprocess.run([sys.executable, "-c", script], cwd=root, check=True)

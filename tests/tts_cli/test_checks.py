@@ -28,6 +28,7 @@ MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
 CONFIG = RunConfig()
 BASE = {"type": "base", "can_clone": True, "voices": ()}
+DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
 
 
 def jsonl(*rows: dict[str, Any]) -> str:
@@ -78,6 +79,9 @@ def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -
         ({}, BASE, "gives no ref_audio and no voice"),
         ({"ref_audio": "REF", "voice": "anna"}, BASE, "gives both ref_audio and voice"),
         ({"voice": "anna"}, BASE, "voice: voice 'anna' is not in "),
+        ({"voice": "anna"}, DUAL_AR, "voice: voice 'anna' is not in "),
+        ({"ref_audio": "REF"}, DUAL_AR, "clones by icl only; give ref_text"),
+        ({"ref_audio": "REF", "voice": "anna"}, DUAL_AR, "gives both ref_audio and voice"),
         ({"max_frames": 5000}, {}, "max_frames: is 5000, the checkpoint holds 4096"),
         ({"max_seconds": 0.05}, {}, "0.05 s is less than one frame (0.08 s)"),
         ({"max_seconds": 400}, {}, "400 s is more than the 327.68 s it can hold"),
@@ -101,6 +105,15 @@ def test_rows_the_checkpoint_cannot_speak(
 def test_names_ignore_letter_case(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl({"voice": "Clara", "language": "English"}, {"language": "AUTO"}))
     assert check_manifest(source, CONFIG, make_info()).rows == 2
+
+
+def test_a_checkpoint_that_may_clone_needs_no_reference(
+    make_source: MakeSource, make_info: MakeInfo, tmp_path: Path
+) -> None:
+    (tmp_path / "REF").write_bytes(b"RIFF")
+    rows = {}, {"ref_audio": "REF", "ref_text": "What it says."}
+    checked = list(checked_rows(make_source(jsonl(*rows)), CONFIG, make_info(**DUAL_AR)))
+    assert all(isinstance(row, Row) for row in checked)
 
 
 def test_a_long_list_of_voices_is_cut(make_source: MakeSource, make_info: MakeInfo) -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,6 +161,48 @@ def test_threads(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert len(journal) == 80
         assert journal.num_garbage == 0
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_threads_that_wait_for_the_disk_share_its_next_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    real_fsync, waiting, syncs = os.fsync, threading.Barrier(2), []
+    failed: list[str] = []
+
+    with Journal(tmp_path) as journal:
+
+        def fsync(handle: int) -> None:
+            syncs.append(len(journal._pending))
+            if len(syncs) == 1:
+                waiting.wait(5)  # for the others to stand in line
+                while len(journal._pending) < 6:
+                    time.sleep(0.001)
+            elif is_full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            real_fsync(handle)
+
+        def work(name: str) -> None:
+            try:
+                journal.append(replace(OK, id=name))
+            except DiskFull:
+                failed.append(name)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        threads = [threading.Thread(target=work, args=(str(n),)) for n in range(6)]
+        threads[0].start()
+        waiting.wait(5)
+        for thread in threads[1:]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert syncs == [1, 5]
+        assert sorted(failed) == (["1", "2", "3", "4", "5"] if is_full else [])
+        assert len(journal) == (1 if is_full else 6)
+        assert not journal._pending
+    lines = text_of(tmp_path).splitlines()
+    found = sorted(json.loads(line)["id"] for line in lines)
+    assert found == (["0"] if is_full else list("012345"))
 
 
 def test_a_journal_that_is_a_folder(tmp_path: Path) -> None:

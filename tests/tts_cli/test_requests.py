@@ -12,8 +12,8 @@ from models.base import ModelInfo, Sampling
 from tts_cli.config import RunConfig
 from tts_cli.journal import row_seed
 from tts_cli.requests import (
-    CAP_FRAMES,
-    CAP_FRAMES_PER_BYTE,
+    CAP_S,
+    CAP_S_PER_BYTE,
     build_request,
     frame_cap,
     retry_request,
@@ -156,14 +156,18 @@ class TestFrameCap:
 
     def test_neither_row_nor_flag_gives_one(self, info: ModelInfo) -> None:
         # The commonest case of all; it once ended in a StopIteration.
-        assert frame_cap(make_row(text="x" * 10), RunConfig(), info) == (
-            CAP_FRAMES + 10 * CAP_FRAMES_PER_BYTE
-        )
+        frames = frame_cap(make_row(text="x" * 10), RunConfig(), info)
+        assert frames == 94
+        assert frames * info.frame_s == pytest.approx(CAP_S + 10 * CAP_S_PER_BYTE)
+
+    def test_it_is_a_time_whatever_a_frame_lasts(self, info: ModelInfo) -> None:
+        # A frame of another family lasts 46 ms: as many frames of it would cut speech short.
+        short = replace(info, samples_per_frame=2048, sample_rate_hz=44100)
+        frames = frame_cap(make_row(text="x" * 10), RunConfig(), short)
+        assert frames * short.frame_s == pytest.approx(CAP_S + 10 * CAP_S_PER_BYTE, abs=0.03)
 
     def test_bytes_count_not_characters(self, info: ModelInfo) -> None:
-        assert frame_cap(make_row(text="早上好"), RunConfig(), info) == (
-            CAP_FRAMES + 9 * CAP_FRAMES_PER_BYTE
-        )
+        assert frame_cap(make_row(text="早上好"), RunConfig(), info) == 91
 
     def test_the_checkpoints_cap_bounds_the_estimate(self, info: ModelInfo) -> None:
         assert frame_cap(make_row(text="x" * 9999), RunConfig(), info) == info.max_frames

@@ -37,7 +37,7 @@ def command(**options: Any) -> int:
     Exit code 3 when something is missing without which nothing can be spoken.
     """
     config = RunConfig.from_options(options)
-    findings = [*packages(), *devices(), *kernels(), *caches(), sample_voice()]
+    findings = [*packages(), *devices(), *kernels(), *caches(), sample_voice(), *licences()]
     if config.json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -137,6 +137,20 @@ def hub_home() -> str:
     """The hub's own folder, as huggingface_hub chooses it."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return os.environ.get("HF_HOME") or os.path.join(cache, "huggingface")
+
+
+def licences() -> list[Finding]:
+    """The licences that weights of some family ask to be accepted."""
+    try:
+        from models.registry import licences as known
+    except (ImportError, OSError):
+        return []
+    from tts_cli.licence import accepted_on, describe_consent
+
+    return [
+        Finding("licence", "note" if accepted_on(found) is None else "ok", describe_consent(found))
+        for found in known()
+    ]
 
 
 def sample_voice() -> Finding:

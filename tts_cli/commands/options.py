@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tts_cli.config import (
     DTYPES,
@@ -27,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
 LOGGERS = ("tts_cli", "models", "kernels")
+_LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
 
 
@@ -77,6 +79,14 @@ def _choice(values: tuple[str, ...]) -> click.Choice[str]:
     return click.Choice(values, case_sensitive=False)
 
 
+def refuse_misplaced(ctx: click.Context) -> None:
+    """Refuse options of a group in front of its subcommand, where they would be lost."""
+    for param in ctx.command.params:
+        is_given = ctx.get_parameter_source(str(param.name)) == ParameterSource.COMMANDLINE
+        if is_given and param.name not in _LOCAL:
+            ctx.fail(f"put {param.opts[0]} behind '{ctx.invoked_subcommand}'")
+
+
 def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Set the level of our loggers as soon as -v, -q or --debug is read."""
     if not value:
@@ -96,6 +106,7 @@ manifest_argument = click.argument("manifest", type=click.Path(allow_dash=True))
 model_options = _group(
     config_option("model", metavar="PATH|REPO"),
     config_option("revision", metavar="REV"),
+    config_option("accept_licence"),
 )
 
 device_options = _group(

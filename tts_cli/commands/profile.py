@@ -17,7 +17,14 @@ from tts_cli.tables import show_table
 
 log = logging.getLogger(__name__)
 
-SYNTHETIC = ("qwen3-tts-0.6b", "qwen3-tts-1.7b", "qwen3-tts-0.6b-base", "qwen3-tts-1.7b-base")
+# Those of models.registry, which would load torch for a --help.
+SYNTHETIC = (
+    "qwen3-tts-0.6b",
+    "qwen3-tts-1.7b",
+    "qwen3-tts-0.6b-base",
+    "qwen3-tts-1.7b-base",
+    "fish-s2-pro",
+)
 BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 
 
@@ -66,9 +73,10 @@ def command(
     """Measure each stage: latency, bandwidth, real-time factors.
 
     For each batch size: prompt, prefill, code predictor, talker, sampling, the whole frame by graph
-    and eagerly, vocoder and file writing; p50 and p95 in ms, the share of the frame, and GB/s and
-    TFLOP/s against the bytes and operations the model needs at least. xRT is audio seconds per
-    second, RTF its inverse.
+    and eagerly, vocoder and file writing; p50 and p95 in ms, the share of the frame, the kernels
+    the device runs, the bytes and operations the model needs at least, GB/s and TFLOP/s against
+    them, their share of what this GPU was measured to reach, and the time that would be left at
+    that peak (roofline). xRT is audio seconds per second, RTF its inverse.
 
     \b
     Examples:
@@ -116,13 +124,20 @@ def show(result: dict[str, Any]) -> None:
             stage["stage"],
             f"{stage['p50_ms']:.3f}",
             f"{stage['p95_ms']:.3f}",
-            f"{100 * stage['share']:.0f}%" if stage["share"] is not None else "-",
+            percent(stage["share"]),
+            "-" if stage["launches"] is None else str(stage["launches"]),
+            f"{stage['num_bytes'] / 1e6:.1f}" if stage["num_bytes"] else "-",
+            f"{stage['num_ops'] / 1e9:.1f}" if stage["num_ops"] else "-",
             f"{stage['gb_s']:.0f}" if stage["gb_s"] else "-",
+            percent(stage["gb_s_share"]),
             f"{stage['tflop_s']:.2f}" if stage["tflop_s"] else "-",
+            percent(stage["tflop_s_share"]),
+            "-" if stage["roofline_ms"] is None else f"{stage['roofline_ms']:.3f}",
         ]
         for stage in result["stages"]
     ]
-    columns = ["stage", "p50 ms", "p95 ms", "of frame", "GB/s", "TFLOP/s"]
+    columns = ["stage", "p50 ms", "p95 ms", "of frame", "kernels", "MB", "GFLOP"]
+    columns += ["GB/s", "of peak", "TFLOP/s", "of peak", "roofline ms"]
     show_table(f"batch {result['batch']}", columns, rows)
     speedup = result["graph_speedup"]
     against = "" if speedup is None else f", graph {speedup:.1f} times as fast as eager"
@@ -130,3 +145,8 @@ def show(result: dict[str, Any]) -> None:
         f"  codes {result['codes_xrt']:.1f} xRT, vocoder {result['vocoder_xrt']:.1f} xRT, "
         f"together {result['xrt']:.1f} xRT (RTF {result['rtf']:.4f}){against}"
     )
+
+
+def percent(share: float | None) -> str:
+    """A share in the table."""
+    return "-" if share is None else f"{100 * share:.0f}%"

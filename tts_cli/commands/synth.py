@@ -71,6 +71,7 @@ def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.validate import inspect_manifest, show_summary
     from tts_cli.journal import Journal
+    from tts_cli.licence import require_consent
     from tts_cli.lock import FolderLock
     from tts_cli.output import AudioWriter, prepare_folder, remove_stale_parts
     from tts_cli.session import choose_device, read_info
@@ -78,6 +79,8 @@ def run(source: Source, config: RunConfig) -> int:
 
     choose_device(config)
     info = read_info(config)
+    if not config.dry_run:
+        require_consent(info.licence, config)
     summary = inspect_manifest(source, config, info)
     if not config.skip_invalid:
         summary.require_good()
@@ -172,6 +175,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         "type": info.type,
     }
     model |= {"size": info.size, "identity": info.identity}
+    model |= {"licence": None if info.licence is None else info.licence.name}
     model |= {"default_voice": config.voice or (info.voices[0] if info.voices else None)}
     engine = synthesis.engine
     facts |= {
@@ -180,6 +184,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         "padded_steps": engine.padded_steps,
     }
     facts |= {"memory_step_downs": engine.shrinks}
+    if session.device.type == "cuda" and error is None:
+        facts |= {"busy": engine.busy.summary()}
     report = build_report(
         config, totals, model=model, device=facts, started=started, exit_code=exit_code
     )

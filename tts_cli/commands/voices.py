@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from tts_cli.commands.options import common_options, model_options, voices_option
+from tts_cli.commands.options import common_options, model_options, refuse_misplaced, voices_option
 from tts_cli.config import RunConfig
 
 if TYPE_CHECKING:
@@ -21,12 +20,12 @@ MODES = {
     "custom_voice": "custom voice: rows name a voice",
     "voice_design": "voice design: instruct describes the voice",
     "base": "base: clones a reference recording",
+    "dual_ar": "dual AR: a voice of its own choice, or clones a reference recording",
 }
 COMMANDS = {
     "add": "Make a voice file of a recording.",
     "design": "Make a voice file of a voice described in words.",
 }
-_LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 
 
 class VoicesGroup(click.Group):
@@ -75,23 +74,30 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         --text "It was late in the year when the letter came."
     """
     if ctx.invoked_subcommand is not None:
-        _refuse_misplaced(ctx)
+        refuse_misplaced(ctx)
         return 0
     config = RunConfig.from_options(options)
+    from tts_cli.licence import accepted_on, describe_consent, require_consent
     from tts_cli.session import read_info
     from tts_cli.sources import model_label
     from tts_cli.voice_folder import VoiceFolder
 
     info = read_info(config)
+    if config.accept_licence:
+        require_consent(info.licence, config)
     folder = VoiceFolder(config.voices)
     files = list_voices(folder, info)
     if config.json:
         found = {"source": model_label(config.model), **asdict(info)}
+        if info.licence is not None:
+            found["licence_accepted"] = accepted_on(info.licence)
         found |= {"voices_folder": str(folder.path), "voice_files": files}
         click.echo(json.dumps(found, indent=2))
         return 0
     for name, value in describe(info, model_label(config.model)):
         click.echo(f"{name}: {value}")
+    if info.licence is not None:
+        click.echo(f"licence: {describe_consent(info.licence)}")
     if files:
         from tts_cli.tables import show_table
 
@@ -114,20 +120,15 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     return 0
 
 
-def _refuse_misplaced(ctx: click.Context) -> None:
-    """Options of the list would be lost on a subcommand."""
-    for param in ctx.command.params:
-        is_given = ctx.get_parameter_source(str(param.name)) == ParameterSource.COMMANDLINE
-        if is_given and param.name not in _LOCAL:
-            ctx.fail(f"put {param.opts[0]} behind '{ctx.invoked_subcommand}'")
-
-
 def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
     """Lines about a checkpoint."""
     instruct = "taken" if info.takes_instruct else "ignored by this checkpoint"
     cloning = "no"
-    if info.type == "base":
-        cloning = "its only mode" if info.can_clone else f"not with this copy: {info.needs}"
+    if info.can_clone:
+        modes = ", ".join(info.clone_modes)
+        cloning = "its only mode" if info.needs_reference else f"if asked for, by {modes}"
+    elif info.needs_reference:
+        cloning = f"not with this copy: {info.needs}"
     sampling = ", ".join(f"{name} {value}" for name, value in asdict(info.sampling).items())
     return [
         ("model", f"{source} ({info.family}, {info.size}, {info.identity})"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,6 +45,7 @@ def command(**options: Any) -> int:
     graph is missing or differs.
     """
     config = RunConfig.from_options(options)
+    from kernels.compilation import cache_folder
     from tts_cli.checks import require_speakable
     from tts_cli.references import MAX_SECONDS
     from tts_cli.session import open_session, prepare, read_info
@@ -66,6 +68,7 @@ def command(**options: Any) -> int:
     if config.json:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}
         report |= {"capture_s": round(session.capture_s, 3), "graphs": graphs}
+        report |= {"kernels": {**asdict(session.kernels), "cache": str(cache_folder())}}
         click.echo(json.dumps(report, indent=2))
     elif not graphs:
         reason = "--no-graphs" if session.device.type == "cuda" else "graphs need a CUDA device"
@@ -78,6 +81,11 @@ def command(**options: Any) -> int:
         ]
         title = f"{len(graphs)} graphs on {session.device}, captured in {session.capture_s:.1f} s"
         show_table(title, ["graph", "bucket", "capture ms", "MiB", "graph against eager"], rows)
+        kernels = session.kernels
+        click.echo(
+            f"  {kernels.compiled} kernels compiled in {kernels.compile_s:.1f} s, {kernels.cached} "
+            f"found in {cache_folder()}"
+        )
     return int(any(graph["check"] != "equal" for graph in graphs))
 
 
@@ -132,6 +140,8 @@ def check_output(model: SpeechModel, runner: GraphRunner[Any], key: Any) -> str:
     import torch
 
     with torch.inference_mode():
+        if runner.sample is not None:
+            runner.sample(key)
         graph = runner.run(key).clone()
         eager = runner.function(key)
     worst = float((graph - eager).abs().max())

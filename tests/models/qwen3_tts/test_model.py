@@ -192,7 +192,7 @@ class TestBatching:
         expected: list[Spoken],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("models.qwen3_tts.model.PREFILL_TOKENS", 40)
+        monkeypatch.setattr("models.slot_model.PREFILL_TOKENS", 40)
         allocate(model, 8)
         start(model, requests, list(range(7)))
         assert_same(finish(model, list(range(7)), 8), expected)

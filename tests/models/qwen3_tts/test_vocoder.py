@@ -23,7 +23,7 @@ from torch import Tensor
 from kernels import dispatch
 from models.chunks import plan_chunks
 from models.qwen3_tts.vocoder import Vocoder
-from models.qwen3_tts.vocoder_blocks import conv_unfolded
+from models.vocoder_blocks import conv_unfolded
 
 GOLDEN = Path(__file__).parent / "golden_vocoder.safetensors"
 VOICE = Path(__file__).parents[3] / "samples" / "voice" / "checkpoint" / "speech_tokenizer"

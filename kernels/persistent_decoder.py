@@ -1,0 +1,316 @@
+"""A whole decoder step, all its layers, in one launch.
+
+A decode step is a chain of small operations: at a few hundred rows the GPU waits for launches and
+for the first bytes of each kernel, not for arithmetic. Here one program a multiprocessor stays for
+the whole step and takes its share of every stage; between stages programs wait for each other on
+a counter in global memory. One layer is
+
+    norm | q/k/v | QK norm, RoPE, cache, attention | o | add, norm | gate, up, SwiGLU | down | add
+
+and the norm behind `down` is the next layer's first. Products with few columns are split along K;
+their float32 parts are summed in fixed order by the stage behind, so a step is the same at every
+replay. Rounding points are those of the separate operations (`rms_norm`, `qk_norm_rope_store`,
+`decode_attention`, `swiglu`), which remain as the slow twin in `models.blocks.Decoder.step`.
+
+The counter only grows during a launch, and every stage knows the count it waits for, so a program
+without work in a stage neither waits nor arrives. The last program to leave sets it back to zero:
+the host never does, and a recorded launch can be replayed.
+
+All programs must run at once, or the first would wait for ever: the grid is no larger than the
+multiprocessors and launched cooperatively, which makes the driver check it.
+
+Source of the counter scheme: the usual grid barrier of cooperative kernels, with partial arrivals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from kernels.dispatch import IS_INTERPRETED, next_power_of_2, use_triton
+from kernels.persistent_kernel import _persistent_decoder_kernel
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the work of a step is cut."""
+
+    block_m: int = 16  # rows a tile
+    qkv_n: int = 32  # columns a tile, by product
+    o_n: int = 32
+    mlp_n: int = 32  # of gate and as many of up
+    down_n: int = 32
+    head_n: int = 16
+    o_splits: int = 4  # of K
+    down_splits: int = 4
+    block_k: int = 128
+    num_stages: int = 4
+    num_warps: int = 4
+    tasks: int = 1  # pairs of slot and KV head one program attends to at a time
+    block_s: int = 16  # cache positions a step of attention
+    attention_stages: int = 1
+    norm_rows: int = 1  # rows a program normalises at a time
+    # Every program normalises all rows for itself instead of waiting for those that do.
+    is_redundant: bool = False
+    # Weights brought into the L2 cache while waiting: 0 none, 1 the stage's, 2 the next product's.
+    prefetch: int = 1
+    use_atomic_poll: bool = False  # wait with acquiring atomics instead of volatile loads
+    per_processor: int = 1  # programs a multiprocessor
+    is_cooperative: bool = True
+
+
+@dataclass(frozen=True)
+class DecoderWeights:
+    """All layers' weights of one kind stacked, so that one pointer and a stride reach each."""
+
+    qkv: Tensor  # (L, (H + 2 H_kv) D_h, D)
+    o: Tensor  # (L, D, H D_h)
+    gate_up: Tensor  # (L, 2I, D)
+    down: Tensor  # (L, D, I)
+    norms: Tensor  # (L + 1, D): each layer's first norm, then the final one
+    post_norms: Tensor  # (L, D)
+    q_norms: Tensor | None  # (L, D_h)
+    k_norms: Tensor | None
+
+
+@lru_cache
+def num_processors(device: torch.device) -> int:
+    """Multiprocessors of a CUDA device; 1 elsewhere, where the interpreter runs one program."""
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+# Beyond, the separate operations are faster: a frame of the 0.6B model took 3.5 ms against 4.8 with
+# one row, 8.5 against 4.1 with 64 and 23.7 against 6.5 with 256 (H200, PyTorch 2.11, Triton 3.6).
+MAX_ROWS = 2
+_max_rows = MAX_ROWS
+_DTYPES = (torch.bfloat16, torch.float16)
+
+
+@contextmanager
+def limit_rows(rows: int) -> Iterator[None]:
+    """Within the block, only steps of at most `rows` rows take the persistent launch; 0: none."""
+    global _max_rows
+    before, _max_rows = _max_rows, rows
+    try:
+        yield
+    finally:
+        _max_rows = before
+
+
+def use_persistent(
+    weights: DecoderWeights,
+    x: Tensor,
+    num_rows: int,
+    num_heads: int,
+    cache: Tensor,
+    head: Tensor | None = None,
+) -> bool:
+    """Whether a step of `num_rows` rows runs as one launch: Triton, a half-width dtype (float32
+    products would want other tiles), not more rows than `MAX_ROWS`, shapes that divide into tiles.
+    """
+    if num_rows > _max_rows or x.dtype not in _DTYPES or not use_triton(x):
+        return False
+    settings = default_settings(num_rows, cache.shape[4])
+    if head is not None and head.shape[0] % settings.head_n:
+        return False
+    return fits(weights, num_heads, cache.shape[5], settings)
+
+
+def default_settings(num_rows: int, num_positions: int = 16) -> Settings:
+    """Settings by rows and cache length, for the widths of the 0.6B models."""
+    is_short = num_positions <= 32
+    if num_rows <= 2:
+        return Settings(is_redundant=True, norm_rows=num_rows, block_s=16 if is_short else 32)
+    if num_rows <= 16:
+        return Settings(block_s=16 if is_short else 32)
+    if num_rows <= 32:
+        return Settings(block_m=32, tasks=2)
+    if num_rows <= 64:
+        return Settings(block_m=64, tasks=4, num_warps=8)
+    if num_rows <= 128:
+        return Settings(
+            block_m=64,
+            qkv_n=64,
+            o_n=64,
+            mlp_n=64,
+            down_n=64,
+            head_n=32,
+            tasks=4,
+            block_k=64,
+            num_warps=8,
+        )
+    return Settings(
+        block_m=128,
+        qkv_n=128,
+        o_n=64,
+        mlp_n=64,
+        down_n=64,
+        head_n=64,
+        tasks=4,
+        block_k=64,
+        num_stages=3,
+        num_warps=8,
+        norm_rows=2,
+    )
+
+
+def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Settings) -> bool:
+    """Whether the shapes divide into the tiles of `settings`."""
+    width, inner = weights.down.shape[1], weights.down.shape[2]
+    mixed, qkv = weights.o.shape[2], weights.qkv.shape[1]
+    depth = settings.block_k
+    return (
+        head_dim % 2 == 0
+        and mixed == num_heads * head_dim
+        and qkv % settings.qkv_n == 0
+        and width % settings.o_n == 0
+        and width % settings.down_n == 0
+        and inner % settings.mlp_n == 0
+        and width % depth == 0
+        and mixed % (settings.o_splits * depth) == 0
+        and inner % (settings.down_splits * depth) == 0
+    )
+
+
+def persistent_step(
+    weights: DecoderWeights,
+    x: Tensor,
+    positions: Tensor,
+    cache: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    counters: Tensor,
+    num_heads: int,
+    scale: float,
+    eps: float,
+    rows_per_slot: int = 1,
+    codes: Tensor | None = None,
+    head: Tensor | None = None,
+    settings: Settings | None = None,
+    programs: int | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """One new position a row through all layers and the final norm.
+
+    Args:
+        weights: L layers; every tensor contiguous, one dtype.
+        x: (R, D) inputs, kept; with `codes` an embedding table (V, D).
+        positions: (R,) int64 cache positions to write; a row sees 0..its position.
+        cache: (L, 2, N, H_kv, S, D_h), keys and values, contiguous.
+        cos, sin: (S, D_h) tables of x's dtype.
+        counters: (2,) int32, zero before the first launch and left so. Launches that share
+            counters must not overlap.
+        rows_per_slot: consecutive rows that share a slot, at rising positions.
+        codes: (R,) int64 rows of the table to start from, may be strided; below 0 counts as 0.
+        head: (V, D) weight of a last product, contiguous, or None.
+        programs: grid size; default one (or `per_processor`) a multiprocessor.
+    Returns:
+        hidden states (R, D) after the final norm, and logits (R, V) or None.
+    Raises:
+        ValueError: shapes that do not divide into the tiles, or tensors of another layout.
+    """
+    num_rows = positions.shape[0]
+    settings = settings or default_settings(num_rows, cache.shape[4])
+    num_layers, width, inner = weights.down.shape
+    _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
+    if not fits(weights, num_heads, head_dim, settings):
+        raise ValueError(f"width {width}, MLP {inner} and {num_heads} heads do not fit {settings}")
+    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
+        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    if codes is None and x.shape != (num_rows, width):
+        raise ValueError(f"x {tuple(x.shape)} must be ({num_rows}, {width})")
+    if not cache.is_contiguous() or not positions.is_contiguous() or x.stride(1) != 1:
+        raise ValueError("cache and positions must be contiguous, x with contiguous rows")
+    if cos.shape[0] < num_positions or not (cos.is_contiguous() and sin.is_contiguous()):
+        raise ValueError("cos and sin must be contiguous and as long as the cache")
+    if head is not None and (not head.is_contiguous() or head.shape[0] % settings.head_n):
+        raise ValueError(f"head {tuple(head.shape)} must be contiguous, in tiles of its rows")
+    programs = programs or settings.per_processor * num_processors(x.device)
+    qkv_width, mixed = weights.qkv.shape[1], weights.o.shape[2]
+
+    def empty(*shape: int, dtype: torch.dtype = x.dtype) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=x.device)
+
+    out = empty(num_rows, width)
+    logits = None if head is None else empty(num_rows, head.shape[0])
+    splits = max(settings.o_splits, settings.down_splits)
+    q_norms, k_norms = weights.q_norms, weights.k_norms
+    options = {} if IS_INTERPRETED else {"launch_cooperative_grid": settings.is_cooperative}
+    lines = max(width, mixed // settings.o_splits, inner // settings.down_splits)
+    lines = lines * x.itemsize // 128
+    _persistent_decoder_kernel[(programs,)](
+        x,
+        positions if codes is None else codes,
+        positions,
+        weights.qkv,
+        weights.o,
+        weights.gate_up,
+        weights.down,
+        weights.norms,
+        weights.post_norms,
+        weights.norms if q_norms is None else q_norms,
+        weights.norms if k_norms is None else k_norms,
+        x if head is None else head,
+        cos,
+        sin,
+        cache,
+        cache[:, 1:],
+        out,
+        out if logits is None else logits,
+        empty(2, num_rows, width),
+        empty(programs if settings.is_redundant else 1, num_rows, width),
+        empty(num_rows, qkv_width),
+        empty(num_rows, mixed),
+        empty(num_rows, inner),
+        empty(splits, num_rows, width, dtype=torch.float32),
+        counters,
+        num_rows,
+        num_layers,
+        0 if head is None else head.shape[0],
+        x.stride(0),
+        0 if codes is None else codes.stride(0),
+        cache.stride(0),
+        cache.stride(2),
+        cache.stride(3),
+        eps,
+        scale,
+        WIDTH=width,
+        INNER=inner,
+        NUM_HEADS=num_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_DIM=head_dim,
+        ROWS_PER_SLOT=rows_per_slot,
+        HAS_QK_NORM=q_norms is not None,
+        HAS_CODES=codes is not None,
+        HAS_HEAD=head is not None,
+        BLOCK_M=settings.block_m,
+        QKV_N=settings.qkv_n,
+        O_N=settings.o_n,
+        MLP_N=settings.mlp_n,
+        DOWN_N=settings.down_n,
+        HEAD_N=settings.head_n,
+        O_SPLITS=settings.o_splits,
+        DOWN_SPLITS=settings.down_splits,
+        BLOCK_K=settings.block_k,
+        STAGES=settings.num_stages,
+        TASKS=settings.tasks,
+        BLOCK_S=settings.block_s,
+        ATTENTION_STAGES=settings.attention_stages,
+        NORM_ROWS=settings.norm_rows,
+        BLOCK_D=next_power_of_2(width),
+        BLOCK_H=next_power_of_2(head_dim // 2),
+        BLOCK_LINES=next_power_of_2(max(1, lines)),
+        REDUNDANT=settings.is_redundant,
+        PREFETCH=settings.prefetch if width * x.itemsize % 128 == 0 else 0,
+        POLL_ATOMIC=settings.use_atomic_poll,
+        UPCAST=IS_INTERPRETED,
+        num_warps=settings.num_warps,
+        **options,
+    )
+    return out, logits

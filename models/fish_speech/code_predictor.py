@@ -1,0 +1,42 @@
+"""Code predictor: the small transformer over the codebooks of one frame (upstream: the fast AR).
+
+Per frame: the talker's hidden state and the first code's embedding enter together, then one code
+at a time; position i predicts codebook i. One embedding table and one head serve all codebooks,
+which only their position tells apart. The layers have no QK norm. The cache holds K positions and
+starts afresh every frame, so it needs no clearing.
+
+The head keeps the rows that further codebooks have codes for (1,024 of 4,096 in the release).
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.blocks import Weight, linear
+from models.fish_speech.config import FishSpeechConfig
+from models.fish_speech.talker import ROPE_DTYPE
+from models.transformer import build_decoder
+
+
+class CodePredictor(nn.Module):
+    """Embedding, decoder and head.
+
+    Args:
+        num_rest_codes: codes of each codebook but the first.
+    """
+
+    def __init__(self, config: FishSpeechConfig, num_rest_codes: int) -> None:
+        super().__init__()
+        width = config.predictor.width
+        self.embedding = Weight(config.codebook_size, width)
+        self.head = Weight(num_rest_codes, width)
+        self.decoder = build_decoder(config.predictor, ROPE_DTYPE)
+
+    def embed(self, codes: Tensor) -> Tensor:
+        """(B,) codes of any codebook to (B, D). Codes below 0 (a failed row) count as 0."""
+        return F.embedding(codes.clamp(min=0), self.embedding.weight)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(B, D) to (B, V) logits of a further codebook, in the model's dtype."""
+        return linear(hidden, self.head.weight)

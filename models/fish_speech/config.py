@@ -1,0 +1,126 @@
+"""Configuration of a Fish Speech S2 checkpoint, read from its own `config.json`, without guesses.
+
+Facts: the released `fishaudio/s2-pro` (Fish Audio), whose file speaks of a `text_config` (the
+talker) and an `audio_decoder_config` (the code predictor) in Fish Speech's own names. Not in the
+file but forced by the official code for this model type: embeddings of frames are scaled, the code
+predictor is given the normalised hidden state, and RoPE tables are rounded to bfloat16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.base import Sampling
+from models.checkpoint import CheckpointError
+from models.json_section import Section
+from models.transformer import TransformerConfig
+
+MODEL_TYPE = "fish_qwen3_omni"
+# The official command line's. Both codebook kinds share one setting there.
+SAMPLING = Sampling(
+    temperature=1.0,
+    top_k=30,
+    top_p=0.9,
+    repetition_penalty=1.0,
+    subtalker_temperature=1.0,
+    subtalker_top_k=30,
+    subtalker_top_p=0.9,
+)
+
+
+@dataclass(frozen=True)
+class FishSpeechConfig:
+    """Everything `config.json` says that inference needs."""
+
+    talker: TransformerConfig
+    text_vocab_size: int
+    predictor: TransformerConfig
+    num_codebooks: int
+    codebook_size: int  # of the first codebook; rows of each table and of the predictor's head
+    semantic_start: int  # text id of first code 0; the others follow
+    end: int  # text id that ends speech
+
+    @property
+    def eos(self) -> int:
+        """Where end of speech stands among the talker's logits: behind the first codes."""
+        return self.codebook_size
+
+    @property
+    def max_frames(self) -> int:
+        """Frames a row may have where nobody says otherwise; the prompt wants positions too."""
+        return self.talker.max_positions // 2
+
+    @property
+    def size(self) -> str:
+        """Billions (or millions) of weights, the embeddings included, as in 4.6b."""
+        tables = (
+            self.text_vocab_size + self.num_codebooks * self.codebook_size
+        ) * self.talker.width
+        tables += 2 * self.codebook_size * self.predictor.width
+        total = self.talker.num_weights + self.predictor.num_weights + tables
+        return f"{total / 1e9:.1f}b" if total >= 1e8 else f"{total / 1e6:.1f}m"
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> FishSpeechConfig:
+        """Read a checkpoint folder's file. Raises CheckpointError naming file and key."""
+        root = Section.from_file(folder / "config.json")
+        talker, predictor = root.section("text_config"), root.section("audio_decoder_config")
+        talker.expect("tie_word_embeddings", True)
+        predictor.expect("tie_word_embeddings", False)
+        vocab_size = talker.integer("vocab_size", least=1)
+        config = cls(
+            talker=read_transformer(talker, has_qk_norm=True),
+            text_vocab_size=vocab_size,
+            predictor=read_transformer(predictor, has_qk_norm=False),
+            num_codebooks=predictor.integer("num_codebooks", least=2),
+            codebook_size=predictor.integer("vocab_size", least=1),
+            semantic_start=root.token_id("semantic_start_token_id", vocab_size),
+            end=root.token_id("eos_token_id", vocab_size),
+        )
+        last = root.token_id("semantic_end_token_id", vocab_size)
+        if last != config.semantic_start + config.codebook_size - 1:
+            raise CheckpointError(
+                f"{root.where}: semantic ids {config.semantic_start}..{last} are not as many as "
+                f"the {config.codebook_size} first codes"
+            )
+        if config.semantic_start <= config.end <= last:
+            raise CheckpointError(f"{root.where}: eos_token_id {config.end} is a semantic id")
+        if config.talker.width != config.predictor.width:
+            raise CheckpointError(
+                f"{predictor.where}: dim {config.predictor.width} differs from text_config's "
+                f"{config.talker.width}; a projection between them is not supported"
+            )
+        if predictor.integer("text_dim") != config.talker.width:
+            raise CheckpointError(f"{predictor.where}: text_dim is not text_config's dim")
+        if config.predictor.max_positions < config.num_codebooks:
+            raise CheckpointError(f"{predictor.where}: max_seq_len is below num_codebooks")
+        return config
+
+
+def read_transformer(section: Section, has_qk_norm: bool) -> TransformerConfig:
+    """Sizes of one of the two stacks, which have the same keys."""
+    section.expect("attention_qk_norm", has_qk_norm)
+    section.expect("attention_qkv_bias", False)
+    section.expect("attention_o_bias", False)
+    section.expect("use_moe", False)
+    config = TransformerConfig(
+        width=section.integer("dim", least=1),
+        mlp_width=section.integer("intermediate_size", least=1),
+        num_layers=section.integer("n_layer", least=1),
+        num_heads=section.integer("n_head", least=1),
+        num_kv_heads=section.integer("n_local_heads", least=1),
+        head_dim=section.integer("head_dim", least=2),
+        rope_theta=section.number("rope_base"),
+        norm_eps=section.number("norm_eps"),
+        max_positions=section.integer("max_seq_len", least=1),
+        has_qk_norm=has_qk_norm,
+    )
+    if config.num_heads % config.num_kv_heads:
+        raise CheckpointError(
+            f"{section.where}: {config.num_heads} heads cannot share "
+            f"{config.num_kv_heads} key heads"
+        )
+    if config.head_dim % 2:
+        raise CheckpointError(f"{section.where}: head_dim {config.head_dim} is odd")
+    return config

@@ -1,0 +1,105 @@
+"""The two draws of a frame, with the row's recent first codes.
+
+Order, as the official code applies it: nucleus and top-k on the untempered distribution, then
+temperature, then the draw; a first code among the last WINDOW drawn ones is replaced by a second
+draw of fixed settings. The window starts empty behind the prompt and does not take in the first
+code of a row, which the official code draws with the prompt. Ending at once, which would leave no
+audio, is the one thing forbidden beyond the official code.
+
+Source: the official fish-speech at 3dd1f85 (2026-04-06).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.sample_nucleus import sample_nucleus
+from models.base import Sampling
+from models.sampling import Hints, SamplingSlots
+
+WINDOW = 10
+WINDOW_TEMPERATURE, WINDOW_TOP_P = 1.0, 0.9  # of the second draw
+MIN_FRAMES = 1
+EMPTY = -1  # entry of a window that no code fills yet
+
+
+class NucleusSlots(SamplingSlots):
+    """Settings, seeds and recent first codes of every slot.
+
+    Args:
+        eos: what stands for end of speech among the first codes.
+        num_codebooks: K; the second draw of a first code is addressed as codebook K.
+    """
+
+    def __init__(self, num_slots: int, eos: int, num_codebooks: int, device: torch.device) -> None:
+        nothing = torch.zeros(0, dtype=torch.bool, device=device)
+        super().__init__(num_slots, 0, nothing, eos, device)
+        self.num_codebooks = num_codebooks
+        self.window = torch.full((num_slots, WINDOW), EMPTY, device=device)
+
+    def assign(
+        self, slots: list[int], rows: list[Sampling], seeds: list[int], index: Tensor
+    ) -> None:
+        """Give slots new settings and an empty window."""
+        super().assign(slots, rows, seeds, index)
+        self.window.index_fill_(0, index, EMPTY)
+
+    def move(self, sources: list[int], targets: list[int], source: Tensor, target: Tensor) -> None:
+        """Copy settings, seeds and windows from slots to slots."""
+        super().move(sources, targets, source, target)
+        self.window[target] = self.window[source]
+
+    def remember(self, bucket: int, codes: Tensor, step: Tensor) -> None:
+        """Put the first codes (B,) drawn at step (B,) >= 1 into the windows of slots 0..B-1."""
+        place = (step - 1).remainder(WINDOW)
+        self.window[:bucket].scatter_(1, place.unsqueeze(1), codes.unsqueeze(1))
+
+    def first_draws(self, rows: Tensor | slice, frames: Tensor) -> Tensor:
+        """(B, K + 1) uniforms of the rows' frames (B,)."""
+        return self.draws(rows, frames, self.num_codebooks + 1)
+
+    def first(
+        self,
+        rows: Tensor | slice,
+        logits: Tensor,
+        uniform: Tensor,
+        step: Tensor,
+        hints: Hints,
+        out: Tensor,
+    ) -> Tensor:
+        """Draw first codes (B,) into `out`; -1 where the logits are not finite.
+
+        Args:
+            uniform: of `first_draws`; the first and the last column are used.
+            step: (B,) int64, how many first codes the row has drawn so far.
+        """
+        return sample_nucleus(
+            logits,
+            uniform[:, 0],
+            self.greedy[rows],
+            self.temperature[rows],
+            self.top_k[rows],
+            self.top_p[rows],
+            out,
+            eos=self.eos,
+            no_eos=step < MIN_FRAMES,
+            window=self.window[rows],
+            window_uniform=uniform[:, self.num_codebooks],
+            window_temperature=WINDOW_TEMPERATURE,
+            window_top_p=WINDOW_TOP_P,
+        )
+
+    def rest(
+        self, bucket: int, logits: Tensor, uniform: Tensor, hints: Hints, out: Tensor
+    ) -> Tensor:
+        """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
+        return sample_nucleus(
+            logits,
+            uniform,
+            self.subtalker_greedy[:bucket],
+            self.subtalker_temperature[:bucket],
+            self.subtalker_top_k[:bucket],
+            self.subtalker_top_p[:bucket],
+            out,
+        )

@@ -1,0 +1,52 @@
+"""Talker: the transformer over time that gives the first codebook (upstream: the slow AR).
+
+A position is the embedding of its text id; one that stands for a frame of speech adds the
+embeddings of its K codes and divides the sum by sqrt(K + 1). The output, after the final norm,
+feeds both the head and the code predictor.
+
+The head is tied to the text embedding, but only the rows of first codes and of end of speech can
+ever be drawn (the official code masks the others), so only those are kept: logit c is first code c,
+the last one is end of speech.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from kernels.frame_embedding import frame_embedding
+from models.blocks import Weight, linear
+from models.fish_speech.config import FishSpeechConfig
+from models.transformer import build_decoder
+
+ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early
+
+
+class Talker(nn.Module):
+    """Embeddings, decoder and head."""
+
+    def __init__(self, config: FishSpeechConfig) -> None:
+        super().__init__()
+        width, codes = config.talker.width, config.codebook_size
+        self.divisor = math.sqrt(config.num_codebooks + 1)
+        self.text_embedding = Weight(config.text_vocab_size, width)
+        self.code_embedding = Weight(config.num_codebooks, codes, width)
+        self.head = Weight(codes + 1, width)  # its first rows are also the first codes' text rows
+        self.decoder = build_decoder(config.talker, ROPE_DTYPE)
+
+    def embed_text(self, ids: Tensor) -> Tensor:
+        """Text ids (...) to (..., D)."""
+        return F.embedding(ids, self.text_embedding.weight)
+
+    def embed_frames(self, codes: Tensor) -> Tensor:
+        """Frames of codes (R, K) int64 to (R, D). Codes below 0 (a failed row) count as 0."""
+        tables = self.code_embedding.weight
+        text = F.embedding(codes[:, 0].clamp(min=0), self.head.weight)
+        return frame_embedding(codes, tables[0], tables[1:], text).div_(self.divisor)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(B, D) to (B, V + 1) logits of first codes and end of speech, in the model's dtype."""
+        return linear(hidden, self.head.weight)

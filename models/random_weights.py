@@ -1,0 +1,46 @@
+"""Random weights of released sizes, drawn on the device: the same generator, the same weights."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+WEIGHT_STD = 0.02  # the usual initialisation of the released configurations
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def randomise(
+    network: Network, device: torch.device, dtype: torch.dtype, generator: torch.Generator
+) -> Network:
+    """Give a meta-built network normal weights; vectors are norms and become 1, biases become 0."""
+    state = {}
+    for name, tensor in network.state_dict().items():
+        value = torch.empty(tensor.shape, device=device, dtype=dtype)
+        if name.endswith("bias"):
+            value.zero_()
+        elif tensor.dim() == 1:
+            value.fill_(1)
+        else:
+            value.normal_(0, WEIGHT_STD, generator=generator)
+        state[name] = value
+    network.load_state_dict(state, assign=True)
+    return network.requires_grad_(False)
+
+
+def by_fan_in(
+    name: str, shape: tuple[int, ...], device: torch.device, generator: torch.Generator
+) -> Tensor:
+    """A random tensor of a convolutional network: by name and shape a bias, a scale or a weight."""
+    value = torch.empty(shape, device=device)
+    if name.endswith(("bias", "alpha", "beta")):
+        value.zero_()
+    elif len(shape) == 1:
+        value.fill_(0.01 if "scale" in name else 1)
+    elif name.startswith("codebooks"):
+        value.normal_(generator=generator)
+    else:
+        value.normal_(0, max(1, value[0].numel()) ** -0.5, generator=generator)
+    return value

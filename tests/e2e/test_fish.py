@@ -1,0 +1,152 @@
+"""Fish Speech with whole commands: speaking, cloning, voice files, what is refused, rerunning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_fish_speech as tiny
+from hostile_audio import encoded, tone
+from safetensors.torch import load_file
+from tiny_fish_codec import SMALL
+from workbench import Workbench
+
+CAP = ("--max-seconds", 0.3, "--accept-truncated", "--device", "cpu")
+SAID = "What is said."
+
+
+@pytest.fixture(scope="session")
+def fish(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A converted checkpoint with frames of 3.3 ms."""
+    return tiny.write_checkpoint(tmp_path_factory.mktemp("fish"))
+
+
+@pytest.fixture
+def refs(bench: Workbench, fish: Path) -> Workbench:
+    """The workbench, with a recording beside the manifest and the licence accepted."""
+    (bench.folder / "a.wav").write_bytes(encoded(tone(1.1)))
+    assert bench.run("voices", "--model", fish, "--accept-licence").code == 0
+    return bench
+
+
+def row(row_id: str, text: str = "Good morning.", **more: Any) -> dict[str, Any]:
+    return {"id": row_id, "text": text, "seed": 5, **more}
+
+
+def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
+    voices = ("--voices", refs.folder / "voices")
+    recording = ("--ref-audio", refs.folder / "a.wav", "--ref-text", SAID)
+    assert refs.run("voices", "add", "anna", "--model", fish, *recording, *voices).code == 0
+    rows = [
+        row("plain", "Good morning. [whisper] And good night."),
+        row("turns", "<|speaker:0|>Good morning.<|speaker:1|>Good night."),
+        row("clone", ref_audio="a.wav", ref_text=SAID),
+        row("file", voice="anna"),
+        row("other-words", ref_audio="a.wav", ref_text="Something else."),
+        row("unheard", ref_audio="a.wav", clone_mode="xvec"),
+        row("control", "Good <|im_end|> morning."),
+    ]
+    result = refs.synth(rows, *CAP, *voices, "--skip-invalid", "--save-codes", model=fish)
+    assert result.code == 1
+    out = refs.out()
+    bad = {"unheard": "this checkpoint clones by icl only", "control": "control token <|im_end|>"}
+    assert out.status() == {r["id"]: "failed" if r["id"] in bad else "ok" for r in rows}
+    for name, words in bad.items():
+        assert words in out.records[name]["error"]
+    # Voice, text and seed are the same, so is the speech: by recording and by voice file.
+    files = out.files
+    assert files["clone.wav"] == files["file.wav"] != files["other-words.wav"]
+    for name in ("plain", "turns", "clone"):
+        frames = out.records[name]["frames"]
+        assert len(out.samples(f"{name}.wav")) == 144 * frames
+        codes = load_file(out.path / f"{name}.codes.safetensors")["codes"]
+        assert codes.shape == (frames, 4)
+        assert (codes[:, 1:] < 16).all()
+    # Its 1.1 s in frames of 144 samples at 44.1 kHz, and no silence behind them.
+    frames = math.ceil(1.1 * 44100 / 144)
+    assert frames < out.records["clone"]["prompt_tokens"] < frames + 250
+    assert out.report["model"]["licence"] == "Fish Audio Research License"
+
+
+def test_alone_or_in_a_batch_the_speech_is_the_same(refs: Workbench, fish: Path) -> None:
+    rows = [
+        row("a"),
+        row("b", "Good night, all of you."),
+        row("c", ref_audio="a.wav", ref_text=SAID),
+        row("d", "So it goes.", temperature=0.7, top_k=5),
+        row("e", greedy=True),
+    ]
+    assert refs.synth(rows, *CAP, model=fish).code == 0
+    assert refs.synth(rows, *CAP, "--max-batch", 1, out="single", model=fish).code == 0
+    for name, data in refs.out().files.items():
+        assert data == refs.out("single").files[name], name
+
+
+def test_a_rerun_has_nothing_to_do(refs: Workbench, fish: Path) -> None:
+    rows = [row("a"), row("b", ref_audio="a.wav", ref_text=SAID)]
+    assert refs.synth(rows, *CAP, model=fish).code == 0
+    assert refs.synth(rows, *CAP, model=fish).out == (
+        "nothing to do: all 2 rows are done already\n"
+    )
+    rows[1]["ref_text"] = "Something else."
+    assert "1 of 2 rows spoken, 1 were done" in refs.synth(rows, *CAP, model=fish).out
+
+
+def test_a_long_row_takes_several_chunks(
+    refs: Workbench, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """More than 496 frames; that chunks equal one shot is the codec's test."""
+    endless = replace(tiny.SPECS["small"], end_gain=0.0)
+    model = tiny.write_checkpoint(tmp_path_factory.mktemp("endless"), endless)
+    rows = [row("short", greedy=True, max_frames=3), row("long", greedy=True)]
+    flags = ("--max-seconds", 1.8, "--accept-truncated", "--device", "cpu")
+    result = refs.synth(rows, *flags, model=model)
+    assert result.code == 0, result.err
+    assert {name: record["frames"] for name, record in refs.out().records.items()} == {
+        "short": 3,
+        "long": 551,
+    }
+    assert len(refs.out().samples("long.wav")) == 551 * 144
+
+
+def test_what_it_cannot_speak_fails_with_a_reason(refs: Workbench, fish: Path) -> None:
+    rows = [
+        row("good", max_frames=3),
+        row("early", "Lost. <|speaker:0|>Kept.", max_frames=3),
+        row("penalty", repetition_penalty=1.2, max_frames=3),
+    ]
+    assert refs.synth(rows, *CAP[2:], model=fish).code == 1
+    errors = {row_id: record["error"] for row_id, record in refs.out().records.items()}
+    assert errors["good"] is None
+    assert "before the first speaker tag" in errors["early"]
+    assert "leave it out" in errors["penalty"]
+
+
+def test_a_voice_file_needs_a_transcript(refs: Workbench, fish: Path) -> None:
+    # It once ended as an internal error.
+    given = ("--model", fish, "--ref-audio", refs.folder / "a.wav", "--device", "cpu")
+    added = refs.run("voices", "add", "tone", *given, "--voices", refs.folder / "voices")
+    assert added.code not in (0, 4)
+    assert "with its transcript only" in added.err
+    assert "internal error" not in added.err
+
+
+def test_profile_and_warmup_run(refs: Workbench, tmp_path_factory: pytest.TempPathFactory) -> None:
+    released_rates = replace(
+        SMALL,  # as many steps a second as released, or references of 10 s would take minutes
+        upsampling_ratios=(2, 2),
+        upsample_rates=(8, 8, 4, 2),
+        encoder_dim=2,
+        encoder_strides=(2, 4, 8, 8),
+    )
+    model = tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), codec=released_rates)
+    common = ("--model", model, "--device", "cpu", "--json")
+    found = refs.run("profile", *common, "--batches", "1,2", "--frames", "6", "--repeats", "2")
+    assert found.code == 0, found.err
+    stages = {stage["stage"] for stage in found.json["results"][1]["stages"]}
+    assert {"code predictor", "talker", "frame", "reference (2 x 10 s)"} < stages
+    warm = refs.run("warmup", *common, "--max-seconds", "0.5", "--max-batch", "2")
+    assert warm.code == 0, warm.err

@@ -1,0 +1,184 @@
+"""Fish Speech on a GPU: a graph speaks what eager speaks, Triton what PyTorch speaks.
+
+Layers of the released width, but few of them; float32 runs are greedy with TF32 off and compared
+code by code, bfloat16 runs draw their codes.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny_fish_speech as tiny
+import torch
+from parity import check_codes
+from speak import speak
+from torch import Tensor
+
+from kernels import dispatch
+from models.base import SpeechRequest
+from models.fish_speech.config import SAMPLING
+from models.fish_speech.model import FishSpeech
+from models.fish_speech.synthetic import load_synthetic, released_config, tokenize
+from models.fish_speech.talker import Talker
+from models.registry import load_model
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+
+GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)
+FRAMES, MAX_BATCH = 64, 8
+LAYERS, PREDICTOR_LAYERS = 4, 2
+
+
+@pytest.fixture(autouse=True)
+def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def released_width(dtype: torch.dtype) -> Iterator[FishSpeech]:
+    config = released_config(LAYERS, PREDICTOR_LAYERS)
+    model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, config=config)
+    model.allocate(MAX_BATCH, max_positions=320 + FRAMES, max_frames=FRAMES)
+    with torch.inference_mode():
+        model.frames.capture([MAX_BATCH, 4, 1], size=int)
+    model.release(list(range(MAX_BATCH)))
+    assert model.frames.stats.failures == {}
+    yield model
+    del model
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+@pytest.fixture(scope="module")
+def float_model() -> Iterator[FishSpeech]:
+    yield from released_width(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def bfloat_model() -> Iterator[FishSpeech]:
+    yield from released_width(torch.bfloat16)
+
+
+def requests(count: int, **fields: object) -> list[SpeechRequest]:
+    """Rows of different prompts and lengths; the first is as long as any."""
+    return [
+        SpeechRequest(  # type: ignore[arg-type]
+            "A row of its own length. " * (1 + row % 5) + str(row),
+            seed=row,
+            max_frames=FRAMES - 5 * row,
+            **fields,
+        )
+        for row in range(count)
+    ]
+
+
+def run(model: FishSpeech, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
+    """Speak requests in slots 0, 1, ...: everyone to the end, then clear the slots."""
+    slots = list(range(len(items)))
+    model.prefill([model.plan(item) for item in items], slots)
+    model.decode_frames(bucket, max(item.max_frames for item in items))
+    states = model.status(model.poll(), slots)
+    assert all(state.is_finished for state in states)
+    assert not [state for state in states if state.finish_reason == "nan"]
+    codes = [model.codes(slot, state.frames).cpu() for slot, state in enumerate(states)]
+    model.release(slots)
+    return codes
+
+
+def check(model: FishSpeech, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
+    capturer, model.frames.capturer = model.frames.capturer, None
+    try:
+        expected = run(model, items, bucket)
+    finally:
+        model.frames.capturer = capturer
+    before = model.frames.stats.hits
+    rows = run(model, items, bucket)
+    assert model.frames.stats.misses == 0
+    assert model.frames.stats.hits - before == max(item.max_frames for item in items)
+    for index, (row, other, item) in enumerate(zip(rows, expected, items, strict=True)):
+        check_codes(f"row {index}", row, other)
+        assert len(row) == item.max_frames  # end of speech is unlikely by construction
+        assert int(row.min()) >= 0
+        assert int(row[:, 0].max()) < 4096
+        assert int(row[:, 1:].max()) < 1024
+        assert len(row.unique()) > 50
+    return rows
+
+
+@pytest.mark.parametrize("batch", [1, 4, 8])
+def test_float32_greedy_graph_equals_eager(float_model: FishSpeech, batch: int) -> None:
+    check(float_model, requests(batch, sampling=GREEDY), batch)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 8])
+def test_bfloat16_drawn_graph_equals_eager(bfloat_model: FishSpeech, batch: int) -> None:
+    rows = check(bfloat_model, requests(batch, sampling=SAMPLING), batch)
+    assert batch == 1 or not torch.equal(rows[0][:10], rows[1][:10])
+
+
+def test_released_width_triton_equals_the_references(float_model: FishSpeech) -> None:
+    items = [replace(item, max_frames=16) for item in requests(4, sampling=GREEDY)]
+    capturer, float_model.frames.capturer = float_model.frames.capturer, None
+    try:
+        with dispatch.override("triton"):
+            rows = run(float_model, items, 4)
+        with dispatch.override("reference"):
+            expected = run(float_model, items, 4)
+    finally:
+        float_model.frames.capturer = capturer
+    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
+        check_codes(f"row {index}", row, other)
+
+
+def test_bfloat16_logits_are_near_float32_ones(float_model: FishSpeech) -> None:
+    # Behind four layers of random weights; the same weights, rounded.
+    wide = float_model
+    with torch.device("meta"):
+        talker = Talker(wide.config)
+    state = {name: value.bfloat16() for name, value in wide.talker.state_dict().items()}
+    talker.load_state_dict(state, assign=True)
+    predictor = copy.deepcopy(wide.predictor).bfloat16()
+    narrow = FishSpeech(wide.config, wide.info, tokenize, talker, predictor, wide.vocoder.vocoder)
+    narrow.allocate(1, max_positions=320 + FRAMES, max_frames=FRAMES)
+    (item,) = requests(1, sampling=GREEDY)
+    logits = []
+    for model in (wide, narrow):
+        model.prefill([model.plan(item)], [0])
+        with torch.inference_mode():
+            logits.append(model.talker.logits(model.slots.hidden[:1]).double())
+        model.release([0])
+    error = (logits[0] - logits[1]).square().mean().sqrt() / logits[0].square().mean().sqrt()
+    assert error < 0.03, f"relative error of logits {error:.3f}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), "wide", 2)
+
+
+@pytest.mark.parametrize("has_graphs", [False, True])
+@pytest.mark.parametrize("is_greedy", [False, True])
+def test_gpu_equals_cpu(folder: Path, has_graphs: bool, is_greedy: bool) -> None:
+    items = [
+        SpeechRequest(
+            "the thing " * (1 + row % 3),
+            sampling=GREEDY if is_greedy else SAMPLING,
+            seed=row,
+            max_frames=40 - row,
+            clone=tiny.random_voice("wide", 20 + row, "So it is.", row) if row % 2 else None,
+        )
+        for row in range(6)
+    ]
+    expected = speak(load_model(str(folder), "cpu"), items, 4)
+    model = load_model(str(folder), "cuda", torch.float32, use_graphs=has_graphs)
+    rows = speak(model, items, 4, frames_per_poll=5, is_compact=True, has_graphs=has_graphs)
+    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
+        check_codes(f"row {index}", row.codes, other.codes)
+        assert row.finish_reason == other.finish_reason
+        error = float((row.samples - other.samples).abs().max())
+        assert error < 1e-4, f"waveform differs by {error:.1e}"

@@ -1,0 +1,128 @@
+"""`tts-cli models convert`, and consent to the licence of what it makes usable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import tiny_fish_speech as tiny
+from workbench import Workbench
+
+from tts_cli.licence import consent_file
+
+NAME = "Fish Audio Research License"
+ROWS = [{"id": "a", "text": "Hello there."}]
+CPU = ("--device", "cpu", "--max-seconds", "0.05", "--accept-truncated")
+
+
+@pytest.fixture
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Fish Speech checkpoint as it is released: its codec is a pickle."""
+    return tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), as_pickle=True)
+
+
+@pytest.fixture
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.write_checkpoint(tmp_path_factory.mktemp("fish"))
+
+
+class TestConvert:
+    def test_once(self, bench: Workbench, released: Path) -> None:
+        refused = bench.run("voices", "--model", released)
+        assert refused.code == 3
+        assert f"run `tts-cli models convert {released}` once" in refused.err
+        digest = hashlib.sha256((released / "codec.pth").read_bytes()).hexdigest()
+        first = bench.run("models", "convert", released)
+        assert first.code == 0
+        assert first.out == (
+            f"wrote {released}/codec.safetensors\nof {released}/codec.pth, SHA-256 {digest}\n"
+        )
+        assert bench.run("voices", "--model", released).code == 0
+        again = bench.run("models", "convert", released)
+        assert again.code == 0
+        assert "is there already" in again.out
+        assert digest in again.out
+
+    def test_json(self, bench: Workbench, released: Path) -> None:
+        found = bench.run("models", "convert", released, "--json").json
+        assert found["is_new"] is True
+        assert found["target"] == str(released / "codec.safetensors")
+        assert bench.run("models", "convert", released, "--json").json == {**found, "is_new": False}
+
+    def test_other_checkpoints_need_none(self, bench: Workbench) -> None:
+        result = bench.run("models", "convert", bench.model)
+        assert (result.code, result.err) == (0, "")
+        assert "nothing to convert" in result.out
+        assert bench.run("models", "convert", bench.model, "--json").json["target"] is None
+
+    def test_a_file_that_is_no_codec(self, bench: Workbench, released: Path) -> None:
+        (released / "codec.pth").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
+        result = bench.run("models", "convert", released)
+        assert result.code == 3
+        assert "refused" in result.err
+        assert not (released / "codec.safetensors").exists()
+
+    def test_no_such_folder(self, bench: Workbench) -> None:
+        result = bench.run("models", "convert", bench.folder / "nothing")
+        assert result.code == 3
+        assert "no such checkpoint folder" in result.err
+
+    def test_alone_it_shows_its_help(self, bench: Workbench) -> None:
+        result = bench.run("models")
+        assert result.code == 0
+        assert "convert" in result.out
+        assert bench.run("models", "--json", "convert", "x").code == 2
+
+
+class TestConsent:
+    def test_nothing_is_spoken_before(self, bench: Workbench, converted: Path) -> None:
+        manifest = bench.write(ROWS)
+        result = bench.synth(manifest, "--model", converted, *CPU)
+        assert result.code == 2
+        for words in (NAME, "non-commercial", "--accept-licence"):
+            assert words in result.err
+        assert not bench.out().path.exists()
+        accepted = bench.synth(manifest, "--model", converted, *CPU, "--accept-licence")
+        assert accepted.code == 0, accepted.err
+        assert "non-commercial" in accepted.err
+        assert NAME in json.loads(consent_file().read_text())
+        again = bench.synth(manifest, "--model", converted, *CPU, "--overwrite")
+        assert again.code == 0
+        assert NAME not in again.err
+
+    @pytest.mark.parametrize("command", ["warmup", "profile"])
+    def test_other_commands_that_load_it_ask(
+        self, bench: Workbench, converted: Path, command: str
+    ) -> None:
+        result = bench.run(command, "--model", converted, "--device", "cpu")
+        assert result.code == 2
+        assert NAME in result.err
+
+    def test_checking_asks_for_nothing(self, bench: Workbench, converted: Path) -> None:
+        manifest = bench.write(ROWS)
+        assert bench.run("validate", manifest, "--model", converted).code == 0
+        assert bench.synth(manifest, "--model", converted, "--dry-run").code == 0
+        assert not consent_file().exists()
+
+    def test_voices_and_doctor_show_it(self, bench: Workbench, converted: Path) -> None:
+        text = bench.run("voices", "--model", converted).out
+        assert f"licence: {NAME} (not accepted yet" in text
+        found = bench.run("voices", "--model", converted, "--json").json
+        assert found["licence"]["name"] == NAME
+        assert found["licence_accepted"] is None
+        (shown,) = (f for f in bench.run("doctor", "--json").json if f["name"] == "licence")
+        assert shown["status"] == "note"
+        accepted = bench.run("voices", "--model", converted, "--accept-licence")
+        assert accepted.code == 0
+        assert f"licence: {NAME} (accepted on 20" in accepted.out
+        (shown,) = (f for f in bench.run("doctor", "--json").json if f["name"] == "licence")
+        assert shown["status"] == "ok"
+        assert "non-commercial" in shown["detail"]
+
+    def test_other_checkpoints_say_nothing_of_licences(self, bench: Workbench) -> None:
+        result = bench.run("voices", "--model", bench.model, "--accept-licence")
+        assert "licence" not in result.out + result.err
+        assert bench.run("voices", "--model", bench.model, "--json").json["licence"] is None
+        assert not consent_file().exists()

@@ -1,0 +1,342 @@
+"""The persistent step against `Decoder.step`, which runs the separate operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels import dispatch
+from kernels import persistent_decoder as module
+from kernels.persistent_decoder import (
+    DecoderWeights,
+    Settings,
+    default_settings,
+    fits,
+    limit_rows,
+    num_processors,
+    persistent_step,
+)
+from models.blocks import Decoder
+
+EPS, THETA = 1e-6, 1e4
+TINY = Settings(
+    qkv_n=16,
+    o_n=16,
+    mlp_n=16,
+    down_n=16,
+    head_n=16,
+    o_splits=2,
+    down_splits=2,
+    block_k=16,
+    block_s=4,
+)
+VOCAB = 48
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients() -> Iterator[None]:
+    with torch.inference_mode():
+        yield
+
+
+def make_decoder(
+    shape: tuple[int, int, int, int, int, int],
+    slots: int,
+    positions: int,
+    device: str,
+    dtype: torch.dtype,
+) -> Decoder:
+    """Random weights that keep activations near 1; the cache is full of numbers."""
+    width, inner, layers, heads, kv_heads, head_dim = shape
+    decoder = Decoder(
+        width=width,
+        mlp_width=inner,
+        num_layers=layers,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
+        rope_theta=THETA,
+        norm_eps=EPS,
+    ).to(device, dtype)
+    for name, weight in decoder.named_parameters():
+        if "norm" in name:
+            weight.uniform_(0.5, 1.5)
+        else:
+            weight.normal_(0, 1 / math.sqrt(weight.shape[1]))
+    decoder.allocate(slots, positions)
+    decoder.cache.data.normal_()
+    return decoder
+
+
+def stack(decoder: Decoder) -> DecoderWeights:
+    def one(name: str) -> Tensor:
+        return torch.stack([getattr(layer, name).weight for layer in decoder.layers])
+
+    norms = torch.cat([one("input_norm"), decoder.norm.weight[None]])
+    return DecoderWeights(
+        one("qkv"), one("o"), one("gate_up"), one("down"), norms, one("post_norm"),
+        one("q_norm"), one("k_norm"),
+    )  # fmt: skip
+
+
+def run(decoder: Decoder, x: Tensor, positions: Tensor, **options) -> tuple[Tensor, Tensor | None]:
+    """The persistent step on a decoder's weights and cache."""
+    counters = options.pop("counters", None)
+    if counters is None:
+        counters = torch.zeros(2, dtype=torch.int32, device=x.device)
+    out = persistent_step(
+        stack(decoder),
+        x,
+        positions,
+        decoder.cache.data,
+        decoder.cos,
+        decoder.sin,
+        counters,
+        decoder.num_heads,
+        decoder.scale,
+        EPS,
+        **options,
+    )
+    assert counters.tolist() == [0, 0]
+    return out
+
+
+def relative(out: Tensor, expected: Tensor) -> float:
+    out, expected = out.double(), expected.double()
+    return float((out - expected).square().mean().sqrt() / expected.square().mean().sqrt())
+
+
+CASES = [
+    # width, inner, layers, H, H_kv, D_h; positions; rows_per_slot; settings
+    ((32, 64, 2, 4, 2, 16), [5], 1, replace(TINY, is_redundant=True)),
+    ((32, 64, 3, 2, 2, 16), [0, 9], 1, replace(TINY, is_redundant=True, norm_rows=2)),
+    ((32, 64, 2, 4, 2, 16), [3, 0, 8], 1, replace(TINY, tasks=4)),
+    ((64, 32, 2, 4, 1, 16), [7, 2, 9, 1, 4], 1, replace(TINY, norm_rows=2, block_k=8, block_m=2)),
+    ((32, 64, 2, 4, 2, 16), [0, 1, 0, 1], 2, replace(TINY, tasks=2)),
+    ((32, 64, 1, 2, 1, 32), [4, 5, 8, 9, 0, 1], 2, replace(TINY, use_atomic_poll=True)),
+    ((64, 64, 2, 4, 2, 16), [1] * 4, 1, replace(TINY, block_m=4, qkv_n=32, norm_rows=4)),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_step_equals_the_separate_operations(
+    case, dtype, device, with_kernel, with_reference, assert_close
+) -> None:
+    shape, at, per_slot, settings = case
+    decoder = make_decoder(shape, len(at) // per_slot + 1, 12, device, dtype)
+    positions = torch.tensor(at, device=device)
+    x = torch.randn(len(at), shape[0], device=device).to(dtype)
+    head = torch.randn(VOCAB, shape[0], device=device).to(dtype)
+    before = decoder.cache.data.clone()
+    expected = with_reference(decoder.step, x.clone(), positions, rows_per_slot=per_slot)
+    cache = decoder.cache.data.clone()
+    decoder.cache.data.copy_(before)
+    given = x.clone()
+    hidden, logits = with_kernel(
+        run, decoder, x, positions, rows_per_slot=per_slot, head=head, settings=settings
+    )
+    assert torch.equal(x, given)
+    assert_close(hidden, expected, 2e-2 if dtype == torch.bfloat16 else 1e-5)
+    assert_close(decoder.cache.data, cache, 2e-2 if dtype == torch.bfloat16 else 1e-5)
+    assert logits is not None
+    assert_close(logits, hidden.float() @ head.float().T)
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 2])
+@pytest.mark.parametrize("is_redundant", [False, True])
+def test_prefetching_changes_nothing(prefetch, is_redundant, device, with_kernel) -> None:
+    """Rows of 128 bytes or more, which tiny shapes elsewhere do not have."""
+    decoder = make_decoder((64, 128, 2, 4, 2, 32), 2, 12, device, torch.bfloat16)
+    positions = torch.tensor([3, 8], device=device)
+    x = torch.randn(2, 64, device=device).bfloat16()
+    head = torch.randn(VOCAB, 64, device=device).bfloat16()
+    results = []
+    for mode in (0, prefetch):
+        settings = replace(TINY, prefetch=mode, is_redundant=is_redundant)
+        results.append(with_kernel(run, decoder, x, positions, head=head, settings=settings))
+    for out, expected in zip(*results, strict=True):
+        assert torch.equal(out, expected)
+
+
+def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
+    """Gathered rows of a table, a strided column of codes, -1 counting as 0."""
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 8, device, dtype)
+    table = torch.randn(20, 32, device=device).to(dtype)
+    work = torch.tensor([[7, 3], [0, -1], [9, 19]], device=device)
+    positions = torch.tensor([2, 5, 0], device=device)
+    for settings in (TINY, replace(TINY, is_redundant=True, norm_rows=2)):
+        expected, _ = with_kernel(
+            run, decoder, table[work[:, 1].clamp(min=0)], positions, settings=settings
+        )
+        hidden, logits = with_kernel(
+            run, decoder, table, positions, codes=work[:, 1], settings=settings
+        )
+        assert torch.equal(hidden, expected)
+        assert logits is None
+
+
+def test_rows_do_not_depend_on_their_batch(dtype, device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, dtype)
+    positions = torch.tensor([9, 1, 6], device=device)
+    x = torch.randn(3, 32, device=device).to(dtype)
+    cache = decoder.cache.data.clone()
+    whole, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    decoder.cache.data.copy_(cache)
+    alone, _ = with_kernel(run, decoder, x[:1], positions[:1], settings=TINY)
+    assert torch.equal(alone[0], whole[0])
+
+
+def test_nothing_beyond_a_row_is_read_or_written(dtype, device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, dtype)
+    positions = torch.tensor([3, 8], device=device)
+    x = torch.randn(2, 32, device=device).to(dtype)
+    cache = decoder.cache.data
+    before = cache.clone()
+    clean, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    after = cache.clone()
+    cache.copy_(before)
+    cache[:, :, 2:] = float("nan")
+    for slot, position in enumerate(positions.tolist()):
+        cache[:, :, slot, :, position:] = float("nan")
+    stale, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    assert torch.equal(stale, clean)
+    for slot, position in enumerate(positions.tolist()):
+        kept = slice(0, position + 1)
+        assert torch.equal(cache[:, :, slot, :, kept], after[:, :, slot, :, kept])
+        assert cache[:, :, slot, :, position + 1 :].isnan().all()
+    assert cache[:, :, 2].isnan().all()
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")  # of the interpreter
+def test_nan_stays_in_its_row(device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, torch.float32)
+    positions = torch.tensor([3, 8, 1], device=device)
+    x = torch.randn(3, 32, device=device)
+    clean, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    x[1, 5] = float("nan")
+    out, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    assert out[1].isnan().all()
+    assert torch.equal(out[[0, 2]], clean[[0, 2]])
+
+
+def test_decoder_takes_the_launch_or_the_operations(device, assert_close, monkeypatch) -> None:
+    """`Decoder.run` both ways, over stacked weights that are still the parameters."""
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 2, 40, device, torch.bfloat16)
+    decoder.stack()
+    stacked = decoder.stacked
+    assert stacked is not None
+    assert decoder.layers[1].o.weight.data_ptr() == stacked.o[1].data_ptr()
+    assert decoder.norm.weight.data_ptr() == stacked.norms[2].data_ptr()
+    decoder.stack()
+    assert decoder.stacked is stacked
+    monkeypatch.setattr(module, "default_settings", lambda rows, positions: TINY)
+    table = torch.randn(20, 32, device=device).bfloat16()
+    head = torch.randn(VOCAB, 32, device=device).bfloat16()
+    codes, positions = torch.tensor([4, -1], device=device), torch.tensor([3, 7], device=device)
+    results = []
+    for rows in (2, 1):
+        with limit_rows(rows), dispatch.override("triton"):
+            assert module.use_persistent(stacked, table, 2, 4, decoder.cache.data, head) == (
+                rows == 2
+            )
+            results.append(decoder.run(table, positions, codes=codes, head=head))
+    for out, expected in zip(*results, strict=True):
+        assert_close(out, expected, 2e-2)
+    assert not module.use_persistent(stacked, table.float(), 1, 4, decoder.cache.data)
+
+
+def test_wrong_arguments_are_named(device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 1, 4, 2, 16), 2, 12, device, torch.float32)
+    positions = torch.tensor([3, 8], device=device)
+    x = torch.randn(2, 32, device=device)
+    with pytest.raises(ValueError, match="do not fit"):
+        with_kernel(run, decoder, x, positions, settings=replace(TINY, block_k=64))
+    with pytest.raises(ValueError, match="must be"):
+        with_kernel(run, decoder, x[:1], positions, settings=TINY)
+    with pytest.raises(ValueError, match="do not fit 2 slots"):
+        with_kernel(run, decoder, x, positions.repeat(2), settings=TINY)
+    with pytest.raises(ValueError, match="in tiles of its rows"):
+        with_kernel(run, decoder, x, positions, settings=TINY, head=x.new_zeros(20, 32))
+
+
+REAL = (1024, 3072, 5, 16, 8, 128)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [1, 2, 8, 16, 32, 64, 128, 256])
+@pytest.mark.parametrize("per_slot", [1, 2])
+def test_real_shapes(rows, per_slot, dtype, with_kernel) -> None:
+    if rows < per_slot or (dtype == torch.float32 and rows > 16):
+        pytest.skip("not a shape of the engine")
+    decoder = make_decoder(REAL, rows, 16, "cuda", dtype)
+    positions = torch.arange(rows, device="cuda") % 16
+    if per_slot == 2:
+        positions = torch.tensor([0, 1], device="cuda").repeat(rows // 2)
+    x = torch.randn(rows, REAL[0], device="cuda").to(dtype)
+    before = decoder.cache.data.clone()
+    expected = decoder.step(x.clone(), positions, per_slot)
+    cache = decoder.cache.data.clone()
+    decoder.cache.data.copy_(before)
+    settings = default_settings(rows)
+    if dtype == torch.float32:
+        settings = replace(settings, block_k=32, num_stages=2)
+    out, _ = run(decoder, x, positions, rows_per_slot=per_slot, settings=settings)
+    allowed = 3e-2 if dtype == torch.bfloat16 else 1e-4
+    assert relative(out, expected) < allowed
+    assert relative(decoder.cache.data, cache) < allowed
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [1, 16, 64, 256])
+def test_graph_replays_are_equal(rows) -> None:
+    """A race or a counter left behind would show as different bits or a hang."""
+    decoder = make_decoder(REAL, rows, 16, "cuda", torch.bfloat16)
+    weights = stack(decoder)
+    counters = torch.zeros(2, dtype=torch.int32, device="cuda")
+    positions = torch.full((rows,), 9, device="cuda")
+    x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
+
+    def call() -> Tensor:
+        return persistent_step(
+            weights, x, positions, decoder.cache.data, decoder.cos, decoder.sin, counters,
+            decoder.num_heads, decoder.scale, EPS,
+        )[0]  # fmt: skip
+
+    expected = call().clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call()
+    for _ in range(200):
+        out.zero_()
+        graph.replay()
+        assert torch.equal(out, expected)
+    assert counters.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 16, 32, 64, 128, 256])
+def test_default_settings_fit_the_released_models(rows) -> None:
+    for width, inner in ((1024, 3072), (2048, 6144)):
+        shape = {"qkv": (2, 4096, width), "o": (2, width, 2048), "down": (2, width, inner)}
+        empty = {name: torch.empty(size, device="meta") for name, size in shape.items()}
+        weights = DecoderWeights(
+            gate_up=torch.empty(2, 2 * inner, width, device="meta"),
+            norms=torch.empty(3, width, device="meta"),
+            post_norms=torch.empty(2, width, device="meta"),
+            q_norms=None,
+            k_norms=None,
+            **empty,
+        )
+        for positions in (16, 1024):
+            settings = default_settings(rows, positions)
+            assert fits(weights, 16, 128, settings)
+            assert 2048 % settings.head_n == 0
+            assert 3072 % settings.head_n == 0
+
+
+def test_grid_is_one_program_without_a_gpu(device) -> None:
+    assert (num_processors(torch.device(device)) == 1) == (device == "cpu")

@@ -1,0 +1,158 @@
+"""Loading: what a folder holds is used or named, and both heads keep what can be drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tiny_fish_speech as tiny
+import torch
+from safetensors.torch import load_file, save_file
+
+from models.checkpoint import CheckpointError
+from models.fish_speech.loader import halves
+from models.fish_speech.model import FishSpeech
+from models.registry import describe, load_model
+
+SPEC = tiny.SPECS["small"]
+Write = Callable[..., Path]
+
+
+def test_a_folder_is_described_without_its_weights(checkpoint: Write) -> None:
+    info = describe(str(checkpoint()))
+    assert (info.family, info.type, info.size) == ("fish_speech", "dual_ar", "0.2m")
+    assert (info.voices, info.languages, info.takes_instruct) == ((), ("auto",), False)
+    assert (info.can_clone, info.needs_reference, info.clone_modes) == (True, False, ("icl",))
+    assert (info.num_codebooks, info.sample_rate_hz) == (4, 44100)
+    assert info.licence is not None
+    assert "non-commercial" in info.licence.terms
+
+
+def test_a_model_is_what_its_folder_describes(checkpoint: Write) -> None:
+    folder = checkpoint()
+    model = load_model(str(folder), "cpu", torch.bfloat16, use_graphs=True)
+    assert isinstance(model, FishSpeech)
+    assert model.info == describe(str(folder))
+    assert model.dtype == torch.bfloat16
+    assert model.frames.capturer is None
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_one_file_or_several(checkpoint: Write, num_shards: int) -> None:
+    model = load_model(str(checkpoint(num_shards=num_shards)), "cpu", torch.float32)
+    assert isinstance(model, FishSpeech)
+    weights = tiny.random_weights(SPEC, 0, torch.float32)
+    expected = weights["text_model.model.layers.2.feed_forward.w2.weight"].bfloat16().float()
+    assert torch.equal(model.talker.decoder.layers[2].down.weight, expected)
+
+
+def test_heads_keep_the_rows_that_can_be_drawn(checkpoint: Write) -> None:
+    model = load_model(str(checkpoint()), "cpu", torch.bfloat16)
+    assert isinstance(model, FishSpeech)
+    weights = tiny.random_weights(SPEC, 0)
+    text = weights["text_model.model.embeddings.weight"]
+    first = tiny.SEMANTIC_START
+    assert torch.equal(model.talker.head.weight[:-1], text[first : first + SPEC.codebook_size])
+    assert torch.equal(model.talker.head.weight[-1], text[tiny.END])
+    assert torch.equal(model.talker.text_embedding.weight, text)
+    rest = weights["audio_decoder.output.weight"]
+    assert torch.equal(model.predictor.head.weight, rest[: SPEC.num_rest_codes])
+    tables = weights["audio_decoder.codebook_embeddings.weight"]
+    assert torch.equal(model.talker.code_embedding.weight[2, 5], tables[2 * 64 + 5])
+
+
+def test_rotations_of_neighbours_become_rotations_of_halves() -> None:
+    weight = torch.arange(10.0)[:, None].expand(-1, 2)
+    found = halves(weight, 2, 4)[:, 0].tolist()
+    assert found == [0, 2, 1, 3, 4, 6, 5, 7, 8, 9]
+    assert halves(torch.arange(6.0), 1, 6).tolist() == [0, 2, 4, 1, 3, 5]
+
+
+def test_rope_tables_are_rounded_whatever_the_dtype(checkpoint: Write) -> None:
+    model = load_model(str(checkpoint()), "cpu", torch.float32)
+    assert isinstance(model, FishSpeech)
+    model.allocate(1, 100, 20)
+    for decoder in (model.talker.decoder, model.predictor.decoder):
+        assert decoder.cos.dtype == torch.float32
+        assert torch.equal(decoder.cos, decoder.cos.bfloat16().float())
+
+
+def edit(folder: Path, name: str, value: torch.Tensor | None) -> None:
+    """Replace or drop a tensor of an unsharded checkpoint."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    if value is None:
+        del tensors[name]
+    else:
+        tensors[name] = value
+    save_file(tensors, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("text_model.model.embeddings.weight", None, "missing talker.text_embedding.weight"),
+        ("text_model.model.embeddings.weight", torch.zeros(9, 64), "has shape"),
+        ("audio_decoder.codebook_embeddings.weight", torch.zeros(9, 64), "has shape"),
+        ("audio_decoder.output.weight", torch.zeros(9, 64), "output.weight has shape"),
+        ("audio_decoder.output.weight", None, "missing predictor.head.weight"),
+        ("audio_decoder.layers.0.attention.q_norm.weight", torch.ones(16), "unexpected"),
+        ("audio_decoder.layers.1.feed_forward.w3.weight", None, "missing predictor.decoder"),
+        ("text_model.model.layers.0.attention.wqkv.weight", torch.zeros(8, 64), "has shape"),
+        ("text_model.model.layers.0.attention.q_norm.weight", None, "missing talker.decoder"),
+        ("audio_decoder.fast_project_in.weight", torch.zeros(64, 64), "unexpected"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(
+    checkpoint: Write, name: str, value: torch.Tensor | None, message: str
+) -> None:
+    folder = checkpoint(num_shards=1)
+    edit(folder, name, value)
+    with pytest.raises(CheckpointError, match=message):
+        load_model(str(folder))
+
+
+def test_a_missing_shard_is_named(checkpoint: Write) -> None:
+    folder = checkpoint()
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"shard model-00002\S* is missing"):
+        describe(str(folder))
+
+
+def test_a_codec_still_pickled_says_how_to_convert_it(checkpoint: Write) -> None:
+    with pytest.raises(CheckpointError, match="tts-cli models convert"):
+        describe(str(checkpoint(as_pickle=True)))
+    with pytest.raises(CheckpointError, match=r"no codec\.safetensors"):
+        describe(str(checkpoint(has_codec=False)))
+
+
+def test_another_codec_is_refused(checkpoint: Write) -> None:
+    folder = checkpoint()
+    other = checkpoint("wide")
+    for name in ("codec.safetensors", "codec.json"):
+        (folder / name).write_bytes((other / name).read_bytes())
+    with pytest.raises(CheckpointError, match="the talker has 4 codebooks, the codec 10"):
+        describe(str(folder))
+
+
+def test_another_tokenizer_is_refused(checkpoint: Write) -> None:
+    folder = checkpoint()
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    path.write_text("{}")
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: cannot be read"):
+        load_model(str(folder))
+    path.unlink()
+    with pytest.raises(CheckpointError, match="its tokenizer is missing"):
+        load_model(str(folder))
+    tokenizer["added_tokens"][-1]["content"] = "<|semantic:99|>"
+    path.write_text(json.dumps(tokenizer))
+    with pytest.raises(CheckpointError, match=r"<\|semantic:63\|> is"):
+        load_model(str(folder))
+
+
+def test_the_identity_changes_with_the_weights(checkpoint: Write) -> None:
+    one, same, other = (describe(str(checkpoint(seed=seed))).identity for seed in (0, 0, 1))
+    assert one == same != other

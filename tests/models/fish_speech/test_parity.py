@@ -1,0 +1,197 @@
+"""Our float32 greedy codes and logits against fish-speech's, as the golden files hold them.
+
+They were made by tests/oracle/make_fish_goldens.py. The tests marked `oracle` compare afresh, on
+other weights and texts, where the packages are installed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import official_fish_speech as official
+import pytest
+import tiny_fish_speech as tiny
+import torch
+from parity import check_codes
+from safetensors.torch import load_file
+from speak import speak
+from torch import Tensor
+
+from kernels.sample_nucleus import sample_nucleus
+from models.base import REFERENCE, Sampling, SpeechRequest
+from models.fish_speech.model import FishSpeech
+from models.registry import load_model
+
+ORACLE = Path(__file__).parents[2] / "oracle"
+LOGIT_TOLERANCE = 1e-4  # float32 products summed in another order, over logits of about 5
+GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)
+
+
+def recorded_logits(
+    model: FishSpeech, request: SpeechRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Tensor, Tensor]:
+    """First-code logits of every step, (F + 1, C + 1), and the others', (F, K - 1, R), of a row."""
+    first: list[Tensor] = []
+    rest: list[Tensor] = []
+
+    def recorder(function: Callable[[Tensor], Tensor], kept: list[Tensor]) -> Any:
+        def call(hidden: Tensor) -> Tensor:
+            kept.append(function(hidden)[0].clone())
+            return function(hidden)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model.talker, "logits", recorder(model.talker.logits, first))
+        patch.setattr(model.predictor, "logits", recorder(model.predictor.logits, rest))
+        speak(model, [request], 1)
+    frames = len(first) - 1
+    return torch.stack(first), torch.stack(rest).view(frames, model.config.num_codebooks - 1, -1)
+
+
+def test_goldens_are_worth_comparing_with(golden: Any) -> None:
+    # Rows must end by themselves and by their cap, at many lengths, with codes all over the range.
+    assert {row["finish_reason"] for row in golden.rows} == {"eos", "max_frames"}
+    assert len({row["frames"] for row in golden.rows}) >= 4
+    spec = tiny.SPECS[golden.spec]
+    codes = torch.cat([golden.tensors[f"codes.{row['id']}"] for row in golden.rows])
+    sizes = [spec.codebook_size] + [spec.num_rest_codes] * (spec.num_codebooks - 1)
+    for book, size in zip(codes.T, sizes, strict=True):
+        assert int(book.min()) >= 0
+        assert int(book.max()) < size
+        assert len(book.unique()) > size // 4
+
+
+def test_prompts_are_the_official_ids(golden: Any, golden_model: FishSpeech) -> None:
+    for row in golden.rows:
+        prompt = golden_model.plan(golden.request(row))
+        assert prompt.text_ids == row["token_ids"], row["id"]
+        frames = row["voice"]["frames"] if row["voice"] else 0
+        places = [i for i, code in enumerate(prompt.codec_ids) if code <= REFERENCE]
+        assert [prompt.codec_ids[i] for i in places] == [REFERENCE - r for r in range(frames)]
+
+
+def test_logits_equal_the_official_ones(
+    golden: Any, golden_model: FishSpeech, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for row in golden.rows:
+        first, rest = recorded_logits(golden_model, golden.request(row), monkeypatch)
+        ours = {"first": first[row["first_steps"]], "rest": rest[row["rest_steps"]]}
+        for name, found in ours.items():
+            expected = golden.tensors[f"{name}.{row['id']}"]
+            torch.testing.assert_close(found, expected, rtol=0, atol=LOGIT_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("max_batch", "frames_per_poll", "is_compact"), [(1, 1, False), (3, 1, False), (4, 3, True)]
+)
+def test_codes_equal_the_official_ones(
+    golden: Any, golden_model: FishSpeech, max_batch: int, frames_per_poll: int, is_compact: bool
+) -> None:
+    # Rows with and without references and of different caps share the slots.
+    rows = speak(
+        golden_model,
+        [golden.request(row) for row in golden.rows],
+        max_batch,
+        frames_per_poll=frames_per_poll,
+        is_compact=is_compact,
+    )
+    check_rows(golden, rows)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("has_graphs", [False, True])
+def test_gpu_float32_equals_official(
+    golden: Any, has_graphs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    model = load_model(str(golden.folder), "cuda", torch.float32, use_graphs=has_graphs)
+    requests = [golden.request(row) for row in golden.rows]
+    rows = speak(model, requests, 4, frames_per_poll=3, is_compact=True, has_graphs=has_graphs)
+    check_rows(golden, rows)
+
+
+def check_rows(golden: Any, rows: list[Any]) -> None:
+    for row, ours in zip(golden.rows, rows, strict=True):
+        name = f"{golden.spec} {row['id']}"
+        check_codes(name, ours.codes, golden.tensors[f"codes.{row['id']}"].long())
+        assert ours.finish_reason == row["finish_reason"], name
+
+
+def load_draws() -> list[tuple[dict[str, Any], Tensor, Tensor]]:
+    """Settings, logits and official probabilities of the golden draws."""
+    cases = json.loads((ORACLE / "golden_fish_draws.json").read_text(encoding="utf-8"))["cases"]
+    tensors = load_file(ORACLE / "golden_fish_draws.safetensors")
+    return [
+        (case, tensors[f"logits.{i}"], tensors[f"probabilities.{i}"])
+        for i, case in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize("index", range(len(load_draws())))
+def test_draws_follow_the_official_probabilities(index: int) -> None:
+    case, logits, probabilities = load_draws()[index]
+    rows = 997
+    drawn = sample_nucleus(
+        logits.expand(rows, -1).contiguous(),
+        (torch.arange(rows) + 0.5) / rows,
+        torch.zeros(rows, dtype=torch.bool),
+        torch.full((rows,), case["temperature"]),
+        torch.zeros(rows, dtype=torch.int32),
+        torch.full((rows,), case["top_p"]),
+        torch.empty(rows, dtype=torch.int64),
+    )
+    assert bool((probabilities[drawn] > 0).all()), "an id was drawn that the package had ruled out"
+    frequency = torch.bincount(drawn, minlength=len(logits)) / rows
+    # An even grid of uniforms hits each id within one grid step of its probability.
+    assert float((frequency - probabilities).abs().max()) < 1.5 / rows
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not official.is_installed(), reason="needs fish-speech and vllm-omni")
+@pytest.mark.parametrize("name", sorted(tiny.SPECS))
+def test_fresh_rows_equal_the_official_package(name: str, checkpoint: Callable[..., Path]) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    spec, seed = tiny.SPECS[name], 4321
+    folder = checkpoint(name, seed)
+    theirs = official.build(spec, tiny.random_weights(spec, seed))
+    model = load_model(str(folder), "cpu", torch.float32)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    for text in ("Nothing here was in the golden files.", "[sigh] \u518d\u89c1\u3002", " x "):
+        request = SpeechRequest(text, sampling=GREEDY, max_frames=21)
+        ids = official.plain_prompt(tokenizer, text)
+        assert model.plan(request).text_ids == ids
+        prompt = torch.zeros(spec.num_codebooks + 1, len(ids), dtype=torch.int64)
+        prompt[0] = torch.tensor(ids)
+        spoken = official.speak(theirs, spec, prompt, 21)
+        (ours,) = speak(model, [request], 1)
+        check_codes(text, ours.codes, spoken.codes)
+        assert ours.finish_reason == spoken.finish_reason
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not official.is_installed(), reason="needs fish-speech and vllm-omni")
+@pytest.mark.parametrize("name", sorted(tiny.SPECS))
+def test_code_predictor_equals_vllm_omnis(name: str, checkpoint: Callable[..., Path]) -> None:
+    # It cuts the head to 1,024 codes whatever the codec has; here none are cut on either side.
+    spec = replace(tiny.SPECS[name], num_rest_codes=tiny.SPECS[name].codebook_size)
+    theirs = official.build_fast_ar(spec, tiny.random_weights(spec, 7))
+    model = load_model(str(checkpoint(spec, 7)), "cpu", torch.float32)
+    assert isinstance(model, FishSpeech)
+    rows = 24
+    model.allocate(rows, 300, 4)
+    hidden, code = torch.randn(rows, spec.width), torch.randint(0, spec.codebook_size, (rows,))
+    with torch.inference_mode():
+        model.sampling.assign(list(range(rows)), [GREEDY] * rows, [0] * rows, torch.arange(rows))
+        model.slots.hidden.copy_(hidden)
+        model.slots.code.copy_(code)
+        model.predict(rows)
+        expected = theirs(hidden, code + tiny.SEMANTIC_START, do_sample=False)
+    check_codes(name, model.slots.work, expected)
+    assert len(expected.unique()) > 30

@@ -1,0 +1,117 @@
+"""Slots that sample by nucleus: settings reach the right row, windows are the row's own."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.base import Sampling
+from models.fish_speech.config import SAMPLING
+from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
+from models.sampling import UNKNOWN
+
+SLOTS, CODES, BOOKS = 3, 30, 4
+EOS = CODES
+
+
+@pytest.fixture
+def sampling() -> NucleusSlots:
+    return NucleusSlots(SLOTS, EOS, BOOKS, torch.device("cpu"))
+
+
+def assign(sampling: NucleusSlots, slots: list[int], rows: list[Sampling]) -> None:
+    sampling.assign(slots, rows, [100 + slot for slot in slots], torch.tensor(slots))
+
+
+def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
+    """First codes of all slots, and into their windows as in a frame."""
+    steps = torch.full((SLOTS,), step)
+    rows, out = slice(0, SLOTS), torch.empty(SLOTS, dtype=torch.int64)
+    uniform = sampling.draws(rows, steps, BOOKS + 1)
+    sampling.first(rows, logits, uniform, steps, UNKNOWN, out)
+    if step:
+        sampling.remember(SLOTS, out, steps)
+    return out.tolist()
+
+
+def test_every_setting_has_a_column_and_reaches_its_slot(sampling: NucleusSlots) -> None:
+    row = Sampling(0.5, 7, 0.25, 1.0, True, 0.75, 9, 0.125, True)
+    assign(sampling, [0, 2], [SAMPLING, row])
+    columns = {"repetition_penalty": "penalty"}
+    for entry in fields(Sampling):
+        column = getattr(sampling, columns.get(entry.name, entry.name))
+        assert column[2].item() == pytest.approx(getattr(row, entry.name)), entry.name
+        assert column[0].item() == pytest.approx(getattr(SAMPLING, entry.name)), entry.name
+    assert sampling.seeds.tolist() == [100, 0, 102]
+
+
+def test_the_window_holds_the_last_codes_but_not_the_first(sampling: NucleusSlots) -> None:
+    assign(sampling, [0, 1, 2], [replace(SAMPLING, greedy=True)] * 3)
+    for step in range(WINDOW + 3):
+        logits = torch.zeros(SLOTS, CODES + 1)
+        logits[:, step] = 5.0
+        assert draw(sampling, logits, step) == [step] * 3
+        held = {code for code in sampling.window[1].tolist() if code != EMPTY}
+        assert held == set(range(max(1, step - WINDOW + 1), step + 1))
+
+
+def test_a_repeated_code_is_drawn_anew_from_a_flatter_choice(sampling: NucleusSlots) -> None:
+    # The first draw is all but sure of code 4; the second sees the untempered distribution.
+    assign(sampling, [0, 1, 2], [replace(SAMPLING, temperature=0.01)] * 3)
+    logits = torch.full((SLOTS, CODES + 1), -5.0)
+    logits[:, 4], logits[:, 5], logits[:, 6] = 5.0, 4.9, 4.0
+    assert draw(sampling, logits, 0) == [4] * 3  # not into the window
+    assert draw(sampling, logits, 1) == [4] * 3
+    later = [draw(sampling, logits, step) for step in range(2, 40)]
+    assert {code for codes in later for code in codes} == {4, 5}
+    assert len({tuple(codes) for codes in zip(*later, strict=True)}) == 3  # each row its own noise
+
+
+def test_speech_may_end_at_any_step_but_the_first(sampling: NucleusSlots) -> None:
+    assign(sampling, [0, 1, 2], [SAMPLING, replace(SAMPLING, greedy=True), SAMPLING])
+    logits = torch.zeros(SLOTS, CODES + 1)
+    logits[:, EOS] = 50.0
+    assert EOS not in draw(sampling, logits, 0)
+    assert draw(sampling, logits, 1) == [EOS] * 3
+    assert draw(sampling, logits, 2) == [EOS] * 3  # not a repetition
+
+
+def test_a_new_row_starts_with_an_empty_window(sampling: NucleusSlots) -> None:
+    assign(sampling, [0, 1, 2], [SAMPLING] * 3)
+    sampling.window.fill_(4)
+    assign(sampling, [1], [SAMPLING])
+    assert sampling.window.tolist() == [[4] * WINDOW, [EMPTY] * WINDOW, [4] * WINDOW]
+
+
+def test_every_per_slot_tensor_is_moved(sampling: NucleusSlots) -> None:
+    tensors = {
+        name: value
+        for name, value in vars(sampling).items()
+        if isinstance(value, Tensor) and name not in ("suppress", "seen")
+    }
+    assert "window" in tensors
+    for value in tensors.values():
+        value[2] = True if value.dtype == torch.bool else 3
+        value[0] = False if value.dtype == torch.bool else 1
+    sampling.move([2], [0], torch.tensor([2]), torch.tensor([0]))
+    for name, value in tensors.items():
+        assert torch.equal(value[0], value[2]), name
+
+
+def test_further_codebooks_have_settings_of_their_own(sampling: NucleusSlots) -> None:
+    sharp = replace(SAMPLING, subtalker_greedy=True)
+    assign(sampling, [0, 1, 2], [sharp, replace(SAMPLING, subtalker_top_k=1), SAMPLING])
+    logits = torch.zeros(SLOTS, 16)
+    logits[:, 3] = 0.1
+    seen = [set(), set(), set()]  # type: list[set[int]]
+    for step in range(30):
+        uniform = sampling.draws(slice(0, SLOTS), torch.full((SLOTS,), step), BOOKS + 1)
+        out = torch.empty(SLOTS, dtype=torch.int64)
+        sampling.rest(SLOTS, logits, uniform[:, 1], UNKNOWN, out)
+        for slot, code in enumerate(out.tolist()):
+            seen[slot].add(code)
+    assert seen[0] == seen[1] == {3}
+    assert len(seen[2]) > 3

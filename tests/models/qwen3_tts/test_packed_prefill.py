@@ -1,0 +1,134 @@
+"""Packed prompts of a whole tiny model against prompts side by side, with and without graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from fakes import FakeCapturer
+from speak import Row, speak
+from tiny_qwen3_tts import write_checkpoint
+
+from models.base import SpeechRequest
+from models.packed_prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
+from models.qwen3_tts.model import Qwen3TTS
+from models.registry import load_model
+
+FRAMES = 12
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(tmp_path_factory.mktemp("voice"), "custom_voice_wide")
+
+
+@pytest.fixture
+def model(folder: Path) -> Qwen3TTS:
+    model = load_model(str(folder))
+    assert isinstance(model, Qwen3TTS)
+    return model
+
+
+def requests(count: int) -> list[SpeechRequest]:
+    return [
+        SpeechRequest("the thing " * (1 + 3 * row % 7), "dora", seed=row, max_frames=FRAMES)
+        for row in range(count)
+    ]
+
+
+def assert_same(rows: list[Row], expected: list[Row]) -> None:
+    for row, other in zip(rows, expected, strict=True):
+        assert torch.equal(row.codes, other.codes)
+        assert row.finish_reason == other.finish_reason
+
+
+def pack(model: Qwen3TTS) -> FakeCapturer:
+    """Prompts packed, and recorded as on a GPU."""
+    model.packs_prompts = True
+    model.packed.runner.capturer = capturer = FakeCapturer()
+    return capturer
+
+
+@pytest.mark.parametrize("max_batch", [1, 4, 8])
+def test_packed_prompts_give_the_same_codes(model: Qwen3TTS, max_batch: int) -> None:
+    items = requests(8)
+    expected = speak(model, items, max_batch)
+    pack(model)
+    assert_same(speak(model, items, max_batch, has_graphs=True), expected)
+    stats = model.packed.runner.stats
+    assert stats.misses == 0
+    assert stats.hits > 0
+    assert stats.failures == {}
+
+
+def test_without_graphs_too(model: Qwen3TTS) -> None:
+    items = requests(5)
+    expected = speak(model, items, 4)
+    model.packs_prompts = True
+    assert_same(speak(model, items, 4), expected)
+    assert model.packed.runner.stats.hits == 0
+
+
+def test_a_bucket_that_was_not_recorded_counts_as_a_miss(model: Qwen3TTS) -> None:
+    pack(model)
+    model.allocate(4, max_positions=120, max_frames=FRAMES)
+    model.prefill([model.plan(item) for item in requests(2)], [0, 1])
+    assert model.packed.runner.stats.misses == 1
+
+
+def test_every_bucket_up_to_what_all_slots_can_hold_is_recorded(model: Qwen3TTS) -> None:
+    pack(model)
+    model.allocate(8, max_positions=100, max_frames=FRAMES)
+    with torch.inference_mode():
+        model.packed.capture()
+    assert model.packed.runner.keys == [1024, 768, 512, 256, 128]
+    model.allocate(256, max_positions=100, max_frames=FRAMES)
+    assert model.packed.buckets == list(TOKEN_BUCKETS)
+
+
+def test_a_prompt_longer_than_every_bucket_runs_alone(
+    model: Qwen3TTS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = requests(5)
+    expected = speak(model, items, 8)
+    monkeypatch.setattr("models.packed_prefill.TOKEN_BUCKETS", (16, 32))
+    pack(model)
+    assert_same(speak(model, items, 8, has_graphs=True), expected)
+    assert model.packed.runner.stats.misses > 0
+    assert model.packed.runner.stats.hits > 0
+
+
+def test_more_rows_than_a_pass_holds(model: Qwen3TTS, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = requests(8)
+    expected = speak(model, items, 8)
+    monkeypatch.setattr("models.packed_prefill.MAX_ROWS", 3)
+    pack(model)
+    assert_same(speak(model, items, 8, has_graphs=True), expected)
+    assert model.packed.runner.stats.hits == 3
+
+
+def test_a_long_pass_leaves_nothing_for_a_short_one(model: Qwen3TTS) -> None:
+    pack(model)
+    model.allocate(8, max_positions=120, max_frames=FRAMES)
+    prompts = [model.plan(item) for item in requests(8)]
+    model.prefill(prompts, list(range(8)))
+    with torch.inference_mode():
+        model.packed.x.fill_(float("nan"))
+    model.prefill(prompts[:1], [5])
+    assert model.talker.decoder.cache.data.isfinite().all()
+    assert model.status(model.poll(), [5])[0].finish_reason == ""
+
+
+def test_rows_of_the_fewest_tokens_fit_their_bucket() -> None:
+    assert TOKEN_BUCKETS[-1] >= MAX_ROWS * TOKENS_PER_ROW
+    assert all(bucket % 64 == 0 for bucket in TOKEN_BUCKETS)

@@ -1,0 +1,68 @@
+"""`tts-cli models`: prepare checkpoints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from tts_cli.commands.options import common_options, config_option, refuse_misplaced
+from tts_cli.config import RunConfig
+
+
+@click.group("models", invoke_without_command=True)
+@common_options
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Prepare checkpoints.
+
+    \b
+    Example:
+      tts-cli models convert fishaudio/s2-pro
+    """
+    if ctx.invoked_subcommand is not None:
+        refuse_misplaced(ctx)
+        return 0
+    click.echo(ctx.get_help())
+    return 0
+
+
+@command.command("convert")
+@click.argument("model", metavar="PATH|REPO")
+@config_option("revision", metavar="REV")
+@common_options
+def convert_command(model: str, **options: Any) -> int:
+    """Convert the pickled weights of a checkpoint into safetensors, once.
+
+    A pickle can run code when it is read, so no other command reads one. This one does, with
+    PyTorch's reader that builds nothing but tensors, and takes only what has the names and shapes
+    of the codec. It writes codec.safetensors, with the SHA-256 of codec.pth, and codec.json beside
+    codec.pth, which is then needed no more. Fish Speech needs it; other checkpoints do not.
+
+    \b
+    Example:
+      tts-cli models convert fishaudio/s2-pro
+    """
+    config = RunConfig.from_options(options)
+    from models.checkpoint import CheckpointError
+    from models.registry import convert
+    from tts_cli.errors import SetupError
+
+    try:
+        done = convert(model, config.revision)
+    except CheckpointError as error:
+        raise SetupError(str(error)) from None
+    if config.json:
+        found: dict[str, Any] = {"model": model, "is_new": False, "target": None}
+        if done is not None:
+            found |= {"source": str(done.source), "target": str(done.target)}
+            found |= {"source_sha256": done.sha256, "is_new": done.is_new}
+        click.echo(json.dumps(found, indent=2))
+    elif done is None:
+        click.echo(f"{model}: nothing to convert, all of it is safetensors")
+    elif done.is_new:
+        click.echo(f"wrote {done.target}\nof {done.source}, SHA-256 {done.sha256}")
+    else:
+        click.echo(f"{done.target} is there already, made of a file with SHA-256 {done.sha256}")
+    return 0
