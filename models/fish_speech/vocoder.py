@@ -22,46 +22,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kernels.snake_out import snake_out
-from models.blocks import Weight
+from models.codec_decoder import CodecDecoder
 from models.fish_speech.codec_config import CodecConfig
 from models.fish_speech.codec_folding import fold_decoder, rounded_tables
-from models.vocoder_blocks import (
-    Affine,
-    DecoderBlock,
-    PreTransformer,
-    Snake,
-    UpsampleBlock,
-    conv,
-    pad_left,
-)
+from models.vocoder_blocks import PreTransformer
 
 # Frames whose samples are made at once; with those before them, two chunks fill a lane.
 CHUNK_FRAMES = 496
 LEFT_CONTEXT = 4096 - CHUNK_FRAMES  # frames before them: all, up to what RoPE tables are made for
-SNAKE_BUFFERS = ("alpha_exp", "inv_beta", "bias")
 
 
-class FishVocoder(nn.Module):
+class FishVocoder(CodecDecoder):
     """Codes to samples. Built without values: `from_state` is the way to a working one."""
 
     def __init__(self, config: CodecConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
+        self.config: CodecConfig = config
         latent, sizes = config.latent_dim, config.codebook_sizes
         self.codebooks = nn.Parameter(torch.empty(sum(sizes), latent), requires_grad=False)
         self.transformer = PreTransformer(config.frames, has_projections=False)
-        self.upsample = nn.ModuleList(
-            UpsampleBlock(latent, ratio) for ratio in config.upsampling_ratios
-        )
-        self.first_conv = Weight(config.decoder_dim, latent, 1, 7)
-        self.blocks = nn.ModuleList(
-            DecoderBlock(config.decoder_dim >> index, rate)
-            for index, rate in enumerate(config.upsample_rates)
-        )
-        channels = config.decoder_dim >> len(config.upsample_rates)
-        self.last_snake = Snake(channels)
-        self.last_conv = Affine(1, channels, 1, 7)
         for name in ("first_codes", "last_codes"):
             values = torch.empty(config.num_codebooks, 1, dtype=torch.int64)
             self.register_buffer(name, values)
@@ -94,98 +73,23 @@ class FishVocoder(nn.Module):
         )
         with torch.device("meta"):
             vocoder = cls(config)
-        wide = {"rope_cos", "rope_sin"} | {
-            f"{name}.{buffer}"
-            for name, module in vocoder.named_modules()
-            if isinstance(module, Snake)
-            for buffer in SNAKE_BUFFERS
-        }
-        cast = {
-            name: tensor.to(device, torch.float32 if name in wide else dtype)
-            for name, tensor in state.items()
-        }
         sizes = torch.tensor(config.codebook_sizes)[:, None]
-        cast["first_codes"] = (sizes.cumsum(0) - sizes).to(device)
-        cast["last_codes"] = (sizes - 1).to(device)
-        vocoder.load_state_dict(cast, assign=True)
-        return vocoder.requires_grad_(False).eval()
-
-    @property
-    def samples_per_frame(self) -> int:
-        """Samples one frame of codes becomes."""
-        return self.config.samples_per_frame
-
-    @property
-    def latent_dim(self) -> int:
-        """Width between `latents` and `render`."""
-        return self.config.latent_dim
-
-    @property
-    def context_frames(self) -> int:
-        """Latent frames before its own that `render` reads for a frame's samples."""
-        return self.config.context_frames
-
-    @property
-    def gap_frames(self) -> int:
-        """Frames to leave between two rows that lie one behind the other."""
-        return self.config.gap_frames
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of weights and activations."""
-        return self.codebooks.dtype
-
-    @torch.no_grad()
-    def forward(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Decode a batch; no host sync and no branch on values, so it can be captured in a graph.
-
-        Args:
-            codes: (B, K, F) int64; shorter rows are padded on the right with any code. What is
-                beyond a codebook counts as its last entry, as in the official code.
-            positions: (B, F) int64, each frame's place in its row, where rows lie one behind the
-                other; -1 in the gaps between them, of gap_frames at least.
-        Returns:
-            (B, F * samples_per_frame) float32 in [-1, 1].
-        Raises:
-            ValueError: another number of codebooks, no frame, or more than there are positions for.
-        """
-        kept = None if positions is None else positions >= 0
-        return self.render(self.latents(codes, positions), kept)
+        state["first_codes"], state["last_codes"] = sizes.cumsum(0) - sizes, sizes - 1
+        vocoder.take(state, device, dtype, wide=("rope_cos", "rope_sin"))
+        return vocoder
 
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, K, F) codes to (B, F, latent_dim): the part that looks further back than
-        `context_frames`, with a thirtieth of the work. Raises as `forward` does.
+        """(B, K, F) codes to (B, F, latent_dim), a thirtieth of the work. What is beyond a codebook
+        counts as its last entry, as in the official code.
         """
-        config = self.config
-        _, num_codebooks, frames = codes.shape
-        most = config.frames.max_steps
-        if num_codebooks != config.num_codebooks or not 1 <= frames <= most:
-            raise ValueError(
-                f"codes {tuple(codes.shape)} must be (rows, {config.num_codebooks}, "
-                f"1 to {most} frames)"
-            )
+        self.check_codes(codes, self.config.num_codebooks, self.config.frames.max_steps)
+        frames = codes.shape[2]
         rows = torch.minimum(codes, self.last_codes) + self.first_codes
         x = F.embedding(rows, self.codebooks).sum(1)  # (B, F, latent_dim)
         tables = self.rope_cos[:frames], self.rope_sin[:frames]
         return self.transformer(x, *tables, positions)
 
-    @torch.no_grad()
-    def render(self, latents: Tensor, kept: Tensor | None = None) -> Tensor:
-        """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1].
-
-        Args:
-            kept: (B, F) bool, false in the gaps between rows that lie one behind the other, whose
-                samples mean nothing.
-        """
-        batch, frames, _ = latents.shape
-        x = latents
-        for upsample in self.upsample:
-            x = upsample(x, kept)
-        x = conv(pad_left(x, 6, kept), self.first_conv.weight)
-        for block in self.blocks:
-            x = block(x, kept)
-        snake, last = self.last_snake, self.last_conv
-        constants = snake.alpha_exp, snake.inv_beta, snake.bias
-        samples = snake_out(x, *constants, last.weight, last.bias, kept)
-        return samples.view(batch, frames * self.samples_per_frame).tanh_()
+    def bound_(self, samples: Tensor) -> Tensor:
+        """Keep samples in [-1, 1], in place."""
+        return samples.tanh_()
