@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +53,20 @@ def test_readme_names_existing_files(name: str) -> None:
         for path in (SAMPLES / "voice" / "recipe").iterdir():
             if path.suffix in (".py", ".c", ".sh") and path.name not in ("config.py", "train.py"):
                 assert f"`{path.name}`" in text or f"recipe/{path.name}" in text, path.name
+
+
+def test_benchmark_rows_are_a_manifest(tmp_path: Path) -> None:
+    """The README's whole-run benchmark: rows of 5 to 15 s, the same at every call."""
+    command = [sys.executable, str(SAMPLES / "benchmark.py"), "300"]
+    made = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
+    assert made[0] == made[1]
+    path = tmp_path / "rows.jsonl"
+    path.write_text(made[0])
+    rows = rows_of(str(path))
+    frames = [row.max_frames or 0 for row in rows]
+    assert len({row.id for row in rows}) == 300
+    assert set(frames) == set(range(62, 188))
+    assert all(30 <= len(row.text) <= 110 for row in rows)
 
 
 def test_readme_describes_every_row() -> None:
