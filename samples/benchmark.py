@@ -1,31 +1,88 @@
-"""Print the manifest of the README's whole-run benchmark: rows of 62 to 187 frames (5 to 15 s).
+"""The whole-run benchmark of the README: make its rows, or run them and print what came out.
 
-    python samples/benchmark.py 1024 > rows.jsonl
+    python samples/benchmark.py rows 1024 > rows.jsonl
+    python samples/benchmark.py run OUT --models synthetic:qwen3-tts-0.6b --batches 64,256
 
-Random weights never end a row by themselves, so `max_frames` is each row's length. Texts grow with
-it, as real ones do. The same arguments give the same rows.
+Rows have 62 to 187 frames (5 to 15 s). Random weights never end a row by themselves, so
+`max_frames` is each row's length; texts grow with it, as real ones do. The same arguments give the
+same rows. A run starts from an empty folder, so nothing is resumed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 SHORTEST, SPAN = 62, 126  # frames
 CHARS_PER_FRAME = 0.55
 TEXT = (
     "It was late, and the rain had not stopped since the morning, so nobody came to the harbour. "
 )
+COLUMNS = ("model", "batch", "xRT", "wall s", "capture s", "busy", "misses", "failed", "GiB")
+
+
+def rows(count: int) -> Iterator[str]:
+    """Lines of the manifest."""
+    for row in range(count):
+        frames = SHORTEST + row * 7919 % SPAN
+        text = (TEXT * 3)[: round(CHARS_PER_FRAME * frames)]
+        yield json.dumps({"id": f"{row:05d}", "text": text, "max_frames": frames})
+
+
+def run(folder: Path, model: str, batch: int, count: int) -> list[str]:
+    """Speak `count` rows with a model; the cells of one line of the table."""
+    out = folder / f"{model.rpartition(':')[2].replace('/', '_')}-{batch}"
+    shutil.rmtree(out, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = folder / "rows.jsonl"
+    manifest.write_text("".join(line + "\n" for line in rows(count)))
+    command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out), "-q"]
+    command += ["--model", model, "--max-batch", str(batch)]
+    code = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
+    if not (out / "run.json").exists():
+        return [model, str(batch), f"failed: exit code {code}"]
+    report = json.loads((out / "run.json").read_text())
+    totals, busy = report["totals"], report["device"].get("busy") or {}
+    share = (busy.get("steady") or {}).get("busy_share")
+    peak = totals.get("peak_memory_bytes")
+    return [
+        model,
+        str(batch),
+        f"{totals['xrt']:.1f}",
+        f"{totals['wall_s']:.1f}",
+        f"{totals.get('capture_s') or 0:.1f}",
+        "" if share is None else f"{100 * share:.1f} %",
+        str(totals.get("graph_misses", "")),
+        str(totals["failed"]),
+        "" if peak is None else f"{peak / 2**30:.1f}",
+    ]
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rows", type=int, nargs="?", default=1024, help="how many (1024)")
-    for row in range(parser.parse_args().rows):
-        frames = SHORTEST + row * 7919 % SPAN
-        text = (TEXT * 3)[: round(CHARS_PER_FRAME * frames)]
-        print(json.dumps({"id": f"{row:05d}", "text": text, "max_frames": frames}))
+    parts = parser.add_subparsers(dest="part", required=True)
+    making = parts.add_parser("rows", help="print the manifest")
+    making.add_argument("count", type=int, nargs="?", default=1024, help="how many rows (1024)")
+    running = parts.add_parser("run", help="speak the rows and print a table")
+    running.add_argument("folder", type=Path, help="for the manifest and the audio")
+    running.add_argument("--models", default="synthetic:qwen3-tts-0.6b", help="comma between them")
+    running.add_argument("--batches", default="64,256", help="values of --max-batch (64,256)")
+    running.add_argument("--rows", type=int, default=1024, help="how many rows (1024)")
+    args = parser.parse_args()
+    if args.part == "rows":
+        print("\n".join(rows(args.count)))
+        return
+    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|", flush=True)
+    for model in args.models.split(","):
+        for batch in map(int, args.batches.split(",")):
+            cells = run(args.folder, model, batch, args.rows)
+            print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -57,7 +58,7 @@ def test_readme_names_existing_files(name: str) -> None:
 
 def test_benchmark_rows_are_a_manifest(tmp_path: Path) -> None:
     """The README's whole-run benchmark: rows of 5 to 15 s, the same at every call."""
-    command = [sys.executable, str(SAMPLES / "benchmark.py"), "300"]
+    command = [sys.executable, str(SAMPLES / "benchmark.py"), "rows", "300"]
     made = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
     assert made[0] == made[1]
     path = tmp_path / "rows.jsonl"
@@ -67,6 +68,22 @@ def test_benchmark_rows_are_a_manifest(tmp_path: Path) -> None:
     assert len({row.id for row in rows}) == 300
     assert set(frames) == set(range(62, 188))
     assert all(30 <= len(row.text) <= 110 for row in rows)
+
+
+def test_benchmark_prints_what_a_run_gave(tmp_path: Path) -> None:
+    """Two rows with the sample voice, and a model that is not there."""
+    voice = str(SAMPLES / "voice" / "checkpoint")
+    command = [sys.executable, str(SAMPLES / "benchmark.py"), "run", str(tmp_path / "out")]
+    command += ["--models", f"{voice},{tmp_path / 'none'}", "--batches", "2", "--rows", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=SAMPLES.parent)
+    assert done.returncode == 0, done.stderr
+    _, _, spoken, missing = done.stdout.splitlines()
+    cells = [cell.strip() for cell in spoken.strip("|").split("|")]
+    report = json.loads(next((tmp_path / "out").glob("*-2/run.json")).read_text())
+    assert cells[:2] == [voice, "2"]
+    assert float(cells[2]) == pytest.approx(report["totals"]["xrt"], abs=0.06)
+    assert cells[7] == "0"
+    assert "failed: exit code 3" in missing
 
 
 def test_readme_describes_every_row() -> None:
