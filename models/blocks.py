@@ -14,7 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from kernels.persistent_decoder import DecoderWeights, persistent_step, use_persistent
+from kernels.persistent_decoder import (
+    NUM_COUNTERS,
+    DecoderWeights,
+    persistent_step,
+    use_persistent,
+)
 from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
@@ -150,7 +155,9 @@ class Decoder(nn.Module):
 
         The parameters become views, so there is still one copy of each weight.
         """
-        self.counters = torch.zeros(2, dtype=torch.int32, device=self.norm.weight.device)
+        self.counters = torch.zeros(
+            NUM_COUNTERS, dtype=torch.int32, device=self.norm.weight.device
+        )
         if self.stacked is not None and self.layers[0].qkv.weight.data_ptr() == (
             self.stacked.qkv.data_ptr()
         ):
