@@ -60,8 +60,8 @@ class Settings:
     is_redundant: bool = False
     # Weights brought into the L2 cache while waiting: 0 none, 1 the stage's, 2 the next product's.
     prefetch: int = 1
-    # Bytes between the elements that bring a weight into the L2 cache: a load fetches a sector of 32
-    # and perhaps its neighbour, so 128 leaves part of each line behind.
+    # Bytes between the elements that bring a weight into the L2 cache: one load fetches a
+    # sector of 32 and perhaps its neighbour, so 128 leaves part of each line behind.
     touch_bytes: int = 128
     # Wait with acquiring atomics instead of volatile loads: an empty barrier of 132 programs took
     # 0.92 us instead of 1.21 (4 warps) or 1.81 (8 warps) on an H200.

@@ -147,7 +147,9 @@ def _persistent_decoder_kernel(
         if pid < qkv_tiles:
             w_ptr = qkv_w_ptr + long_layer * (QKV * WIDTH)
             if PREFETCH == 1:
-                kept = touch(w_ptr, own_unit * QKV_N, 0, WIDTH, QKV_N, WIDTH // LINE, BLOCK_LINES, LINE)
+                kept = touch(
+                    w_ptr, own_unit * QKV_N, 0, WIDTH, QKV_N, WIDTH // LINE, BLOCK_LINES, LINE
+                )
             if PREFETCH == 2:
                 kept = touch(
                     o_w_ptr + long_layer * (WIDTH * MIXED), own_unit % O_TILES * O_N,
@@ -260,7 +262,9 @@ def _persistent_decoder_kernel(
             if PREFETCH == 1:
                 col = own_unit * MLP_N
                 kept = touch(w_ptr, col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES, LINE)
-                kept_up = touch(w_ptr, INNER + col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES, LINE)
+                kept_up = touch(
+                    w_ptr, INNER + col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES, LINE
+                )
             if PREFETCH == 2:
                 kept = touch(
                     down_w_ptr + long_layer * (WIDTH * INNER), own_unit % DOWN_TILES * DOWN_N,
@@ -366,7 +370,14 @@ def _persistent_decoder_kernel(
             if not REDUNDANT:
                 if PREFETCH:
                     kept = touch(
-                        head_w_ptr, own_unit * HEAD_N, 0, WIDTH, HEAD_N, WIDTH // LINE, BLOCK_LINES, LINE
+                        head_w_ptr,
+                        own_unit * HEAD_N,
+                        0,
+                        WIDTH,
+                        HEAD_N,
+                        WIDTH // LINE,
+                        BLOCK_LINES,
+                        LINE,
                     )
                 wait_for(counters_ptr, arrived, POLL_ATOMIC)
             for tile in range(pid, head_tiles, programs):

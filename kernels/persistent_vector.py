@@ -190,9 +190,7 @@ def _persistent_vector_kernel(
                 target = act_ptr + index * INNER
                 store_act(target, first, end, dot(w, x), dot(w_up, x), MLP_A)
                 if MLP_B > 0:
-                    store_act(
-                        target, first + MLP_A, end, dot(w_more, x), dot(w_more_up, x), MLP_B
-                    )
+                    store_act(target, first + MLP_A, end, dot(w_more, x), dot(w_more_up, x), MLP_B)
             arrive(counters_ptr)
         arrived += tl.cdiv(INNER, MLP_PER)
 

@@ -205,9 +205,7 @@ def attend_split(
         seen = (at < end)[None, :]
         for member in tl.static_range(GROUP):
             q_head = head * GROUP + member
-            q_low, q_high = _halves(
-                qkv_ptr + row_index * QKV + q_head * HEAD_DIM, dims, mask, HALF
-            )
+            q_low, q_high = _halves(qkv_ptr + row_index * QKV + q_head * HEAD_DIM, dims, mask, HALF)
             q_low, q_high = _rotate(
                 q_low, q_high, qw_low, qw_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM,
                 HAS_NORM,

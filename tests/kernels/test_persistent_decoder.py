@@ -21,7 +21,6 @@ from kernels.persistent_decoder import (
     limit_rows,
     num_processors,
     persistent_step,
-    vector_settings,
 )
 from models.blocks import Decoder
 
