@@ -225,8 +225,8 @@ def _persistent_vector_kernel(
         for index in tl.static_range(ROWS):
             x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
             if pid == 0:
-                cols = tl.arange(0, BLOCK_D)
-                tl.store(out_ptr + index * WIDTH + cols, x.to(dtype), mask=cols < WIDTH)
+                depth = tl.arange(0, BLOCK_D)
+                tl.store(out_ptr + index * WIDTH + depth, x.to(dtype), mask=depth < WIDTH)
             if HEAD_SIZE > 0:
                 target = logits_ptr + index * HEAD_SIZE + first
                 cols = tl.arange(0, HEAD_A)

@@ -246,7 +246,14 @@ class Decoder(nn.Module):
             hidden = add_rms_norm_(mlp, x, norm.weight, eps)
         return hidden
 
-    def _attend(self, index: int, qkv: Tensor, positions: Tensor, rows_per_slot: int) -> Tensor:
+    def _attend(
+        self,
+        index: int,
+        qkv: Tensor,
+        positions: Tensor,
+        rows_per_slot: int,
+        use_dependent: bool = False,
+    ) -> Tensor:
         layer = self.layers[index]
         return step_attention(
             qkv,
@@ -260,6 +267,7 @@ class Decoder(nn.Module):
             self.scale,
             self.eps,
             rows_per_slot,
+            use_dependent,
         )
 
     def _step_rows(self, x: Tensor, positions: Tensor, rows_per_slot: int) -> Tensor:
@@ -270,7 +278,9 @@ class Decoder(nn.Module):
         for index, layer in enumerate(self.layers):
             norm = None if sums is None else layer.input_norm.weight
             qkv = norm_linear(source, sums, norm, layer.qkv.weight, eps, settings.qkv)
-            attended = self._attend(index, qkv, positions, rows_per_slot)
+            attended = self._attend(
+                index, qkv, positions, rows_per_slot, settings.qkv.use_dependent
+            )
             sums = linear_add_(attended, layer.o.weight, x, tickets, settings.o)
             mlp_norm, mlp = layer.post_norm.weight, layer.gate_up.weight
             act = norm_linear(x, sums, mlp_norm, mlp, eps, settings.gate_up, is_mlp=True)
