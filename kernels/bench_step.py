@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -84,23 +85,21 @@ class Variant:
 
 
 def variants(parts: Sequence[str], rows: Sequence[int]) -> Iterator[Variant]:
-    """All lines: `chain` first for each part and rows, because the others are held to it."""
-    for part in parts:
-        shape = SHAPES[part]
-        for count in rows:
+    """All lines, `chain` first for each part and rows, because the others are held to it."""
+    for count in rows:
+        for part in parts:
+            shape = SHAPES[part]
             yield Variant(part, count, "chain", None, shape)
             if count > 2:
                 yield Variant(part, count, "rows", None, shape)
                 yield Variant(part, count, "rows, dependent", None, shape)
             for name, settings in _named(count, shape.cache):
                 yield Variant(part, count, name, settings, shape)
-    for part in parts:
-        for count in rows:
-            best = vector_settings(SHAPES[part].cache) if count <= 2 else None
-            for name, shape in _thin(SHAPES[part]):
-                if count in (1, 64):
-                    path = "chain" if best is None else "vector"
-                    yield Variant(part, count, f"{path}, {name}", best, shape)
+            if count in (1, 64):
+                best = vector_settings(shape.cache) if count == 1 else None
+                path = "chain" if best is None else "vector"
+                for name, thin in _thin(shape):
+                    yield Variant(part, count, f"{path}, {name}", best, thin)
 
 
 def _named(rows: int, cache: int) -> Iterator[tuple[str, Settings]]:
@@ -152,6 +151,7 @@ class Step:
     tickets: Tensor
 
 
+@lru_cache(maxsize=1)
 def make_step(shape: Shape, rows: int, device: str = "cuda") -> Step:
     """Everything on one device, seeded; activations stay near 1."""
     torch.manual_seed(0)
@@ -319,6 +319,8 @@ def barrier_us(is_atomic: bool, warps: int) -> float:
 def measure(variant: Variant, expected: dict[tuple[object, ...], Tensor], is_listed: bool) -> str:
     """The line of a variant; `expected` keeps the logits of the chain by part, rows and shape."""
     step = make_step(variant.shape, variant.rows)
+    step.counters.zero_()  # whatever a failure before has left
+    step.tickets.zero_()
     run = path(variant, step)
     is_rows = variant.name.startswith("rows")
     with enable("dependent" in variant.name) if is_rows else nullcontext():
