@@ -104,6 +104,7 @@ MAX_VECTOR_ROWS = 2
 # Counters of a launch: arrivals, leavers, and one a row and KV head for attention in splits.
 NUM_COUNTERS = 2 + 16 * MAX_VECTOR_ROWS
 MAX_HELD_BYTES = 128 << 10  # of weights a program holds in registers: half of them
+_use_vector = False  # until measured
 _max_rows = MAX_ROWS
 _DTYPES = (torch.bfloat16, torch.float16)
 
@@ -119,6 +120,17 @@ def limit_rows(rows: int) -> Iterator[None]:
         _max_rows = before
 
 
+@contextmanager
+def prefer_vector(is_on: bool = True) -> Iterator[None]:
+    """Within the block, one or two rows keep the weights in registers, or do not."""
+    global _use_vector
+    before, _use_vector = _use_vector, is_on
+    try:
+        yield
+    finally:
+        _use_vector = before
+
+
 def use_persistent(
     weights: DecoderWeights,
     x: Tensor,
@@ -132,7 +144,7 @@ def use_persistent(
     """
     if num_rows > _max_rows or x.dtype not in _DTYPES or not use_triton(x):
         return False
-    settings = default_settings(num_rows, cache.shape[4])
+    settings = choose_settings(weights, num_heads, num_rows, cache)
     if head is not None and not settings.is_vector and head.shape[0] % settings.head_n:
         return False
     return fits(weights, num_heads, cache.shape[5], settings)
@@ -183,6 +195,18 @@ def vector_settings(num_positions: int = 16) -> Settings:
     """
     splits = 1 if num_positions <= 32 else 16
     return Settings(is_vector=True, num_warps=8, attention_splits=splits, num_programs=128)
+
+
+def choose_settings(
+    weights: DecoderWeights, num_heads: int, num_rows: int, cache: Tensor
+) -> Settings:
+    """Weights in registers where that is switched on and they fit, else `default_settings`."""
+    num_positions, head_dim = cache.shape[4], cache.shape[5]
+    if _use_vector and num_rows <= MAX_VECTOR_ROWS:
+        settings = vector_settings(num_positions)
+        if fits(weights, num_heads, head_dim, settings):
+            return settings
+    return default_settings(num_rows, num_positions)
 
 
 def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Settings) -> bool:
@@ -251,7 +275,7 @@ def persistent_step(
         ValueError: shapes that do not divide into the tiles, or tensors of another layout.
     """
     num_rows = positions.shape[0]
-    settings = settings or default_settings(num_rows, cache.shape[4])
+    settings = settings or choose_settings(weights, num_heads, num_rows, cache)
     num_layers, width, inner = weights.down.shape
     _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
     if not fits(weights, num_heads, head_dim, settings):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -66,6 +68,43 @@ def test_a_failing_variant_does_not_end_the_run(monkeypatch, tmp_path, capsys) -
     assert [line.startswith("measured") for line in lines] == [True, False, True]
     assert "ValueError: does not compile" in lines[1]
     assert (tmp_path / "mark").read_text() == "2"
+
+
+def test_a_variant_that_ends_its_process_is_skipped(monkeypatch, capsys) -> None:
+    """The second of three hangs; a fresh process goes on behind it."""
+    started = []
+
+    class Warmer:
+        def __init__(self, command) -> None:
+            assert "--warm" in command
+
+        def wait(self) -> int:
+            return 0
+
+    class Done:
+        def __init__(self, returncode: int) -> None:
+            self.returncode = returncode
+
+    def run(command, timeout) -> Done:
+        first, mark = command[-2:]
+        started.append(int(first))
+        Path(mark).write_text("1" if len(started) == 1 else "2")
+        return Done(1 if len(started) == 1 else 0)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    for name, value in (
+        ("HAS_TRITON", True),
+        ("IS_INTERPRETED", False),
+        ("barrier_us", lambda is_atomic, warps: 1.0),
+        ("describe", lambda: "Triton"),
+    ):
+        monkeypatch.setattr(bench_step, name, value)
+    monkeypatch.setattr(bench_step.subprocess, "Popen", Warmer)
+    monkeypatch.setattr(bench_step.subprocess, "run", run)
+    assert bench_step.main(["--part", "predictor", "--rows", "16"]) == 1
+    assert started == [0, 2]
+    assert "variant 1 ended its process (1)" in capsys.readouterr().out
 
 
 @pytest.mark.gpu

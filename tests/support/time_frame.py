@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -34,13 +33,7 @@ def choose(path: str, stack: ExitStack) -> None:
     if path.startswith("rows"):
         stack.enter_context(row_linear.enable("dependent" in path))
     if path == "vector":
-        stack.enter_context(
-            mock.patch.object(
-                persistent_decoder,
-                "default_settings",
-                lambda rows, positions=16: persistent_decoder.vector_settings(positions),
-            )
-        )
+        stack.enter_context(persistent_decoder.prefer_vector())
 
 
 def milliseconds(run: Callable[[], object]) -> float:
