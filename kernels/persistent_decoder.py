@@ -34,6 +34,7 @@ from torch import Tensor
 
 from kernels.dispatch import IS_INTERPRETED, next_power_of_2, use_triton
 from kernels.persistent_kernel import _persistent_decoder_kernel
+from kernels.persistent_vector import _persistent_vector_kernel
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,19 @@ class Settings:
     is_redundant: bool = False
     # Weights brought into the L2 cache while waiting: 0 none, 1 the stage's, 2 the next product's.
     prefetch: int = 1
-    use_atomic_poll: bool = False  # wait with acquiring atomics instead of volatile loads
+    # Bytes between the elements that bring a weight into the L2 cache: one load fetches a
+    # sector of 32 and perhaps its neighbour, so 128 leaves part of each line behind.
+    touch_bytes: int = 128
+    # Wait with acquiring atomics instead of volatile loads: an empty barrier of 132 programs took
+    # 0.92 us instead of 1.21 (4 warps) or 1.81 (8 warps) on an H200.
+    use_atomic_poll: bool = True
     per_processor: int = 1  # programs a multiprocessor
     is_cooperative: bool = True
+    # `kernels.persistent_vector` for one or two rows; of the above it heeds block_s, num_warps,
+    # use_atomic_poll, per_processor and is_cooperative.
+    is_vector: bool = False
+    attention_splits: int = 1  # of a row's cache, a power of two; heeded by it alone
+    num_programs: int = 0  # 0: per_processor times the multiprocessors
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,11 @@ def num_processors(device: torch.device) -> int:
 # Beyond, the separate operations are faster: a frame of the 0.6B model took 3.5 ms against 4.8 with
 # one row, 8.5 against 4.1 with 64 and 23.7 against 6.5 with 256 (H200, PyTorch 2.11, Triton 3.6).
 MAX_ROWS = 2
+MAX_VECTOR_ROWS = 2
+# Counters of a launch: arrivals, leavers, and one a row and KV head for attention in splits.
+NUM_COUNTERS = 2 + 16 * MAX_VECTOR_ROWS
+MAX_HELD_BYTES = 128 << 10  # of weights a program holds in registers: half of them
+_use_vector = False  # until measured
 _max_rows = MAX_ROWS
 _DTYPES = (torch.bfloat16, torch.float16)
 
@@ -104,6 +120,17 @@ def limit_rows(rows: int) -> Iterator[None]:
         _max_rows = before
 
 
+@contextmanager
+def prefer_vector(is_on: bool = True) -> Iterator[None]:
+    """Within the block, one or two rows keep the weights in registers, or do not."""
+    global _use_vector
+    before, _use_vector = _use_vector, is_on
+    try:
+        yield
+    finally:
+        _use_vector = before
+
+
 def use_persistent(
     weights: DecoderWeights,
     x: Tensor,
@@ -117,8 +144,8 @@ def use_persistent(
     """
     if num_rows > _max_rows or x.dtype not in _DTYPES or not use_triton(x):
         return False
-    settings = default_settings(num_rows, cache.shape[4])
-    if head is not None and head.shape[0] % settings.head_n:
+    settings = choose_settings(weights, num_heads, num_rows, cache)
+    if head is not None and not settings.is_vector and head.shape[0] % settings.head_n:
         return False
     return fits(weights, num_heads, cache.shape[5], settings)
 
@@ -161,11 +188,38 @@ def default_settings(num_rows: int, num_positions: int = 16) -> Settings:
     )
 
 
+def vector_settings(num_positions: int = 16) -> Settings:
+    """One or two rows with the weights in registers; not measured yet, hence nobody's default.
+
+    128 programs: the products of the 0.6B models have 4096, 1024, 3072 and 2048 columns.
+    """
+    splits = 1 if num_positions <= 32 else 16
+    return Settings(is_vector=True, num_warps=8, attention_splits=splits, num_programs=128)
+
+
+def choose_settings(
+    weights: DecoderWeights, num_heads: int, num_rows: int, cache: Tensor
+) -> Settings:
+    """Weights in registers where that is switched on and they fit, else `default_settings`."""
+    num_positions, head_dim = cache.shape[4], cache.shape[5]
+    if _use_vector and num_rows <= MAX_VECTOR_ROWS:
+        settings = vector_settings(num_positions)
+        if fits(weights, num_heads, head_dim, settings):
+            return settings
+    return default_settings(num_rows, num_positions)
+
+
 def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Settings) -> bool:
     """Whether the shapes divide into the tiles of `settings`."""
     width, inner = weights.down.shape[1], weights.down.shape[2]
     mixed, qkv = weights.o.shape[2], weights.qkv.shape[1]
     depth = settings.block_k
+    if settings.is_vector:
+        programs = _num_programs(settings, weights.qkv.device)
+        counts = ((qkv, width), (width, mixed), (2 * inner, width), (width, inner))
+        held = max(-(-count // programs) * depth for count, depth in counts)
+        is_held = programs == 1 or held * weights.qkv.itemsize <= MAX_HELD_BYTES
+        return head_dim % 2 == 0 and mixed == num_heads * head_dim and is_held
     return (
         head_dim % 2 == 0
         and mixed == num_heads * head_dim
@@ -177,6 +231,11 @@ def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Setti
         and mixed % (settings.o_splits * depth) == 0
         and inner % (settings.down_splits * depth) == 0
     )
+
+
+def _num_programs(settings: Settings, device: torch.device) -> int:
+    most = settings.per_processor * num_processors(device)
+    return min(settings.num_programs or most, most)
 
 
 def persistent_step(
@@ -204,8 +263,8 @@ def persistent_step(
         positions: (R,) int64 cache positions to write; a row sees 0..its position.
         cache: (L, 2, N, H_kv, S, D_h), keys and values, contiguous.
         cos, sin: (S, D_h) tables of x's dtype.
-        counters: (2,) int32, zero before the first launch and left so. Launches that share
-            counters must not overlap.
+        counters: (NUM_COUNTERS,) int32, zero before the first launch and left so. Launches that
+            share counters must not overlap.
         rows_per_slot: consecutive rows that share a slot, at rising positions.
         codes: (R,) int64 rows of the table to start from, may be strided; below 0 counts as 0.
         head: (V, D) weight of a last product, contiguous, or None.
@@ -216,7 +275,7 @@ def persistent_step(
         ValueError: shapes that do not divide into the tiles, or tensors of another layout.
     """
     num_rows = positions.shape[0]
-    settings = settings or default_settings(num_rows, cache.shape[4])
+    settings = settings or choose_settings(weights, num_heads, num_rows, cache)
     num_layers, width, inner = weights.down.shape
     _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
     if not fits(weights, num_heads, head_dim, settings):
@@ -229,9 +288,17 @@ def persistent_step(
         raise ValueError("cache and positions must be contiguous, x with contiguous rows")
     if cos.shape[0] < num_positions or not (cos.is_contiguous() and sin.is_contiguous()):
         raise ValueError("cos and sin must be contiguous and as long as the cache")
-    if head is not None and (not head.is_contiguous() or head.shape[0] % settings.head_n):
+    head_n = 1 if settings.is_vector else settings.head_n
+    if head is not None and (not head.is_contiguous() or head.shape[0] % head_n):
         raise ValueError(f"head {tuple(head.shape)} must be contiguous, in tiles of its rows")
-    programs = programs or settings.per_processor * num_processors(x.device)
+    if counters.shape != (NUM_COUNTERS,):
+        raise ValueError(f"counters {tuple(counters.shape)} must be ({NUM_COUNTERS},)")
+    programs = programs or _num_programs(settings, x.device)
+    if settings.is_vector:
+        return _vector_step(
+            weights, x, positions, cache, cos, sin, counters, num_heads, scale, eps, rows_per_slot,
+            codes, head, settings, programs,
+        )  # fmt: skip
     qkv_width, mixed = weights.qkv.shape[1], weights.o.shape[2]
 
     def empty(*shape: int, dtype: torch.dtype = x.dtype) -> Tensor:
@@ -243,7 +310,7 @@ def persistent_step(
     q_norms, k_norms = weights.q_norms, weights.k_norms
     options = {} if IS_INTERPRETED else {"launch_cooperative_grid": settings.is_cooperative}
     lines = max(width, mixed // settings.o_splits, inner // settings.down_splits)
-    lines = lines * x.itemsize // 128
+    lines = lines * x.itemsize // settings.touch_bytes
     _persistent_decoder_kernel[(programs,)](
         x,
         positions if codes is None else codes,
@@ -307,9 +374,112 @@ def persistent_step(
         BLOCK_H=next_power_of_2(head_dim // 2),
         BLOCK_LINES=next_power_of_2(max(1, lines)),
         REDUNDANT=settings.is_redundant,
+        TOUCH_BYTES=settings.touch_bytes,
         PREFETCH=settings.prefetch if width * x.itemsize % 128 == 0 else 0,
         POLL_ATOMIC=settings.use_atomic_poll,
         UPCAST=IS_INTERPRETED,
+        num_warps=settings.num_warps,
+        **options,
+    )
+    return out, logits
+
+
+def _columns(count: int, programs: int) -> tuple[int, int, int]:
+    """Columns a program, their largest power of two, and one that holds the remaining."""
+    per = max(1, -(-count // programs))
+    first = 1 << (per.bit_length() - 1)
+    return per, first, 0 if per == first else next_power_of_2(per - first)
+
+
+def _vector_step(
+    weights: DecoderWeights,
+    x: Tensor,
+    positions: Tensor,
+    cache: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    counters: Tensor,
+    num_heads: int,
+    scale: float,
+    eps: float,
+    rows_per_slot: int,
+    codes: Tensor | None,
+    head: Tensor | None,
+    settings: Settings,
+    programs: int,
+) -> tuple[Tensor, Tensor | None]:
+    """`persistent_step` of one or two rows; arguments are checked."""
+    num_rows = positions.shape[0]
+    num_layers, width, inner = weights.down.shape
+    num_kv_heads, head_dim = cache.shape[3], cache.shape[5]
+    qkv_width, mixed = weights.qkv.shape[1], weights.o.shape[2]
+    head_size = 0 if head is None else head.shape[0]
+    if num_rows > MAX_VECTOR_ROWS or num_rows * num_kv_heads > NUM_COUNTERS - 2:
+        raise ValueError(f"{num_rows} rows of {num_kv_heads} KV heads are too many for {settings}")
+
+    def empty(*shape: int, dtype: torch.dtype = x.dtype) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=x.device)
+
+    out = empty(num_rows, width)
+    logits = None if head is None else empty(num_rows, head_size)
+    splits = settings.attention_splits
+    spans = num_rows * num_heads * splits
+    q_norms, k_norms = weights.q_norms, weights.k_norms
+    options = {} if IS_INTERPRETED else {"launch_cooperative_grid": settings.is_cooperative}
+    for name, count in (("QKV", qkv_width), ("OUT", width), ("MLP", inner), ("HEAD", head_size)):
+        per, first, more = _columns(count, programs)
+        options |= {f"{name}_PER": per, f"{name}_A": first, f"{name}_B": more}
+    _persistent_vector_kernel[(programs,)](
+        x,
+        positions if codes is None else codes,
+        positions,
+        weights.qkv,
+        weights.o,
+        weights.gate_up,
+        weights.down,
+        weights.norms,
+        weights.post_norms,
+        weights.norms if q_norms is None else q_norms,
+        weights.norms if k_norms is None else k_norms,
+        x if head is None else head,
+        cos,
+        sin,
+        cache,
+        cache[:, 1:],
+        out,
+        out if logits is None else logits,
+        empty(num_rows, width),
+        empty(num_rows, qkv_width),
+        empty(num_rows, mixed),
+        empty(num_rows, inner),
+        empty(spans, head_dim, dtype=torch.float32),
+        empty(spans, 2, dtype=torch.float32),
+        counters,
+        num_layers,
+        x.stride(0),
+        0 if codes is None else codes.stride(0),
+        cache.stride(0),
+        cache.stride(2),
+        cache.stride(3),
+        eps,
+        scale,
+        ROWS=num_rows,
+        WIDTH=width,
+        INNER=inner,
+        HEAD_SIZE=head_size,
+        NUM_HEADS=num_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_DIM=head_dim,
+        ROWS_PER_SLOT=rows_per_slot,
+        HAS_QK_NORM=q_norms is not None,
+        HAS_CODES=codes is not None,
+        SPLITS=splits,
+        BLOCK_S=settings.block_s,
+        BLOCK_H=next_power_of_2(head_dim // 2),
+        BLOCK_D=next_power_of_2(width),
+        BLOCK_MIXED=next_power_of_2(mixed),
+        BLOCK_INNER=next_power_of_2(inner),
+        POLL_ATOMIC=settings.use_atomic_poll,
         num_warps=settings.num_warps,
         **options,
     )

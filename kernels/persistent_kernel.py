@@ -87,6 +87,7 @@ def _persistent_decoder_kernel(
     BLOCK_D: tl.constexpr,
     BLOCK_H: tl.constexpr,
     BLOCK_LINES: tl.constexpr,
+    TOUCH_BYTES: tl.constexpr,
     REDUNDANT: tl.constexpr,
     PREFETCH: tl.constexpr,
     POLL_ATOMIC: tl.constexpr,
@@ -98,7 +99,7 @@ def _persistent_decoder_kernel(
     MIXED: tl.constexpr = NUM_HEADS * HEAD_DIM
     O_SPAN: tl.constexpr = MIXED // O_SPLITS
     DOWN_SPAN: tl.constexpr = INNER // DOWN_SPLITS
-    LINE: tl.constexpr = 1024 // x_ptr.dtype.element_ty.primitive_bitwidth
+    LINE: tl.constexpr = 8 * TOUCH_BYTES // x_ptr.dtype.element_ty.primitive_bitwidth
     dtype: tl.constexpr = x_ptr.dtype.element_ty
     O_TILES: tl.constexpr = WIDTH // O_N
     DOWN_TILES: tl.constexpr = WIDTH // DOWN_N
@@ -146,12 +147,14 @@ def _persistent_decoder_kernel(
         if pid < qkv_tiles:
             w_ptr = qkv_w_ptr + long_layer * (QKV * WIDTH)
             if PREFETCH == 1:
-                kept = touch(w_ptr, own_unit * QKV_N, 0, WIDTH, QKV_N, WIDTH // LINE, BLOCK_LINES)
+                kept = touch(
+                    w_ptr, own_unit * QKV_N, 0, WIDTH, QKV_N, WIDTH // LINE, BLOCK_LINES, LINE
+                )
             if PREFETCH == 2:
                 kept = touch(
                     o_w_ptr + long_layer * (WIDTH * MIXED), own_unit % O_TILES * O_N,
                     own_unit // O_TILES % O_SPLITS * O_SPAN, MIXED, O_N, O_SPAN // LINE,
-                    BLOCK_LINES,
+                    BLOCK_LINES, LINE,
                 )  # fmt: skip
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
             if REDUNDANT:
@@ -211,14 +214,14 @@ def _persistent_decoder_kernel(
             if PREFETCH == 1:
                 kept = touch(
                     w_ptr, own_unit % O_TILES * O_N, own_unit // O_TILES * O_SPAN, MIXED, O_N,
-                    O_SPAN // LINE, BLOCK_LINES,
+                    O_SPAN // LINE, BLOCK_LINES, LINE,
                 )  # fmt: skip
             if PREFETCH == 2:
                 next_w_ptr = gate_up_w_ptr + long_layer * (2 * INNER * WIDTH)
                 col = own_unit % (INNER // MLP_N) * MLP_N
-                kept = touch(next_w_ptr, col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES)
+                kept = touch(next_w_ptr, col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES, LINE)
                 kept_up = touch(
-                    next_w_ptr, INNER + col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES
+                    next_w_ptr, INNER + col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES, LINE
                 )
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
             for tile in range(pid, o_tiles, programs):
@@ -258,13 +261,15 @@ def _persistent_decoder_kernel(
             w_ptr = gate_up_w_ptr + long_layer * (2 * INNER * WIDTH)
             if PREFETCH == 1:
                 col = own_unit * MLP_N
-                kept = touch(w_ptr, col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES)
-                kept_up = touch(w_ptr, INNER + col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES)
+                kept = touch(w_ptr, col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES, LINE)
+                kept_up = touch(
+                    w_ptr, INNER + col, 0, WIDTH, MLP_N, WIDTH // LINE, BLOCK_LINES, LINE
+                )
             if PREFETCH == 2:
                 kept = touch(
                     down_w_ptr + long_layer * (WIDTH * INNER), own_unit % DOWN_TILES * DOWN_N,
                     own_unit // DOWN_TILES % DOWN_SPLITS * DOWN_SPAN, INNER, DOWN_N,
-                    DOWN_SPAN // LINE, BLOCK_LINES,
+                    DOWN_SPAN // LINE, BLOCK_LINES, LINE,
                 )  # fmt: skip
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
             if REDUNDANT:
@@ -296,13 +301,13 @@ def _persistent_decoder_kernel(
             if PREFETCH == 1:
                 kept = touch(
                     w_ptr, own_unit % DOWN_TILES * DOWN_N, own_unit // DOWN_TILES * DOWN_SPAN,
-                    INNER, DOWN_N, DOWN_SPAN // LINE, BLOCK_LINES,
+                    INNER, DOWN_N, DOWN_SPAN // LINE, BLOCK_LINES, LINE,
                 )  # fmt: skip
             if PREFETCH == 2:
                 next_layer = tl.minimum(long_layer + 1, num_layers - 1)
                 kept = touch(
                     qkv_w_ptr + next_layer * (QKV * WIDTH), own_unit % (QKV // QKV_N) * QKV_N, 0,
-                    WIDTH, QKV_N, WIDTH // LINE, BLOCK_LINES,
+                    WIDTH, QKV_N, WIDTH // LINE, BLOCK_LINES, LINE,
                 )  # fmt: skip
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
             for tile in range(pid, down_tiles, programs):
@@ -365,7 +370,14 @@ def _persistent_decoder_kernel(
             if not REDUNDANT:
                 if PREFETCH:
                     kept = touch(
-                        head_w_ptr, own_unit * HEAD_N, 0, WIDTH, HEAD_N, WIDTH // LINE, BLOCK_LINES
+                        head_w_ptr,
+                        own_unit * HEAD_N,
+                        0,
+                        WIDTH,
+                        HEAD_N,
+                        WIDTH // LINE,
+                        BLOCK_LINES,
+                        LINE,
                     )
                 wait_for(counters_ptr, arrived, POLL_ATOMIC)
             for tile in range(pid, head_tiles, programs):

@@ -41,12 +41,12 @@ def touch(
     BLOCK_N: tl.constexpr,
     LINES: tl.constexpr,
     BLOCK_LINES: tl.constexpr,
+    LINE: tl.constexpr,
 ):
-    """Start to bring BLOCK_N rows of a weight, LINES cache lines each, into the L2 cache.
+    """Start to bring BLOCK_N rows of a weight, LINES lines of LINE elements, into the L2 cache.
 
-    One element a line of 128 bytes is loaded; `keep` takes them.
+    One element a line is loaded; `keep` takes them.
     """
-    LINE: tl.constexpr = 1024 // w_ptr.dtype.element_ty.primitive_bitwidth
     lines = tl.arange(0, BLOCK_LINES)
     row = (first_col + tl.arange(0, BLOCK_N))[:, None]
     offset = row * W_STRIDE + (first_k + lines * LINE)[None, :]

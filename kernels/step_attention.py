@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kernels.decode_attention import decode_attention, num_splits
-from kernels.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
 from kernels.persistent_stages import wait_for
 from kernels.rope import qk_norm_rope_store
 
@@ -26,6 +26,43 @@ def _halves(source, low, mask, HALF: tl.constexpr):
     """Both halves of the heads at `source`, as they are stored."""
     x_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg")
     x_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg")
+    return x_low, x_high
+
+
+@jit
+def _rotate(
+    x_low,
+    x_high,
+    w_low,
+    w_high,
+    cos_low,
+    cos_high,
+    sin_low,
+    sin_high,
+    eps,
+    HEAD_DIM: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    """Normalise and rotate heads, one a line; norm weights and tables are float32 in registers."""
+    dtype: tl.constexpr = x_low.dtype
+    x_low = x_low.to(tl.float32)
+    x_high = x_high.to(tl.float32)
+    if HAS_NORM:
+        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
+        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
+        x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
+        x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
+    y_low = (x_low * cos_low).to(dtype).to(tl.float32) - (x_high * sin_low).to(dtype).to(tl.float32)
+    y_high = (x_high * cos_high).to(dtype).to(tl.float32)
+    y_high += (x_low * sin_high).to(dtype).to(tl.float32)
+    return y_low.to(dtype).to(tl.float32), y_high.to(dtype).to(tl.float32)
+
+
+@jit
+def _wide_halves(source, low, mask, HALF: tl.constexpr):
+    """Both halves of what nobody writes during the launch, as float32."""
+    x_low = tl.load(source + low, mask=mask, other=0.0).to(tl.float32)
+    x_high = tl.load(source + HALF + low, mask=mask, other=0.0).to(tl.float32)
     return x_low, x_high
 
 
@@ -45,25 +82,15 @@ def _turn(
 ):
     """Normalise and rotate heads, one a line: both halves (lines, D_h / 2), rounded, as float32."""
     HALF: tl.constexpr = HEAD_DIM // 2
-    dtype: tl.constexpr = x_low.dtype
-    cos_low = tl.load(cos_ptr + table, mask=mask, other=0.0).to(tl.float32)
-    sin_low = tl.load(sin_ptr + table, mask=mask, other=0.0).to(tl.float32)
-    cos_high = tl.load(cos_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
-    sin_high = tl.load(sin_ptr + table + HALF, mask=mask, other=0.0).to(tl.float32)
-    x_low = x_low.to(tl.float32)
-    x_high = x_high.to(tl.float32)
+    cos_low, cos_high = _wide_halves(cos_ptr + table, low, mask, HALF)
+    sin_low, sin_high = _wide_halves(sin_ptr + table, low, mask, HALF)
+    w_low = cos_low
+    w_high = cos_high
     if HAS_NORM:
-        is_dim = low < HALF
-        w_low = tl.load(weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
-        w_high = tl.load(weight_ptr + HALF + low, mask=is_dim, other=0.0).to(tl.float32)
-        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
-        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
-        x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
-        x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
-    y_low = (x_low * cos_low).to(dtype).to(tl.float32) - (x_high * sin_low).to(dtype).to(tl.float32)
-    y_high = (x_high * cos_high).to(dtype).to(tl.float32)
-    y_high += (x_low * sin_high).to(dtype).to(tl.float32)
-    return y_low.to(dtype).to(tl.float32), y_high.to(dtype).to(tl.float32)
+        w_low, w_high = _wide_halves(weight_ptr, low, low < HALF, HALF)
+    return _rotate(
+        x_low, x_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM, HAS_NORM
+    )
 
 
 @jit
@@ -190,7 +217,7 @@ def attend_tile(
         k_low, k_high = _halves(source, low, mask, HALF)
         v_low, v_high = _halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
         k_low, k_high = _turn(
-            k_low, k_high, k_norm_ptr, cos_ptr, sin_ptr, position * HEAD_DIM + low, low, mask, eps,
+            k_low, k_high, k_norm_ptr, cos_ptr, sin_ptr, position * HEAD_DIM, low, mask, eps,
             HEAD_DIM, HAS_NORM,
         )  # fmt: skip
         target = base + position * HEAD_DIM + low
@@ -210,7 +237,7 @@ def attend_tile(
         if IS_SINGLE:
             read = position
         longest = tl.max(length, axis=0)
-        table = position[:, None] * HEAD_DIM + low
+        table = position[:, None] * HEAD_DIM
         for pair in tl.static_range(GROUP // PAIR):
             q_head = head * GROUP + pair * PAIR
             source = (qkv_ptr + row * QKV + q_head * HEAD_DIM)[:, None]
@@ -308,7 +335,11 @@ def _step_attention_kernel(
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
     STAGES: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
 ):
+    if IS_DEPENDENT:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
     attend_tile(
         qkv_ptr, q_norm_ptr, k_norm_ptr, cos_ptr, sin_ptr, positions_ptr, keys_ptr, values_ptr,
         out_ptr, positions_ptr, 0, tl.program_id(0) * TASKS, num_tasks, slot_stride, head_stride,
@@ -343,10 +374,13 @@ def step_attention(
     scale: float,
     eps: float,
     rows_per_slot: int = 1,
+    use_dependent: bool = False,
 ) -> Tensor:
     """Norm and rotate, write keys and values to the cache, attend to it.
 
-    Args: as of `qk_norm_rope_store` and `decode_attention`.
+    Args: as of `qk_norm_rope_store` and `decode_attention`, and
+        use_dependent: the one launch may start before the one in front of it ends, and let the
+            next do so (`kernels.row_linear`).
     Returns:
         (R, H * D_h), contiguous.
     """
@@ -372,6 +406,8 @@ def step_attention(
     num_tasks = num_rows // rows_per_slot * num_kv_heads
     if num_tasks == 0:
         return out
+    is_dependent = use_dependent and not IS_INTERPRETED
+    options = {"launch_pdl": True} if is_dependent else {}
     _step_attention_kernel[(num_tasks,)](
         qkv,
         qkv if q_weight is None else q_weight,
@@ -396,6 +432,8 @@ def step_attention(
         BLOCK_S=min(16, next_power_of_2(num_positions)),
         BLOCK_H=next_power_of_2(head_dim // 2),
         STAGES=1,
+        IS_DEPENDENT=is_dependent,
         num_warps=1,
+        **options,
     )
     return out

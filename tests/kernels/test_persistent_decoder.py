@@ -13,6 +13,7 @@ from torch import Tensor
 from kernels import dispatch
 from kernels import persistent_decoder as module
 from kernels.persistent_decoder import (
+    NUM_COUNTERS,
     DecoderWeights,
     Settings,
     default_settings,
@@ -20,6 +21,7 @@ from kernels.persistent_decoder import (
     limit_rows,
     num_processors,
     persistent_step,
+    vector_settings,
 )
 from models.blocks import Decoder
 
@@ -35,6 +37,7 @@ TINY = Settings(
     block_k=16,
     block_s=4,
 )
+VECTOR = Settings(is_vector=True, block_s=4)
 VOCAB = 48
 
 
@@ -88,7 +91,7 @@ def run(decoder: Decoder, x: Tensor, positions: Tensor, **options) -> tuple[Tens
     """The persistent step on a decoder's weights and cache."""
     counters = options.pop("counters", None)
     if counters is None:
-        counters = torch.zeros(2, dtype=torch.int32, device=x.device)
+        counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=x.device)
     out = persistent_step(
         stack(decoder),
         x,
@@ -102,7 +105,7 @@ def run(decoder: Decoder, x: Tensor, positions: Tensor, **options) -> tuple[Tens
         EPS,
         **options,
     )
-    assert counters.tolist() == [0, 0]
+    assert not counters.any()
     return out
 
 
@@ -120,6 +123,12 @@ CASES = [
     ((32, 64, 2, 4, 2, 16), [0, 1, 0, 1], 2, replace(TINY, tasks=2)),
     ((32, 64, 1, 2, 1, 32), [4, 5, 8, 9, 0, 1], 2, replace(TINY, use_atomic_poll=True)),
     ((64, 64, 2, 4, 2, 16), [1] * 4, 1, replace(TINY, block_m=4, qkv_n=32, norm_rows=4)),
+    # Weights in registers; columns that are no power of two, a cache in one and in several spans.
+    ((32, 64, 2, 4, 2, 16), [5], 1, VECTOR),
+    ((32, 48, 2, 4, 2, 16), [0, 11], 1, replace(VECTOR, attention_splits=2)),
+    ((48, 80, 2, 6, 2, 16), [9, 2], 1, replace(VECTOR, attention_splits=4, block_s=2)),
+    ((32, 64, 2, 2, 2, 16), [0, 1], 2, VECTOR),
+    ((32, 64, 2, 4, 1, 32), [3, 10], 2, replace(VECTOR, attention_splits=2)),
 ]
 
 
@@ -157,7 +166,9 @@ def test_prefetching_changes_nothing(prefetch, is_redundant, device, with_kernel
     head = torch.randn(VOCAB, 64, device=device).bfloat16()
     results = []
     for mode in (0, prefetch):
-        settings = replace(TINY, prefetch=mode, is_redundant=is_redundant)
+        settings = replace(
+            TINY, prefetch=mode, is_redundant=is_redundant, touch_bytes=32 if is_redundant else 128
+        )
         results.append(with_kernel(run, decoder, x, positions, head=head, settings=settings))
     for out, expected in zip(*results, strict=True):
         assert torch.equal(out, expected)
@@ -169,7 +180,9 @@ def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
     table = torch.randn(20, 32, device=device).to(dtype)
     work = torch.tensor([[7, 3], [0, -1], [9, 19]], device=device)
     positions = torch.tensor([2, 5, 0], device=device)
-    for settings in (TINY, replace(TINY, is_redundant=True, norm_rows=2)):
+    for settings in (TINY, replace(TINY, is_redundant=True, norm_rows=2), VECTOR):
+        if settings is VECTOR:
+            work, positions = work[1:], positions[1:]
         expected, _ = with_kernel(
             run, decoder, table[work[:, 1].clamp(min=0)], positions, settings=settings
         )
@@ -260,6 +273,12 @@ def test_wrong_arguments_are_named(device, with_kernel) -> None:
         with_kernel(run, decoder, x[:1], positions, settings=TINY)
     with pytest.raises(ValueError, match="do not fit 2 slots"):
         with_kernel(run, decoder, x, positions.repeat(2), settings=TINY)
+    with pytest.raises(ValueError, match="too many"):
+        with_kernel(
+            run, make_decoder((32, 64, 1, 4, 2, 16), 3, 12, device, torch.float32),
+            torch.randn(3, 32, device=device), torch.tensor([1, 2, 3], device=device),
+            settings=VECTOR,
+        )  # fmt: skip
     with pytest.raises(ValueError, match="in tiles of its rows"):
         with_kernel(run, decoder, x, positions, settings=TINY, head=x.new_zeros(20, 32))
 
@@ -292,19 +311,48 @@ def test_real_shapes(rows, per_slot, dtype, with_kernel) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rows", [1, 16, 64, 256])
-def test_graph_replays_are_equal(rows) -> None:
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("at", [0, 15, 150, 511])
+def test_real_shapes_with_weights_in_registers(rows, at, assert_close) -> None:
+    """The predictor's and the talker's cache; two slots, or two positions of one slot."""
+    slots_positions = 16 if at < 16 else 512
+    for per_slot in (1, 2):
+        if rows < per_slot:
+            continue
+        decoder = make_decoder(REAL, 2, slots_positions, "cuda", torch.bfloat16)
+        positions = torch.tensor([at, max(0, at - 3)][:rows], device="cuda")
+        if per_slot == 2:
+            positions = torch.tensor([max(0, at - 1), max(1, at)], device="cuda")
+        x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
+        before = decoder.cache.data.clone()
+        expected = decoder.step(x.clone(), positions, per_slot)
+        cache = decoder.cache.data.clone()
+        decoder.cache.data.copy_(before)
+        settings = vector_settings(slots_positions)
+        out, _ = run(decoder, x, positions, rows_per_slot=per_slot, settings=settings)
+        assert_close(out, expected, 3e-2)
+        assert_close(decoder.cache.data, cache, 3e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("is_vector", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 16, 64, 256])
+def test_graph_replays_are_equal(rows, is_vector) -> None:
     """A race or a counter left behind would show as different bits or a hang."""
-    decoder = make_decoder(REAL, rows, 16, "cuda", torch.bfloat16)
+    if is_vector and rows > 2:
+        pytest.skip("not a shape of the vector kernel")
+    length = 512 if is_vector else 16
+    settings = vector_settings(length) if is_vector else default_settings(rows)
+    decoder = make_decoder(REAL, rows, length, "cuda", torch.bfloat16)
     weights = stack(decoder)
-    counters = torch.zeros(2, dtype=torch.int32, device="cuda")
-    positions = torch.full((rows,), 9, device="cuda")
+    counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device="cuda")
+    positions = torch.full((rows,), 150 if is_vector else 9, device="cuda")
     x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
 
     def call() -> Tensor:
         return persistent_step(
             weights, x, positions, decoder.cache.data, decoder.cos, decoder.sin, counters,
-            decoder.num_heads, decoder.scale, EPS,
+            decoder.num_heads, decoder.scale, EPS, settings=settings,
         )[0]  # fmt: skip
 
     expected = call().clone()
@@ -315,7 +363,7 @@ def test_graph_replays_are_equal(rows) -> None:
         out.zero_()
         graph.replay()
         assert torch.equal(out, expected)
-    assert counters.tolist() == [0, 0]
+    assert not counters.any()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4, 8, 16, 32, 64, 128, 256])
@@ -336,6 +384,27 @@ def test_default_settings_fit_the_released_models(rows) -> None:
             assert fits(weights, 16, 128, settings)
             assert 2048 % settings.head_n == 0
             assert 3072 % settings.head_n == 0
+
+
+def test_weights_stay_in_registers_where_they_fit_and_it_is_on(monkeypatch) -> None:
+    """With 132 multiprocessors: the 0.6B models, not those twice as wide."""
+    monkeypatch.setattr(module, "num_processors", lambda device: 132)
+    cache = torch.empty(2, 2, 1, 8, 512, 128, device="meta")
+    for width, inner in ((1024, 3072), (2048, 6144)):
+        weights = DecoderWeights(
+            qkv=torch.empty(2, 4096, width, device="meta", dtype=torch.bfloat16),
+            o=torch.empty(2, width, 2048, device="meta", dtype=torch.bfloat16),
+            gate_up=torch.empty(2, 2 * inner, width, device="meta", dtype=torch.bfloat16),
+            down=torch.empty(2, width, inner, device="meta", dtype=torch.bfloat16),
+            norms=torch.empty(3, width, device="meta"),
+            post_norms=torch.empty(2, width, device="meta"),
+            q_norms=None,
+            k_norms=None,
+        )
+        assert not module.choose_settings(weights, 16, 1, cache).is_vector
+        with module.prefer_vector():
+            assert module.choose_settings(weights, 16, 1, cache).is_vector == (width == 1024)
+            assert not module.choose_settings(weights, 16, 3, cache).is_vector
 
 
 def test_grid_is_one_program_without_a_gpu(device) -> None:

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernels import bench_step
+from kernels.bench_step import SHAPES, Shape, make_step, persistent, separate, variants
+from kernels.persistent_decoder import DecoderWeights, default_settings, fits, vector_settings
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")
+def test_without_cuda_it_says_what_it_needs(capsys) -> None:
+    assert bench_step.main([]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "needs a CUDA device" in captured.err
+
+
+def test_variants_are_distinct_and_fit() -> None:
+    chosen = list(variants(tuple(SHAPES), [1, 2, 16, 64, 256]))
+    assert len({(one.part, one.rows, one.name) for one in chosen}) == len(chosen)
+    assert chosen[0].name == "chain"
+    for one in chosen:
+        if one.settings is None:
+            continue
+        width, inner, mixed = 1024, one.shape.inner, one.shape.heads * 128
+        sizes = {
+            "qkv": (mixed + 2 * one.shape.kv_heads * 128, width),
+            "o": (width, mixed),
+            "gate_up": (2 * inner, width),
+            "down": (width, inner),
+        }
+        empty = {name: torch.empty(1, *size, device="meta") for name, size in sizes.items()}
+        norms = torch.empty(2, width, device="meta")
+        weights = DecoderWeights(**empty, norms=norms, post_norms=norms, q_norms=None, k_norms=None)
+        assert fits(weights, one.shape.heads, 128, one.settings), one
+
+
+@pytest.mark.parametrize("position", [0, 14])
+def test_paths_agree(position, device, with_kernel, with_reference, assert_close) -> None:
+    """One layer, three rows for separate operations, two for the launch."""
+    shape = Shape(1, 16, 64, inner=512, heads=4, kv_heads=2)
+    step = make_step(shape, 3, device)
+    expected = with_reference(separate, step, position, shape, False)
+    fused = with_kernel(separate, step, position, shape, True)
+    assert_close(fused, expected, 2e-2)
+    step = make_step(shape, 2, device)
+    expected = with_reference(separate, step, position, shape, False)
+    for settings in (vector_settings(), default_settings(2)):
+        out = with_kernel(persistent, step, position, shape, settings)
+        assert_close(out, expected, 2e-2)
+    assert not step.counters.any()
+
+
+def test_a_failing_variant_does_not_end_the_run(monkeypatch, tmp_path, capsys) -> None:
+    chosen = list(variants(["predictor"], [1]))[:3]
+
+    def measure(variant, expected, is_listed) -> str:
+        if variant == chosen[1]:
+            raise ValueError("does not compile")
+        return f"measured {variant.name}"
+
+    monkeypatch.setattr(bench_step, "measure", measure)
+    assert bench_step._run_child(chosen, 0, tmp_path / "mark", False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith("measured") for line in lines] == [True, False, True]
+    assert "ValueError: does not compile" in lines[1]
+    assert (tmp_path / "mark").read_text() == "2"
+
+
+def test_a_variant_that_ends_its_process_is_skipped(monkeypatch, capsys) -> None:
+    """The second of three hangs; a fresh process goes on behind it."""
+    started = []
+
+    class Warmer:
+        def __init__(self, command) -> None:
+            assert "--warm" in command
+
+        def wait(self) -> int:
+            return 0
+
+    class Done:
+        def __init__(self, returncode: int) -> None:
+            self.returncode = returncode
+
+    def run(command, timeout) -> Done:
+        first, mark = command[-2:]
+        started.append(int(first))
+        Path(mark).write_text("1" if len(started) == 1 else "2")
+        return Done(1 if len(started) == 1 else 0)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    for name, value in (
+        ("HAS_TRITON", True),
+        ("IS_INTERPRETED", False),
+        ("barrier_us", lambda is_atomic, warps: 1.0),
+        ("describe", lambda: "Triton"),
+    ):
+        monkeypatch.setattr(bench_step, name, value)
+    monkeypatch.setattr(bench_step.subprocess, "Popen", Warmer)
+    monkeypatch.setattr(bench_step.subprocess, "run", run)
+    assert bench_step.main(["--part", "predictor", "--rows", "16"]) == 1
+    assert started == [0, 2]
+    assert "variant 1 ended its process (1)" in capsys.readouterr().out
+
+
+@pytest.mark.gpu
+def test_a_line_is_measured() -> None:
+    chosen = list(variants(["predictor"], [3]))[:2]
+    expected: dict = {}
+    with torch.inference_mode():
+        for one in chosen:
+            line = bench_step.measure(one, expected, False)
+            assert "disagrees" not in line
+            assert "NOT THE SAME" not in line

@@ -1,0 +1,98 @@
+"""Time whole frames of a synthetic Qwen3-TTS 0.6B by path: one GPU, bf16, CUDA graphs.
+
+    python tests/support/time_frame.py [batch ...]
+
+Paths: chain (separate operations), rows and rows + dependent (`kernels.row_linear`), tiles (the
+persistent launch as it is the default at one or two rows) and vector (weights in registers).
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import torch  # noqa: E402
+
+from kernels import persistent_decoder, row_linear  # noqa: E402
+from models.qwen3_tts.synthetic import load_synthetic  # noqa: E402
+
+PATHS = ("chain", "rows", "rows, dependent", "tiles", "vector")
+POSITION = 150
+
+
+def choose(path: str, stack: ExitStack) -> None:
+    """Switch one path on until `stack` closes."""
+    stack.enter_context(persistent_decoder.limit_rows(2 if path in ("tiles", "vector") else 0))
+    if path.startswith("rows"):
+        stack.enter_context(row_linear.enable("dependent" in path))
+    if path == "vector":
+        stack.enter_context(persistent_decoder.prefer_vector())
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    """Median of 30 replays of a graph of one call."""
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    times = []
+    for _ in range(30):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def count_launches(run: Callable[[], object]) -> int:
+    """Kernels and copies of one eager call."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+        run()
+        torch.cuda.synchronize()
+    is_gpu = torch.autograd.DeviceType.CUDA
+    return sum(event.device_type == is_gpu for event in trace.events())
+
+
+def main() -> None:
+    batches = [int(argument) for argument in sys.argv[1:]] or [1, 64, 256, 2, 16, 32, 128]
+    model = load_synthetic("qwen3-tts-0.6b", torch.device("cuda"), torch.bfloat16, use_graphs=True)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; ms, position {POSITION}")
+    print(f"{'batch':>5} {'path':16} {'frame':>8} {'predict':>8} {'talker':>8} launches")
+    for batch in batches:
+        for path in PATHS:
+            if (path in ("tiles", "vector")) != (batch <= 2) and path != "chain":
+                continue
+            with ExitStack() as stack, torch.inference_mode():
+                choose(path, stack)
+                try:
+                    model.allocate(batch, 400, 300)
+                    model.slots.hidden.normal_()
+                    model.slots.position.fill_(POSITION)
+                    stages = (
+                        partial(model._frame, batch),
+                        partial(model.predict, batch),
+                        partial(model.step, batch),
+                    )
+                    times = [milliseconds(stage) for stage in stages]
+                    launches = count_launches(stages[0])
+                except Exception as error:  # one path must not cost the others
+                    print(f"{batch:5} {path:16} {type(error).__name__}: {str(error)[:200]}")
+                    continue
+            print(
+                f"{batch:5} {path:16} {times[0]:8.3f} {times[1]:8.3f} {times[2]:8.3f} {launches:8}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
