@@ -109,13 +109,13 @@ def _named(rows: int, cache: int) -> Iterator[tuple[str, Settings]]:
         yield "vector", vector
         yield "vector, 16 warps", replace(vector, num_warps=16)
         yield "vector, 4 warps", replace(vector, num_warps=4)
-        yield "vector, volatile poll", replace(vector, use_atomic_poll=False)
+        yield "vector, atomic poll", replace(vector, use_atomic_poll=True)
         yield "vector, all processors", replace(vector, num_programs=0)
         if cache > 32:
             yield "vector, 8 splits of 32", replace(vector, attention_splits=8, block_s=32)
             yield "vector, unsplit", replace(vector, attention_splits=1)
         yield "tiles", base
-        yield "tiles, volatile poll", replace(base, use_atomic_poll=False)
+        yield "tiles, atomic poll", replace(base, use_atomic_poll=True)
         yield "tiles, touch 32", replace(base, touch_bytes=32)
         yield "tiles, no touch", replace(base, prefetch=0)
         return

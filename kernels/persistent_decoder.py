@@ -64,8 +64,8 @@ class Settings:
     # sector of 32 and perhaps its neighbour, so 128 leaves part of each line behind.
     touch_bytes: int = 128
     # Wait with acquiring atomics instead of volatile loads: an empty barrier of 132 programs took
-    # 0.92 us instead of 1.21 (4 warps) or 1.81 (8 warps) on an H200.
-    use_atomic_poll: bool = True
+    # 0.92 us instead of 1.21 (4 warps) or 1.81 (8 warps) on an H200. A whole step is not timed yet.
+    use_atomic_poll: bool = False
     per_processor: int = 1  # programs a multiprocessor
     is_cooperative: bool = True
     # `kernels.persistent_vector` for one or two rows; of the above it heeds block_s, num_warps,
