@@ -254,8 +254,24 @@ def _sample_kernel(
     tl.store(out_ptr + row * out_stride, token.to(tl.int64))
 
 
-def _num_warps(block: int) -> int:
+def num_warps(block: int) -> int:
+    """Warps of a program that draws among `block` ids."""
     return 16 if block > 2048 else max(1, block // 512)
+
+
+def check_draws(
+    num_rows: int, rows: dict[str, Tensor | None], uniform: Tensor, out: Tensor
+) -> None:
+    """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
+
+    Args:
+        rows: settings by name; None where there is none.
+    """
+    for name, value in rows.items():
+        if value is not None and (value.shape != (num_rows,) or not value.is_contiguous()):
+            raise ValueError(f"{name} must be contiguous ({num_rows},), got {tuple(value.shape)}")
+    if uniform.shape != (num_rows,) or out.shape != (num_rows,) or out.dtype != torch.int64:
+        raise ValueError(f"uniform and out (int64) must be ({num_rows},)")
 
 
 def sample(
@@ -315,11 +331,7 @@ def sample(
     num_rows, num_ids = logits.shape
     rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     rows |= {"penalty": penalty, "no_eos": no_eos}
-    for name, value in rows.items():
-        if value is not None and (value.shape != (num_rows,) or not value.is_contiguous()):
-            raise ValueError(f"{name} must be contiguous ({num_rows},), got {tuple(value.shape)}")
-    if uniform.shape != (num_rows,) or out.shape != (num_rows,) or out.dtype != torch.int64:
-        raise ValueError(f"uniform and out (int64) must be ({num_rows},)")
+    check_draws(num_rows, rows, uniform, out)
     if logits.stride(1) != 1 or (seen is not None and seen.stride(1) != 1):
         raise ValueError("logits and seen must have contiguous rows")
     if num_rows == 0:
@@ -349,6 +361,6 @@ def sample(
         HAS_TOP_K=max_top_k != 0,
         HAS_TOP_P=has_top_p,
         BLOCK=block,
-        num_warps=_num_warps(block),
+        num_warps=num_warps(block),
     )
     return out

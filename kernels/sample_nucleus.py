@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from kernels.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.sample import check_draws, num_warps
 
 _INF = float("inf")
 
@@ -184,10 +185,6 @@ def _sample_nucleus_kernel(
     tl.store(out_ptr + row * out_stride, token.to(tl.int64))
 
 
-def _num_warps(block: int) -> int:
-    return 16 if block > 2048 else max(1, block // 512)
-
-
 def sample_nucleus(
     logits: Tensor,
     uniform: Tensor,
@@ -242,11 +239,7 @@ def sample_nucleus(
     num_rows, num_ids = logits.shape
     rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     rows |= {"no_eos": no_eos}
-    for name, value in rows.items():
-        if value is not None and (value.shape != (num_rows,) or not value.is_contiguous()):
-            raise ValueError(f"{name} must be contiguous ({num_rows},), got {tuple(value.shape)}")
-    if uniform.shape != (num_rows,) or out.shape != (num_rows,) or out.dtype != torch.int64:
-        raise ValueError(f"uniform and out (int64) must be ({num_rows},)")
+    check_draws(num_rows, rows, uniform, out)
     if logits.stride(1) != 1:
         raise ValueError("logits must have contiguous rows")
     window_size = 1
@@ -284,6 +277,6 @@ def sample_nucleus(
         HAS_WINDOW=window is not None,
         BLOCK=block,
         WINDOW_BLOCK=next_power_of_2(window_size),
-        num_warps=_num_warps(block),
+        num_warps=num_warps(block),
     )
     return out

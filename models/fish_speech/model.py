@@ -20,9 +20,9 @@ from models.fish_speech.codec_encoder import FishVoiceEncoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.prompt import PromptBuilder, Tokenizer
 from models.fish_speech.sampling import NucleusSlots
-from models.fish_speech.stages import frame_stages
 from models.fish_speech.talker import Talker
 from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
+from models.frame_stages import frame_stages
 from models.graphs import Capturer, GraphRunner
 from models.packed_prefill import PackedPrefill
 from models.packed_vocoder import PackedVocoder
@@ -107,7 +107,14 @@ class FishSpeech(SlotModel):
 
     def stages(self, batch: int, position: int) -> list[Stage]:
         """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
-        return frame_stages(self, batch, position)
+        return frame_stages(
+            self,
+            batch,
+            position,
+            num_first=self.talker.head.weight.shape[0],
+            num_codes=self.predictor.head.weight.shape[0],
+            hints=lambda: UNKNOWN,
+        )
 
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None

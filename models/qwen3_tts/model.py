@@ -23,13 +23,13 @@ from models.base import (
     SpeechRequest,
 )
 from models.chunked_vocoder import ChunkedVocoder
+from models.frame_stages import frame_stages
 from models.graphs import Capturer, GraphRunner
 from models.packed_prefill import PackedPrefill
 from models.packed_vocoder import PackedVocoder
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
-from models.qwen3_tts.stages import frame_stages
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.voice_encoder import VoiceEncoder
@@ -119,7 +119,16 @@ class Qwen3TTS(SlotModel):
 
     def stages(self, batch: int, position: int) -> list[Stage]:
         """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
-        return frame_stages(self, batch, position)
+        config, projection = self.config, self.predictor.projection
+        return frame_stages(
+            self,
+            batch,
+            position,
+            num_first=config.vocab_size,
+            num_codes=config.predictor_vocab_size,
+            hints=lambda: self._hints(batch)[1],
+            projection=0 if projection is None else projection.weight.numel(),
+        )
 
     @torch.inference_mode()
     def encode_voices(
