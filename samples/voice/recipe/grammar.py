@@ -35,7 +35,7 @@ def number_words(number: int) -> str:
 def draw_number(low: int, high: int) -> str:
     """A number between the two, as figures or in words."""
     number = randint(low, high)
-    return str(number) if random() < 0.4 else number_words(number)
+    return str(number) if random() < 0.6 else number_words(number)
 
 
 def plural(noun: str) -> str:

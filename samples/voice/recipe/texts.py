@@ -17,7 +17,7 @@ from random import choice, randint
 from grammar import Grammar, Words
 
 TEACHER_VOICES = ["rms", "slt", "awb"]
-NUM_DRAWS = 230_000  # of the grammar
+NUM_DRAWS = 300_000  # of the grammar
 NUM_JOINED = 56_000  # texts of several sentences
 MIN_CHARS, MAX_CHARS = 2, 300
 

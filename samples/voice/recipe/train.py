@@ -106,8 +106,10 @@ def run_codec(feed: Feed, settings: CodecTraining, out: Path, log: Log) -> None:
     train_codec((items, codes), feed.books, out / "codec.pt", settings, log, refresh)
 
 
-def run_talker(feed: Feed, settings: TalkerTraining, out: Path, log: Log, team: Team) -> None:
-    """Train talker and code predictor."""
+def run_talker(
+    feed: Feed, settings: TalkerTraining, out: Path, log: Log, team: Team, first: int
+) -> None:
+    """Train talker and code predictor, once `first` chunks are encoded."""
     store, validation = Store(settings.device), Store(settings.device)
 
     def add(target: Store, items: list[Utterance], codes: list[NDArray[np.uint8]]) -> None:
@@ -130,7 +132,9 @@ def run_talker(feed: Feed, settings: TalkerTraining, out: Path, log: Log, team: 
             log(f"{len(store.texts)} utterances, {num_frames * 0.08 / 3600:.1f} hours")
         return has_grown
 
-    refresh()
+    while len(feed.seen) < first:
+        if not refresh():
+            time.sleep(0.3)
     train_talker(store, validation, out / "talker.pt", settings, log, refresh, team)
 
 
@@ -182,9 +186,9 @@ def main() -> None:
     log = Log(args.out / f"{args.part}{team.rank or ''}.log")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     feed = Feed(args.speech, args.codes, args.most, args.device, team.rank, team.size)
-    feed.wait(args.first)
-    log("first chunks there")
     if args.part == "codec":
+        feed.wait(args.first)
+        log("first chunks there")
         codec = CodecTraining(
             seconds=args.seconds,
             device=args.device,
@@ -204,7 +208,7 @@ def main() -> None:
             init=args.init,
             guided=parse_heads(args.guide),
         )
-        run_talker(feed, talker, args.out, log, team)
+        run_talker(feed, talker, args.out, log, team, args.first)
     if team.is_first:
         (args.out / f"{args.part}.done").write_text("ok")
     log("finished")
