@@ -455,6 +455,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 3
     dtype = getattr(torch, options.dtype)
+    torch.backends.cudnn.allow_tf32 = False  # the references are float32 where the kernels are
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {describe()}, {dtype}")
     print(f"elementwise pass over 1 GiB: {copy_rate():.0f} GB/s")
     print(f"{'op':20} {'shape':28} {'error':>8} {'us':>8} {'KB':>10} {'GB/s':>7} {'ref us':>8}")

@@ -1,9 +1,9 @@
 """Time decoder steps by path and rows: `python -m kernels.bench_step`.
 
 Paths of one step (embedding, layers, head) of the 0.6B models, random weights, bf16, in a CUDA
-graph: `chain` is separate operations, `rows` has norms and residuals inside the products
-(`kernels.row_linear`), all others are one persistent launch with the settings named. The predictor
-runs its positions 1 to 15 one behind the other; the talker stands at positions 150 and above.
+graph: `chain` is separate operations, all others are one persistent launch with the settings named.
+The predictor runs its positions 1 to 15 one behind the other; the talker stands at positions 150
+and above.
 
 A path that disagrees with `chain` prints no time. What a stage costs shows in runs with that stage
 made thin (`few heads`, `thin MLP`, `first position`): every wait and launch stays, the bytes go.
@@ -25,7 +25,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -47,8 +46,6 @@ from kernels.persistent_decoder import (
 from kernels.persistent_stages import arrive, wait_for
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import rope_tables
-from kernels.row_linear import NUM_TICKETS, enable, linear_add_, norm_linear
-from kernels.row_linear import default_settings as row_settings
 from kernels.step_attention import step_attention
 from kernels.swiglu import swiglu
 
@@ -90,13 +87,10 @@ def variants(parts: Sequence[str], rows: Sequence[int]) -> Iterator[Variant]:
         for part in parts:
             shape = SHAPES[part]
             yield Variant(part, count, "chain", None, shape)
-            if count > 2:
-                yield Variant(part, count, "rows", None, shape)
-                yield Variant(part, count, "rows, dependent", None, shape)
             for name, settings in _named(count, shape.cache):
                 yield Variant(part, count, name, settings, shape)
             if count in (1, 64):
-                best = vector_settings(shape.cache) if count == 1 else None
+                best = vector_settings(shape.cache, 1) if count == 1 else None
                 path = "chain" if best is None else "vector"
                 for name, thin in _thin(shape):
                     yield Variant(part, count, f"{path}, {name}", best, thin)
@@ -105,11 +99,10 @@ def variants(parts: Sequence[str], rows: Sequence[int]) -> Iterator[Variant]:
 def _named(rows: int, cache: int) -> Iterator[tuple[str, Settings]]:
     base = default_settings(rows, cache)
     if rows <= 2:
-        vector = vector_settings(cache)
+        vector = vector_settings(cache, rows)
         yield "vector", vector
-        yield "vector, 16 warps", replace(vector, num_warps=16)
-        yield "vector, 4 warps", replace(vector, num_warps=4)
-        yield "vector, atomic poll", replace(vector, use_atomic_poll=True)
+        yield "vector, other warps", replace(vector, num_warps=12 - vector.num_warps)
+        yield "vector, plain poll", replace(vector, use_atomic_poll=False)
         yield "vector, all processors", replace(vector, num_programs=0)
         if cache > 32:
             yield "vector, 8 splits of 32", replace(vector, attention_splits=8, block_s=32)
@@ -148,7 +141,6 @@ class Step:
     codes: Tensor  # (R, steps)
     positions: Tensor  # (steps, R)
     counters: Tensor
-    tickets: Tensor
 
 
 @lru_cache(maxsize=1)
@@ -193,42 +185,27 @@ def make_step(shape: Shape, rows: int, device: str = "cuda") -> Step:
         torch.randint(0, shape.ids, (rows, steps), device=device),
         positions,
         torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=device),
-        torch.zeros(NUM_TICKETS, dtype=torch.int32, device=device),
     )
 
 
-def separate(step: Step, index: int, shape: Shape, use_rows: bool) -> Tensor:
+def separate(step: Step, index: int, shape: Shape) -> Tensor:
     """One step of separate operations, as `models.blocks.Decoder.step`: logits."""
-    weights, settings = step.weights, row_settings(step.codes.shape[0])
+    weights = step.weights
     x = F.embedding(step.codes[:, index].clamp(min=0), step.tables[index])
-    hidden, sums = rms_norm(x, weights.norms[0], _EPS), None
+    hidden = rms_norm(x, weights.norms[0], _EPS)
+    q_norms, k_norms = weights.q_norms, weights.k_norms
+    assert q_norms is not None
+    assert k_norms is not None
     for layer in range(shape.layers):
-        if use_rows:
-            norm = None if sums is None else weights.norms[layer]
-            qkv = norm_linear(hidden, sums, norm, weights.qkv[layer], _EPS, settings.qkv)
-        else:
-            qkv = F.linear(hidden, weights.qkv[layer])
-        q_norms, k_norms = weights.q_norms, weights.k_norms
-        assert q_norms is not None
-        assert k_norms is not None
         attended = step_attention(
-            qkv, q_norms[layer], k_norms[layer], step.cos, step.sin, step.positions[index],
-            step.cache[layer, 0], step.cache[layer, 1], shape.heads, _HEAD_DIM**-0.5, _EPS,
-            use_dependent=use_rows and settings.qkv.use_dependent,
+            F.linear(hidden, weights.qkv[layer]), q_norms[layer], k_norms[layer], step.cos,
+            step.sin, step.positions[index], step.cache[layer, 0], step.cache[layer, 1],
+            shape.heads, _HEAD_DIM**-0.5, _EPS,
         )  # fmt: skip
-        post = weights.post_norms[layer]
-        o, gate_up, down = weights.o[layer], weights.gate_up[layer], weights.down[layer]
-        if use_rows:
-            sums = linear_add_(attended, o, x, step.tickets, settings.o)
-            act = norm_linear(x, sums, post, gate_up, _EPS, settings.gate_up, is_mlp=True)
-            sums = linear_add_(act, down, x, step.tickets, settings.down)
-            hidden = x
-        else:
-            hidden = add_rms_norm_(F.linear(attended, o), x, post, _EPS)
-            mlp = F.linear(swiglu(F.linear(hidden, gate_up)), down)
-            hidden = add_rms_norm_(mlp, x, weights.norms[layer + 1], _EPS)
-    if use_rows:
-        hidden = rms_norm(x, weights.norms[-1], _EPS)
+        out = F.linear(attended, weights.o[layer])
+        hidden = add_rms_norm_(out, x, weights.post_norms[layer], _EPS)
+        mlp = F.linear(swiglu(F.linear(hidden, weights.gate_up[layer])), weights.down[layer])
+        hidden = add_rms_norm_(mlp, x, weights.norms[layer + 1], _EPS)
     return F.linear(hidden, step.heads[index])
 
 
@@ -250,8 +227,7 @@ def path(variant: Variant, step: Step) -> Callable[[], Tensor]:
         out = step.heads
         for index in range(step.positions.shape[0]):
             if variant.settings is None:
-                use_rows = variant.name.startswith("rows")
-                out = separate(step, index, variant.shape, use_rows)
+                out = separate(step, index, variant.shape)
             else:
                 out = persistent(step, index, variant.shape, variant.settings)
         return out
@@ -284,7 +260,8 @@ def launches(run: Callable[[], object]) -> Counter[str]:
     """Kernels of one eager run by name."""
     run()
     torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+    cuda = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=cuda, acc_events=True) as trace:
         run()
         torch.cuda.synchronize()
     is_gpu = torch.autograd.DeviceType.CUDA
@@ -320,30 +297,27 @@ def measure(variant: Variant, expected: dict[tuple[object, ...], Tensor], is_lis
     """The line of a variant; `expected` keeps the logits of the chain by part, rows and shape."""
     step = make_step(variant.shape, variant.rows)
     step.counters.zero_()  # whatever a failure before has left
-    step.tickets.zero_()
     run = path(variant, step)
-    is_rows = variant.name.startswith("rows")
-    with enable("dependent" in variant.name) if is_rows else nullcontext():
-        out = run().float()
-        torch.cuda.synchronize()
-        key = (variant.part, variant.rows, variant.shape)
-        if key not in expected:
-            if variant.settings is not None:
-                chain = replace(variant, settings=None, name="chain")
-                expected[key] = path(chain, step)().float()
-            else:
-                expected[key] = out
-        difference = (out - expected[key]).square().mean().sqrt()
-        error = (difference / expected[key].square().mean().sqrt()).item()
-        line = f"{variant.part:9} {variant.rows:4} {variant.name:28} {error:8.1e}"
-        if not error < _ALLOWED or step.counters.any() or step.tickets.any():
-            return f"{line} disagrees with the chain (allowed {_ALLOWED:.0e}): no time"
-        names = launches(run)
-        steps = step.positions.shape[0]
-        taken = time_us(run) / steps
-        again = run().float()
-        if not math.isfinite(taken) or not torch.equal(again, out):
-            line += " NOT THE SAME TWICE"
+    out = run().float()
+    torch.cuda.synchronize()
+    key = (variant.part, variant.rows, variant.shape)
+    if key not in expected:
+        if variant.settings is not None:
+            chain = replace(variant, settings=None, name="chain")
+            expected[key] = path(chain, step)().float()
+        else:
+            expected[key] = out
+    difference = (out - expected[key]).square().mean().sqrt()
+    error = (difference / expected[key].square().mean().sqrt()).item()
+    line = f"{variant.part:9} {variant.rows:4} {variant.name:28} {error:8.1e}"
+    if not error < _ALLOWED or step.counters.any():
+        return f"{line} disagrees with the chain (allowed {_ALLOWED:.0e}): no time"
+    names = launches(run)
+    steps = step.positions.shape[0]
+    taken = time_us(run) / steps
+    again = run().float()
+    if not math.isfinite(taken) or not torch.equal(again, out):
+        line += " NOT THE SAME TWICE"
     per_layer, count = taken / variant.shape.layers, names.total() / steps
     line += f" {taken:9.1f} {per_layer:8.2f} {count:9.1f}"
     if is_listed:
@@ -376,11 +350,9 @@ def _warm(chosen: list[Variant], index: int, count: int) -> int:
     faulthandler.dump_traceback_later(90, exit=True)
     for variant in chosen[index::count]:
         shape = replace(variant.shape, layers=1)
-        is_rows = variant.name.startswith("rows")
         try:
             step = make_step(shape, variant.rows)
-            with enable("dependent" in variant.name) if is_rows else nullcontext():
-                path(replace(variant, shape=shape), step)()
+            path(replace(variant, shape=shape), step)()
             torch.cuda.synchronize()
         except Exception as error:  # measured, and then named, by the run proper
             print(f"warm {variant.name}: {type(error).__name__}", file=sys.stderr)

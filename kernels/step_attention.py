@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kernels.decode_attention import decode_attention, num_splits
-from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.persistent_stages import wait_for
 from kernels.rope import qk_norm_rope_store
 
@@ -335,11 +335,7 @@ def _step_attention_kernel(
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
     STAGES: tl.constexpr,
-    IS_DEPENDENT: tl.constexpr,
 ):
-    if IS_DEPENDENT:
-        tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
     attend_tile(
         qkv_ptr, q_norm_ptr, k_norm_ptr, cos_ptr, sin_ptr, positions_ptr, keys_ptr, values_ptr,
         out_ptr, positions_ptr, 0, tl.program_id(0) * TASKS, num_tasks, slot_stride, head_stride,
@@ -374,13 +370,10 @@ def step_attention(
     scale: float,
     eps: float,
     rows_per_slot: int = 1,
-    use_dependent: bool = False,
 ) -> Tensor:
     """Norm and rotate, write keys and values to the cache, attend to it.
 
-    Args: as of `qk_norm_rope_store` and `decode_attention`, and
-        use_dependent: the one launch may start before the one in front of it ends, and let the
-            next do so (`kernels.row_linear`).
+    Args: as of `qk_norm_rope_store` and `decode_attention`.
     Returns:
         (R, H * D_h), contiguous.
     """
@@ -406,8 +399,6 @@ def step_attention(
     num_tasks = num_rows // rows_per_slot * num_kv_heads
     if num_tasks == 0:
         return out
-    is_dependent = use_dependent and not IS_INTERPRETED
-    options = {"launch_pdl": True} if is_dependent else {}
     _step_attention_kernel[(num_tasks,)](
         qkv,
         qkv if q_weight is None else q_weight,
@@ -432,8 +423,6 @@ def step_attention(
         BLOCK_S=min(16, next_power_of_2(num_positions)),
         BLOCK_H=next_power_of_2(head_dim // 2),
         STAGES=1,
-        IS_DEPENDENT=is_dependent,
         num_warps=1,
-        **options,
     )
     return out

@@ -23,7 +23,6 @@ from kernels.persistent_decoder import (
 from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
-from kernels.row_linear import NUM_TICKETS, default_settings, linear_add_, norm_linear, use_rows
 from kernels.step_attention import step_attention
 from kernels.swiglu import swiglu
 from models.checkpoint import fuse
@@ -131,7 +130,6 @@ class Decoder(nn.Module):
         self.cache: StaticKVCache
         self.stacked: DecoderWeights | None = None
         self.counters: Tensor
-        self.tickets: Tensor
 
     def allocate(self, num_slots: int, num_positions: int) -> None:
         """Allocate the cache and the RoPE tables on the weights' device and in their dtype."""
@@ -158,7 +156,6 @@ class Decoder(nn.Module):
         The parameters become views, so there is still one copy of each weight.
         """
         self.counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=self.norm.weight.device)
-        self.tickets = torch.zeros(NUM_TICKETS, dtype=torch.int32, device=self.norm.weight.device)
         if self.stacked is not None and self.layers[0].qkv.weight.data_ptr() == (
             self.stacked.qkv.data_ptr()
         ):
@@ -231,13 +228,21 @@ class Decoder(nn.Module):
         Returns:
             (R, D) after the final norm.
         """
-        if self.stacked is not None and use_rows(x, x.shape[0]):
-            return self._step_rows(x, positions, rows_per_slot)
         eps = self.eps
         hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
         for index, layer in enumerate(self.layers):
-            attended = self._attend(
-                index, linear(hidden, layer.qkv.weight), positions, rows_per_slot
+            attended = step_attention(
+                linear(hidden, layer.qkv.weight),
+                layer.q_norm.weight,
+                layer.k_norm.weight,
+                self.cos,
+                self.sin,
+                positions,
+                *self.cache.layer(index),
+                self.num_heads,
+                self.scale,
+                eps,
+                rows_per_slot,
             )
             hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
             mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
@@ -245,48 +250,6 @@ class Decoder(nn.Module):
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, eps)
         return hidden
-
-    def _attend(
-        self,
-        index: int,
-        qkv: Tensor,
-        positions: Tensor,
-        rows_per_slot: int,
-        use_dependent: bool = False,
-    ) -> Tensor:
-        layer = self.layers[index]
-        return step_attention(
-            qkv,
-            layer.q_norm.weight,
-            layer.k_norm.weight,
-            self.cos,
-            self.sin,
-            positions,
-            *self.cache.layer(index),
-            self.num_heads,
-            self.scale,
-            self.eps,
-            rows_per_slot,
-            use_dependent,
-        )
-
-    def _step_rows(self, x: Tensor, positions: Tensor, rows_per_slot: int) -> Tensor:
-        """`step` with norms, SwiGLU and residual inside the products (`kernels.row_linear`)."""
-        eps, tickets, settings = self.eps, self.tickets, default_settings(x.shape[0])
-        source = rms_norm(x, self.layers[0].input_norm.weight, eps)
-        sums: Tensor | None = None
-        for index, layer in enumerate(self.layers):
-            norm = None if sums is None else layer.input_norm.weight
-            qkv = norm_linear(source, sums, norm, layer.qkv.weight, eps, settings.qkv)
-            attended = self._attend(
-                index, qkv, positions, rows_per_slot, settings.qkv.use_dependent
-            )
-            sums = linear_add_(attended, layer.o.weight, x, tickets, settings.o)
-            mlp_norm, mlp = layer.post_norm.weight, layer.gate_up.weight
-            act = norm_linear(x, sums, mlp_norm, mlp, eps, settings.gate_up, is_mlp=True)
-            sums = linear_add_(act, layer.down.weight, x, tickets, settings.down)
-            source = x
-        return rms_norm(x, self.norm.weight, eps)
 
     def prefill(self, x: Tensor, slots: Tensor, last: Tensor) -> Tensor:
         """Whole prompts from position 0, right-padded; fills the cache of their slots.

@@ -197,7 +197,7 @@ class PackedVocoder(ChunkedVocoder):
         index = self._put_positions(batch, jobs, _num_frames)
         inputs = self._input(batch.key).zero_()
         codes = [rows[job.row][job.chunk.first : job.chunk.end] for job in jobs]
-        inputs.flatten(0, 1)[index] = torch.cat(codes)
+        inputs.flatten(0, 1)[index] = torch.cat(codes).to(self.device)
 
     def _take(
         self, samples: Tensor, batch: LaneBatch, jobs: list[Job], size: Callable[[Job], int]

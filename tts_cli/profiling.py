@@ -205,7 +205,7 @@ class Profiler:
         codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(
             batch, VOCODER_ROWS
         )
-        with profile(activities=activities) as profiler:
+        with profile(activities=activities, acc_events=True) as profiler:
             with record_function("prefill"):
                 model.prefill(prompts, slots)
             with record_function("frames"):
@@ -264,7 +264,7 @@ def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize(device)
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
         run()
         torch.cuda.synchronize(device)
     entries = profiler.key_averages()

@@ -185,7 +185,7 @@ class TestReleasedSize:
         packed, tolerance = model.packed, 1e-5 if model.dtype == torch.float32 else 2e-2
         packed.capture()
         assert packed.runner.stats.failures == {}
-        assert packed.runner.stats.hits == 0
+        stats = replace(packed.runner.stats)  # other tests have prefilled without graphs
         for count in (MAX_BATCH, 3, 1):
             items = released_requests(count, SAMPLED_FRAMES, GREEDY)
             prompts, slots = [model.plan(item) for item in items], list(range(count))
@@ -209,8 +209,8 @@ class TestReleasedSize:
                 assert torch.equal(graph, eager)
                 error = (graph.double() - plain.double()).square().mean().sqrt()
                 assert error < tolerance * plain.double().square().mean().sqrt()
-        assert packed.runner.stats.hits == 3
-        assert packed.runner.stats.misses == 0
+        assert packed.runner.stats.hits - stats.hits == 3
+        assert packed.runner.stats.misses == stats.misses
 
     def test_vocoder_graph_equals_eager(self, bfloat_model: Qwen3TTS) -> None:
         vocoder = bfloat_model.vocoder

@@ -17,6 +17,15 @@ from kernels import dispatch
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
+@pytest.fixture(autouse=True, scope="package")
+def _float32_is_float32() -> Iterator[None]:
+    """Convolutions and products of references keep float32; cuDNN's default is TF32."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = before
+
+
 @pytest.fixture
 def device() -> str:
     """Where the kernels can run here."""

@@ -40,14 +40,10 @@ def test_variants_are_distinct_and_fit() -> None:
 
 @pytest.mark.parametrize("position", [0, 14])
 def test_paths_agree(position, device, with_kernel, with_reference, assert_close) -> None:
-    """One layer, three rows for separate operations, two for the launch."""
+    """One layer, two rows."""
     shape = Shape(1, 16, 64, inner=512, heads=4, kv_heads=2)
-    step = make_step(shape, 3, device)
-    expected = with_reference(separate, step, position, shape, False)
-    fused = with_kernel(separate, step, position, shape, True)
-    assert_close(fused, expected, 2e-2)
     step = make_step(shape, 2, device)
-    expected = with_reference(separate, step, position, shape, False)
+    expected = with_reference(separate, step, position, shape)
     for settings in (vector_settings(), default_settings(2)):
         out = with_kernel(persistent, step, position, shape, settings)
         assert_close(out, expected, 2e-2)

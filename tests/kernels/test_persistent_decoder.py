@@ -328,7 +328,7 @@ def test_real_shapes_with_weights_in_registers(rows, at, assert_close) -> None:
         expected = decoder.step(x.clone(), positions, per_slot)
         cache = decoder.cache.data.clone()
         decoder.cache.data.copy_(before)
-        settings = vector_settings(slots_positions)
+        settings = vector_settings(slots_positions, rows)
         out, _ = run(decoder, x, positions, rows_per_slot=per_slot, settings=settings)
         assert_close(out, expected, 3e-2)
         assert_close(decoder.cache.data, cache, 3e-2)
@@ -342,7 +342,7 @@ def test_graph_replays_are_equal(rows, is_vector) -> None:
     if is_vector and rows > 2:
         pytest.skip("not a shape of the vector kernel")
     length = 512 if is_vector else 16
-    settings = vector_settings(length) if is_vector else default_settings(rows)
+    settings = vector_settings(length, rows) if is_vector else default_settings(rows)
     decoder = make_decoder(REAL, rows, length, "cuda", torch.bfloat16)
     weights = stack(decoder)
     counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device="cuda")
@@ -401,10 +401,10 @@ def test_weights_stay_in_registers_where_they_fit_and_it_is_on(monkeypatch) -> N
             q_norms=None,
             k_norms=None,
         )
-        assert not module.choose_settings(weights, 16, 1, cache).is_vector
-        with module.prefer_vector():
-            assert module.choose_settings(weights, 16, 1, cache).is_vector == (width == 1024)
-            assert not module.choose_settings(weights, 16, 3, cache).is_vector
+        assert module.choose_settings(weights, 16, 1, cache).is_vector == (width == 1024)
+        assert not module.choose_settings(weights, 16, 3, cache).is_vector
+        with module.prefer_vector(False):
+            assert not module.choose_settings(weights, 16, 1, cache).is_vector
 
 
 def test_grid_is_one_program_without_a_gpu(device) -> None:

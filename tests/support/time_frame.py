@@ -2,8 +2,8 @@
 
     python tests/support/time_frame.py [batch ...]
 
-Paths: chain (separate operations), rows and rows + dependent (`kernels.row_linear`), tiles (the
-persistent launch as it is the default at one or two rows) and vector (weights in registers).
+Paths: chain (separate operations); at one or two rows also tiles and vector (one persistent launch,
+its weights read in tiles or held in registers).
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 
-from kernels import persistent_decoder, row_linear  # noqa: E402
+from kernels import persistent_decoder  # noqa: E402
 from models.qwen3_tts.synthetic import load_synthetic  # noqa: E402
 
-PATHS = ("chain", "rows", "rows, dependent", "tiles", "vector")
+PATHS = ("chain", "tiles", "vector")
 POSITION = 150
 
 
 def choose(path: str, stack: ExitStack) -> None:
     """Switch one path on until `stack` closes."""
     stack.enter_context(persistent_decoder.limit_rows(2 if path in ("tiles", "vector") else 0))
-    if path.startswith("rows"):
-        stack.enter_context(row_linear.enable("dependent" in path))
-    if path == "vector":
-        stack.enter_context(persistent_decoder.prefer_vector())
+    stack.enter_context(persistent_decoder.prefer_vector(path == "vector"))
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -56,7 +53,8 @@ def milliseconds(run: Callable[[], object]) -> float:
 
 def count_launches(run: Callable[[], object]) -> int:
     """Kernels and copies of one eager call."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+    cuda = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=cuda, acc_events=True) as trace:
         run()
         torch.cuda.synchronize()
     is_gpu = torch.autograd.DeviceType.CUDA
@@ -70,7 +68,7 @@ def main() -> None:
     print(f"{'batch':>5} {'path':16} {'frame':>8} {'predict':>8} {'talker':>8} launches")
     for batch in batches:
         for path in PATHS:
-            if (path in ("tiles", "vector")) != (batch <= 2) and path != "chain":
+            if path != "chain" and batch > 2:
                 continue
             with ExitStack() as stack, torch.inference_mode():
                 choose(path, stack)
