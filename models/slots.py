@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kernels.advance import NAN, RUNNING, SlotState, advance_
 from models.base import SlotStatus
 
-RUNNING, EOS, MAX_FRAMES, NAN = range(4)
 REASONS = ("", "eos", "max_frames", "nan")
 
 
@@ -103,20 +103,8 @@ class SlotBuffers:
 
         Inactive rows keep their counters; what they computed goes to the spare frame.
         """
-        work, new_code = self.work[:bucket], self.next_code[:bucket]
-        frame, active, reason = self.frame[:bucket], self.is_active[:bucket], self.reason[:bucket]
-        failed = (new_code < 0) | (work < 0).any(dim=1)
-        target = torch.where(active & ~failed, frame, self.max_frames)
-        self.codes[self.index[:bucket], target] = work.to(torch.int16)
-        frame += active & ~failed
-        self.position[:bucket] += active
-        ended = torch.where(frame >= self.limit[:bucket], MAX_FRAMES, RUNNING)
-        ended = torch.where(new_code == eos, EOS, ended)
-        ended = torch.where(failed, NAN, ended)
-        reason.copy_(torch.where(active, ended, reason))
-        active &= reason == RUNNING
-        self.hidden[:bucket] = hidden
-        self.code[:bucket] = new_code.clamp(min=0)
+        views = (getattr(self, name)[:bucket] for name in SlotState._fields)
+        advance_(SlotState(*views), hidden, eos)
 
     def move(self, source: Tensor, target: Tensor) -> None:
         """Copy slots (n,) to slots (n,) and clear the sources."""

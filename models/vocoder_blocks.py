@@ -32,11 +32,13 @@ KERNEL = 7  # of every convolution after the transformer but the transposed and 
 PRE_KERNEL = 3  # of the convolution before the transformer
 UNIT_KERNEL = KERNEL
 DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
-# For some lengths cuDNN (9.x, H200, bf16) computes channels-last convolutions of 384 channels and
-# dilation 9, or 768 and 3, with a direct kernel at 0.5 TFLOP/s, where their neighbours reach 250 to
-# 790. From this product of channels and dilation on they are matrix products: in bfloat16 our own,
-# which reads the taps in place, else one over taps laid side by side (200 to 310 TFLOP/s).
-UNFOLD_FROM = 2048
+# Dilated convolutions that are matrix products here, by channels times dilation. For some lengths
+# cuDNN (9.x, H200, bf16) computes those of 384 channels and dilation 9, or 768 and 3, with a direct
+# kernel at 0.5 TFLOP/s, where their neighbours reach 250 to 790. In bfloat16 our own product, which
+# reads the taps in place, is ahead at 384 channels (582 to 586 TFLOP/s against 453 undilated) and
+# at 192 and dilation 9 (426 against 342), level at 768 and 9, behind at 96 and 9 (274 against 289).
+TAPS_FROM = 1152
+UNFOLD_FROM = 2048  # in other dtypes: one product over taps laid side by side
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 
 
@@ -117,10 +119,12 @@ def conv(
 
     The weight is (C_out, C_in / groups, 1, kernel), channels last.
     """
-    if x.is_cuda and groups == 1 and dilation > 1 and dilation * x.shape[-1] >= UNFOLD_FROM:
-        if x.dtype == torch.bfloat16:
+    if x.is_cuda and groups == 1 and dilation > 1:
+        reach = dilation * x.shape[-1]
+        if x.dtype == torch.bfloat16 and reach >= TAPS_FROM:
             return conv_taps(x, weight, dilation)
-        return conv_unfolded(x, weight, dilation)
+        if x.dtype != torch.bfloat16 and reach >= UNFOLD_FROM:
+            return conv_unfolded(x, weight, dilation)
     columns = x.transpose(1, 2).unsqueeze(2)
     out = F.conv2d(columns, weight, bias, dilation=(1, dilation), groups=groups)
     return out.squeeze(2).transpose(1, 2)
