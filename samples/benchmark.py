@@ -3,9 +3,10 @@
     python samples/benchmark.py rows 1024 > rows.jsonl
     python samples/benchmark.py run OUT --models synthetic:qwen3-tts-0.6b --batches 64,256
 
-Rows have 62 to 187 frames (5 to 15 s). Random weights never end a row by themselves, so
-`max_frames` is each row's length; texts grow with it, as real ones do. The same arguments give the
-same rows. A run starts from an empty folder, so nothing is resumed.
+Rows have 62 to 187 frames, 5 to 15 s of Qwen3-TTS (of Fish Speech that is --frames 108-323). Random
+weights never end a row by themselves, so `max_frames` is each row's length; texts grow with it, as
+real ones do. The same arguments give the same rows. A run starts from an empty folder, so nothing
+is resumed.
 """
 
 from __future__ import annotations
@@ -18,29 +19,30 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-SHORTEST, SPAN = 62, 126  # frames
-CHARS_PER_FRAME = 0.55
+FRAMES = "62-187"
+MAX_CHARS = 103  # of the longest row
 TEXT = (
     "It was late, and the rain had not stopped since the morning, so nobody came to the harbour. "
 )
 COLUMNS = ("model", "batch", "xRT", "wall s", "capture s", "busy", "misses", "failed", "GiB")
 
 
-def rows(count: int) -> Iterator[str]:
-    """Lines of the manifest."""
+def rows(count: int, lengths: str = FRAMES) -> Iterator[str]:
+    """Lines of the manifest; `lengths` is "SHORTEST-LONGEST" in frames."""
+    shortest, longest = map(int, lengths.split("-"))
     for row in range(count):
-        frames = SHORTEST + row * 7919 % SPAN
-        text = (TEXT * 3)[: round(CHARS_PER_FRAME * frames)]
+        frames = shortest + row * 7919 % (longest - shortest + 1)
+        text = (TEXT * 3)[: round(MAX_CHARS / longest * frames)]
         yield json.dumps({"id": f"{row:05d}", "text": text, "max_frames": frames})
 
 
-def run(folder: Path, model: str, batch: int, count: int) -> list[str]:
+def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[str]:
     """Speak `count` rows with a model; the cells of one line of the table."""
     out = folder / f"{model.rpartition(':')[2].replace('/', '_')}-{batch}"
     shutil.rmtree(out, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     manifest = folder / "rows.jsonl"
-    manifest.write_text("".join(line + "\n" for line in rows(count)))
+    manifest.write_text("".join(line + "\n" for line in rows(count, lengths)))
     command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out), "-q"]
     command += ["--model", model, "--max-batch", str(batch)]
     code = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
@@ -69,19 +71,21 @@ def main() -> None:
     parts = parser.add_subparsers(dest="part", required=True)
     making = parts.add_parser("rows", help="print the manifest")
     making.add_argument("count", type=int, nargs="?", default=1024, help="how many rows (1024)")
+    making.add_argument("--frames", default=FRAMES, help=f"shortest-longest ({FRAMES})")
     running = parts.add_parser("run", help="speak the rows and print a table")
     running.add_argument("folder", type=Path, help="for the manifest and the audio")
     running.add_argument("--models", default="synthetic:qwen3-tts-0.6b", help="comma between them")
     running.add_argument("--batches", default="64,256", help="values of --max-batch (64,256)")
     running.add_argument("--rows", type=int, default=1024, help="how many rows (1024)")
+    running.add_argument("--frames", default=FRAMES, help=f"shortest-longest ({FRAMES})")
     args = parser.parse_args()
     if args.part == "rows":
-        print("\n".join(rows(args.count)))
+        print("\n".join(rows(args.count, args.frames)))
         return
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|", flush=True)
     for model in args.models.split(","):
         for batch in map(int, args.batches.split(",")):
-            cells = run(args.folder, model, batch, args.rows)
+            cells = run(args.folder, model, batch, args.rows, args.frames)
             print("| " + " | ".join(cells) + " |", flush=True)
 
 
