@@ -1,15 +1,14 @@
-"""The persistent step of one or two rows: weights wait in registers for their input.
+"""The body of `kernels.persistent_decoder`: stages of a layer, and who waits for whom.
 
-As `kernels.persistent_kernel`, but every product is cut by output columns alone, at most one run of
-columns a program: nothing is split along K, so the owner of a column adds the residual itself and
-a layer has five waits,
+`arrived` is the count of arrivals that the stage at hand waits for. Stages follow each other in one
+chain, every stage waits for all of the one before, and so for all before that: a buffer may be
+written again as soon as the stage that reads it is over.
 
-    norm, q/k/v | attention | o, add | norm, gate, up, SwiGLU | down, add
-
-A program loads its columns of a stage into registers before it waits for the stage's input: the
-memory works while programs wait for each other, and nothing but one row is read behind the wait.
-The norm is done by every program in registers. Attention is split over positions between programs
-(`kernels.vector_stages.attend_split`).
+Every product is cut by output columns, one run of columns a program: nothing is split along K, so
+the owner of a column adds the residual itself. A program loads its columns of a stage into
+registers before it waits for the stage's input: the memory works while programs wait for each
+other, and nothing but the rows is read behind the wait. The norm is done by every program in
+registers. Attention is split over positions between programs.
 
 Columns a program: N / programs, as the largest power of two (A) and what remains (B).
 """
