@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from kernels.dispatch import IS_INTERPRETED, next_power_of_2, use_triton
-from kernels.persistent_vector import _persistent_vector_kernel
+from kernels.persistent_kernel import _persistent_decoder_kernel
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def persistent_step(
     for name, count in (("QKV", qkv_width), ("OUT", width), ("MLP", inner), ("HEAD", head_size)):
         per, first, more = _columns(count, programs)
         options |= {f"{name}_PER": per, f"{name}_A": first, f"{name}_B": more}
-    _persistent_vector_kernel[(programs,)](
+    _persistent_decoder_kernel[(programs,)](
         x,
         positions if codes is None else codes,
         positions,

@@ -8,7 +8,7 @@ Every product is cut by output columns, one run of columns a program: nothing is
 the owner of a column adds the residual itself. A program loads its columns of a stage into
 registers before it waits for the stage's input: the memory works while programs wait for each
 other, and nothing but the rows is read behind the wait. The norm is done by every program in
-registers. Attention is split over positions between programs.
+registers. Attention is split over positions between programs (`kernels.persistent_attention`).
 
 Columns a program: N / programs, as the largest power of two (A) and what remains (B).
 """
@@ -16,9 +16,9 @@ Columns a program: N / programs, as the largest power of two (A) and what remain
 from __future__ import annotations
 
 from kernels.dispatch import jit, tl
-from kernels.persistent_stages import arrive, wait_for
-from kernels.vector_stages import (
-    attend_split,
+from kernels.persistent_attention import attend_split
+from kernels.persistent_stages import (
+    arrive,
     columns,
     dot,
     norm_weight,
@@ -26,14 +26,16 @@ from kernels.vector_stages import (
     row,
     store_act,
     store_sum,
+    wait_for,
 )
 
 
+# Compiled once for any column of codes.
 @jit(
     do_not_specialize=["num_layers", "codes_stride"],
     do_not_specialize_on_alignment=["codes_ptr"],
 )
-def _persistent_vector_kernel(
+def _persistent_decoder_kernel(
     x_ptr,
     codes_ptr,
     positions_ptr,
