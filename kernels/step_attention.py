@@ -4,8 +4,8 @@
 
 qkv is (R, (H + 2 H_kv) * D_h), the result (R, H * D_h); rounding points are those of the two
 operations. A program owns one pair of slot and KV head and everything that belongs to it, so nobody
-else waits for what it stores. It pays where a step is bound by launches: short caches, as
-the code predictor's. Long ones that are split between programs stay with the two operations.
+else waits for what it stores. It pays where a step is bound by launches: short caches, as the code
+predictor's. Long ones that are split between programs stay with the two operations.
 """
 
 from __future__ import annotations
@@ -158,7 +158,6 @@ def _step_attention_kernel(
     keys_ptr,
     values_ptr,
     out_ptr,
-    num_tasks,
     slot_stride,
     head_stride,
     eps,
@@ -186,22 +185,21 @@ def _step_attention_kernel(
     PAIR: tl.constexpr = 2 if GROUP % 2 == 0 else 1
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     task = tl.program_id(0) + tl.arange(0, 1)
-    is_task = task < num_tasks
     slot = (task // NUM_KV_HEADS).to(tl.int64)
     head = task % NUM_KV_HEADS
     low = tl.arange(0, BLOCK_H)[None, :]
-    mask = is_task[:, None] & (low < HALF)
+    mask = low < HALF
     base = (slot * slot_stride + head * head_stride)[:, None]
     tile = tl.arange(0, BLOCK_S)
     if IS_SINGLE:
-        old = tl.load(positions_ptr + slot, mask=is_task, other=0).to(tl.int32)
+        old = tl.load(positions_ptr + slot).to(tl.int32)
         first_keys_low, first_keys_high = _cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
         first_values_low, first_values_high = _cache_tile(
             values_ptr, base, tile, old, low, HEAD_DIM
         )
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
-        position = tl.load(positions_ptr + row, mask=is_task, other=0)[:, None]
+        position = tl.load(positions_ptr + row)[:, None]
         source = (qkv_ptr + row * QKV + (NUM_HEADS + head) * HEAD_DIM)[:, None]
         k_low, k_high = _halves(source, low, mask, HALF)
         v_low, v_high = _halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
@@ -220,7 +218,7 @@ def _step_attention_kernel(
         tl.debug_barrier()  # the rows of a slot are read back from the cache
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
-        position = tl.load(positions_ptr + row, mask=is_task, other=-1).to(tl.int32)
+        position = tl.load(positions_ptr + row).to(tl.int32)
         length = position + 1
         read = length
         if IS_SINGLE:
@@ -364,7 +362,6 @@ def step_attention(
         k_cache,
         v_cache,
         out,
-        num_tasks,
         k_cache.stride(0),
         k_cache.stride(1),
         eps,
