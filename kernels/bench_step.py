@@ -1,7 +1,8 @@
 """Time decoder steps by path and rows: `python -m kernels.bench_step`.
 
 Paths of one step (embedding, layers, head) of the 0.6B models, random weights, bf16, in a CUDA
-graph: `chain` is separate operations, all others are one persistent launch with the settings named.
+graph: `chain` is separate operations, `persistent` (one and two rows) one launch, and what follows
+its name how its settings differ from the default.
 The predictor runs its positions 1 to 15 one behind the other; the talker stands at positions 150
 and above.
 
@@ -35,13 +36,13 @@ from torch import Tensor
 
 from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, describe, jit, tl
 from kernels.persistent_decoder import (
+    MAX_ROWS,
     NUM_COUNTERS,
     DecoderWeights,
     Settings,
     default_settings,
     num_processors,
     persistent_step,
-    vector_settings,
 )
 from kernels.persistent_stages import arrive, wait_for
 from kernels.rms_norm import add_rms_norm_, rms_norm
@@ -87,38 +88,25 @@ def variants(parts: Sequence[str], rows: Sequence[int]) -> Iterator[Variant]:
         for part in parts:
             shape = SHAPES[part]
             yield Variant(part, count, "chain", None, shape)
-            for name, settings in _named(count, shape.cache):
-                yield Variant(part, count, name, settings, shape)
+            if count <= MAX_ROWS:
+                for name, settings in _named(count, shape.cache):
+                    yield Variant(part, count, name, settings, shape)
             if count in (1, 64):
-                best = vector_settings(shape.cache, 1) if count == 1 else None
-                path = "chain" if best is None else "vector"
+                best = default_settings(shape.cache, count) if count <= MAX_ROWS else None
+                path = "chain" if best is None else "persistent"
                 for name, thin in _thin(shape):
                     yield Variant(part, count, f"{path}, {name}", best, thin)
 
 
 def _named(rows: int, cache: int) -> Iterator[tuple[str, Settings]]:
-    base = default_settings(rows, cache)
-    if rows <= 2:
-        vector = vector_settings(cache, rows)
-        yield "vector", vector
-        yield "vector, other warps", replace(vector, num_warps=12 - vector.num_warps)
-        yield "vector, plain poll", replace(vector, use_atomic_poll=False)
-        yield "vector, all processors", replace(vector, num_programs=0)
-        if cache > 32:
-            yield "vector, 8 splits of 32", replace(vector, attention_splits=8, block_s=32)
-            yield "vector, unsplit", replace(vector, attention_splits=1)
-        yield "tiles", base
-        yield "tiles, atomic poll", replace(base, use_atomic_poll=True)
-        yield "tiles, touch 32", replace(base, touch_bytes=32)
-        yield "tiles, no touch", replace(base, prefetch=0)
-        return
-    yield "tiles", base
-    yield "tiles, touch 32", replace(base, touch_bytes=32)
-    if rows <= 64:
-        yield "tiles, k64 s6", replace(base, block_k=64, num_stages=6)
-        if cache > 32:
-            deep = replace(base, tasks=2, block_s=32, attention_stages=2)
-            yield "tiles, attention 2x32", deep
+    base = default_settings(cache, rows)
+    yield "persistent", base
+    yield "persistent, other warps", replace(base, num_warps=12 - base.num_warps)
+    yield "persistent, plain poll", replace(base, use_atomic_poll=False)
+    yield "persistent, all processors", replace(base, num_programs=0)
+    if cache > 32:
+        yield "persistent, 8 splits of 32", replace(base, attention_splits=8, block_s=32)
+        yield "persistent, unsplit", replace(base, attention_splits=1)
 
 
 def _thin(shape: Shape) -> Iterator[tuple[str, Shape]]:

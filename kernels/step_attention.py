@@ -3,9 +3,9 @@
     QK norm, RoPE and cache store (`kernels.rope`), attention (`kernels.decode_attention`)
 
 qkv is (R, (H + 2 H_kv) * D_h), the result (R, H * D_h); rounding points are those of the two
-operations. A program owns some pairs of slot and KV head and everything that belongs to them, so
-nobody else waits for what it stores. It pays where a step is bound by launches: short caches, as
-the code predictor's. Long ones that are split between programs stay with the two operations.
+operations. A program owns one pair of slot and KV head and everything that belongs to it, so nobody
+else waits for what it stores. It pays where a step is bound by launches: short caches, as the code
+predictor's. Long ones that are split between programs stay with the two operations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from kernels.decode_attention import decode_attention, num_splits
 from kernels.dispatch import jit, next_power_of_2, tl, use_triton
-from kernels.persistent_stages import wait_for
 from kernels.rope import qk_norm_rope_store
 
 SHORT_CACHE = 32  # positions up to which one launch is the default
@@ -141,7 +140,7 @@ def _mix(
 
 @jit
 def _store_head(target, low, high, total, mask, HALF: tl.constexpr):
-    """Divide by the softmax total; lines beyond the last task hold nothing, hence the 1."""
+    """Divide by the softmax total; a line that saw nothing stays 0."""
     dtype: tl.constexpr = target.dtype.element_ty
     divisor = tl.where(total == 0.0, 1.0, total)[:, None]
     tl.store(target, (low / divisor).to(dtype), mask=mask)
@@ -149,7 +148,7 @@ def _store_head(target, low, high, total, mask, HALF: tl.constexpr):
 
 
 @jit
-def attend_tile(
+def _step_attention_kernel(
     qkv_ptr,
     q_norm_ptr,
     k_norm_ptr,
@@ -159,10 +158,6 @@ def attend_tile(
     keys_ptr,
     values_ptr,
     out_ptr,
-    counter_ptr,
-    target_count,
-    first_task,
-    num_tasks,
     slot_stride,
     head_stride,
     eps,
@@ -172,20 +167,15 @@ def attend_tile(
     HEAD_DIM: tl.constexpr,
     ROWS_PER_SLOT: tl.constexpr,
     HAS_NORM: tl.constexpr,
-    TASKS: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
-    STAGES: tl.constexpr,
-    WAITS: tl.constexpr,
-    POLL_ATOMIC: tl.constexpr,
 ):
-    """Norm, rotation, cache store and attention of TASKS pairs of slot and KV head.
+    """Norm, rotation, cache store and attention of one pair of slot and KV head.
 
     A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
     a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
-    With one row a slot the cache of earlier steps is read before this layer's q/k/v are there (in
-    a launch where others make them: WAITS), and this step's key and value never leave the registers
-    on their way to the scores.
+    With one row a slot this step's key and value never leave the registers on their way to the
+    scores.
     """
     HALF: tl.constexpr = HEAD_DIM // 2
     GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
@@ -194,25 +184,22 @@ def attend_tile(
     # Query heads served by one pass over the cache.
     PAIR: tl.constexpr = 2 if GROUP % 2 == 0 else 1
     dtype: tl.constexpr = out_ptr.dtype.element_ty
-    task = first_task + tl.arange(0, TASKS)
-    is_task = task < num_tasks
+    task = tl.program_id(0) + tl.arange(0, 1)
     slot = (task // NUM_KV_HEADS).to(tl.int64)
     head = task % NUM_KV_HEADS
     low = tl.arange(0, BLOCK_H)[None, :]
-    mask = is_task[:, None] & (low < HALF)
+    mask = low < HALF
     base = (slot * slot_stride + head * head_stride)[:, None]
     tile = tl.arange(0, BLOCK_S)
     if IS_SINGLE:
-        old = tl.load(positions_ptr + slot, mask=is_task, other=0).to(tl.int32)
+        old = tl.load(positions_ptr + slot).to(tl.int32)
         first_keys_low, first_keys_high = _cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
         first_values_low, first_values_high = _cache_tile(
             values_ptr, base, tile, old, low, HEAD_DIM
         )
-    if WAITS:
-        wait_for(counter_ptr, target_count, POLL_ATOMIC)
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
-        position = tl.load(positions_ptr + row, mask=is_task, other=0)[:, None]
+        position = tl.load(positions_ptr + row)[:, None]
         source = (qkv_ptr + row * QKV + (NUM_HEADS + head) * HEAD_DIM)[:, None]
         k_low, k_high = _halves(source, low, mask, HALF)
         v_low, v_high = _halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
@@ -231,7 +218,7 @@ def attend_tile(
         tl.debug_barrier()  # the rows of a slot are read back from the cache
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
-        position = tl.load(positions_ptr + row, mask=is_task, other=-1).to(tl.int32)
+        position = tl.load(positions_ptr + row).to(tl.int32)
         length = position + 1
         read = length
         if IS_SINGLE:
@@ -248,19 +235,19 @@ def attend_tile(
                 qa_low, qa_high, q_norm_ptr, cos_ptr, sin_ptr, table, low, mask, eps, HEAD_DIM,
                 HAS_NORM,
             )  # fmt: skip
-            a_highest = tl.full((TASKS,), -1e30, tl.float32)
-            a_total = tl.zeros((TASKS,), tl.float32)
-            a_low = tl.zeros((TASKS, BLOCK_H), tl.float32)
-            a_high = tl.zeros((TASKS, BLOCK_H), tl.float32)
+            a_highest = tl.full((1,), -1e30, tl.float32)
+            a_total = tl.zeros((1,), tl.float32)
+            a_low = tl.zeros((1, BLOCK_H), tl.float32)
+            a_high = tl.zeros((1, BLOCK_H), tl.float32)
             if PAIR == 2:
                 qb_low, qb_high = _turn(
                     qb_low, qb_high, q_norm_ptr, cos_ptr, sin_ptr, table, low, mask, eps, HEAD_DIM,
                     HAS_NORM,
                 )  # fmt: skip
-                b_highest = tl.full((TASKS,), -1e30, tl.float32)
-                b_total = tl.zeros((TASKS,), tl.float32)
-                b_low = tl.zeros((TASKS, BLOCK_H), tl.float32)
-                b_high = tl.zeros((TASKS, BLOCK_H), tl.float32)
+                b_highest = tl.full((1,), -1e30, tl.float32)
+                b_total = tl.zeros((1,), tl.float32)
+                b_low = tl.zeros((1, BLOCK_H), tl.float32)
+                b_high = tl.zeros((1, BLOCK_H), tl.float32)
             begin = 0
             if IS_SINGLE:
                 seen = tile[None, :] < length[:, None]
@@ -279,7 +266,7 @@ def attend_tile(
                         b_highest, b_total, b_low, b_high, dtype,
                     )  # fmt: skip
                 begin = BLOCK_S
-            for first in tl.range(begin, longest, BLOCK_S, num_stages=STAGES):
+            for first in tl.range(begin, longest, BLOCK_S, num_stages=1):
                 at = first + tile
                 more_seen = at[None, :] < length[:, None]
                 more_low, more_high = _cache_tile(keys_ptr, base, at, read, low, HEAD_DIM)
@@ -308,40 +295,6 @@ def attend_tile(
             _store_head(out, a_low, a_high, a_total, mask, HALF)
             if PAIR == 2:
                 _store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
-
-
-@jit
-def _step_attention_kernel(
-    qkv_ptr,
-    q_norm_ptr,
-    k_norm_ptr,
-    cos_ptr,
-    sin_ptr,
-    positions_ptr,
-    keys_ptr,
-    values_ptr,
-    out_ptr,
-    num_tasks,
-    slot_stride,
-    head_stride,
-    eps,
-    scale,
-    NUM_HEADS: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    ROWS_PER_SLOT: tl.constexpr,
-    HAS_NORM: tl.constexpr,
-    TASKS: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    BLOCK_H: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    attend_tile(
-        qkv_ptr, q_norm_ptr, k_norm_ptr, cos_ptr, sin_ptr, positions_ptr, keys_ptr, values_ptr,
-        out_ptr, positions_ptr, 0, tl.program_id(0) * TASKS, num_tasks, slot_stride, head_stride,
-        eps, scale, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, ROWS_PER_SLOT, HAS_NORM, TASKS, BLOCK_S,
-        BLOCK_H, STAGES, False, False,
-    )  # fmt: skip
 
 
 def use_one_launch(qkv: Tensor, k_cache: Tensor, v_cache: Tensor, num_slots: int) -> bool:
@@ -409,7 +362,6 @@ def step_attention(
         k_cache,
         v_cache,
         out,
-        num_tasks,
         k_cache.stride(0),
         k_cache.stride(1),
         eps,
@@ -419,10 +371,8 @@ def step_attention(
         HEAD_DIM=head_dim,
         ROWS_PER_SLOT=rows_per_slot,
         HAS_NORM=q_weight is not None,
-        TASKS=1,
         BLOCK_S=min(16, next_power_of_2(num_positions)),
         BLOCK_H=next_power_of_2(head_dim // 2),
-        STAGES=1,
         num_warps=1,
     )
     return out

@@ -195,9 +195,7 @@ class Decoder(nn.Module):
         """
         stacked, cache = self.stacked, self.cache.data
         num_rows = positions.shape[0]
-        if stacked is not None and use_persistent(
-            stacked, x, num_rows, self.num_heads, cache, head
-        ):
+        if stacked is not None and use_persistent(stacked, x, num_rows, self.num_heads, cache):
             return persistent_step(
                 stacked,
                 x,

@@ -2,8 +2,7 @@
 
     python tests/support/time_frame.py [batch ...]
 
-Paths: chain (separate operations); at one or two rows also tiles and vector (one persistent launch,
-its weights read in tiles or held in registers).
+Paths: chain (separate operations); at one or two rows also persistent (one launch a step).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -20,17 +18,11 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 
-from kernels import persistent_decoder  # noqa: E402
+from kernels.persistent_decoder import MAX_ROWS, limit_rows  # noqa: E402
 from models.qwen3_tts.synthetic import load_synthetic  # noqa: E402
 
-PATHS = ("chain", "tiles", "vector")
+PATHS = {"chain": 0, "persistent": MAX_ROWS}  # rows up to which a step is one launch
 POSITION = 150
-
-
-def choose(path: str, stack: ExitStack) -> None:
-    """Switch one path on until `stack` closes."""
-    stack.enter_context(persistent_decoder.limit_rows(2 if path in ("tiles", "vector") else 0))
-    stack.enter_context(persistent_decoder.prefer_vector(path == "vector"))
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -67,11 +59,10 @@ def main() -> None:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; ms, position {POSITION}")
     print(f"{'batch':>5} {'path':16} {'frame':>8} {'predict':>8} {'talker':>8} launches")
     for batch in batches:
-        for path in PATHS:
-            if path != "chain" and batch > 2:
+        for path, rows in PATHS.items():
+            if path == "persistent" and batch > rows:
                 continue
-            with ExitStack() as stack, torch.inference_mode():
-                choose(path, stack)
+            with limit_rows(rows), torch.inference_mode():
                 try:
                     model.allocate(batch, 400, 300)
                     model.slots.hidden.normal_()

@@ -1,6 +1,4 @@
-"""Device functions of `kernels.persistent_vector`: columns of a weight held in registers, the norm
-of one row, and attention split over positions.
-"""
+"""Attention of `kernels.persistent_kernel`, split over positions between programs."""
 
 from __future__ import annotations
 
@@ -15,63 +13,6 @@ from kernels.step_attention import (
     _store_head,
     _wide_halves,
 )
-
-
-@jit
-def columns(w_ptr, first, end, SIZE: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Rows first..end of a weight (N, SIZE), at most COLS: they stay in registers."""
-    cols = first + tl.arange(0, COLS)
-    depth = tl.arange(0, BLOCK_K)
-    mask = (cols < end)[:, None] & (depth < SIZE)[None, :]
-    return tl.load(w_ptr + cols[:, None] * SIZE + depth[None, :], mask=mask, other=0.0)
-
-
-@jit
-def dot(w, x):
-    """w (COLS, K) times x (K,), float32."""
-    return tl.sum(w.to(tl.float32) * x[None, :], axis=1)
-
-
-@jit
-def row(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
-    """A row that other programs of this launch may have written, as float32."""
-    depth = tl.arange(0, BLOCK_K)
-    return tl.load(ptr + depth, mask=depth < SIZE, other=0.0, cache_modifier=".cg").to(tl.float32)
-
-
-@jit
-def norm_weight(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
-    depth = tl.arange(0, BLOCK_K)
-    return tl.load(ptr + depth, mask=depth < SIZE, other=0.0).to(tl.float32)
-
-
-@jit
-def normed_row(ptr, weight, eps, dtype: tl.constexpr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
-    """RMSNorm of a row, rounded where `kernels.rms_norm` rounds, as float32."""
-    x = row(ptr, SIZE, BLOCK_K)
-    scale = tl.rsqrt(tl.sum(x * x, axis=0) / SIZE + eps)
-    return ((x * scale).to(dtype).to(tl.float32) * weight).to(dtype).to(tl.float32)
-
-
-@jit
-def store_sum(out_ptr, source_ptr, first, end, out, COLS: tl.constexpr):
-    """Round a product's columns, add what `source_ptr` holds there, store."""
-    dtype: tl.constexpr = out_ptr.dtype.element_ty
-    cols = first + tl.arange(0, COLS)
-    before = tl.load(source_ptr + cols, mask=cols < end, other=0.0, cache_modifier=".cg")
-    total = out.to(dtype).to(tl.float32) + before.to(tl.float32)
-    tl.store(out_ptr + cols, total.to(dtype), mask=cols < end)
-
-
-@jit
-def store_act(out_ptr, first, end, gate, up, COLS: tl.constexpr):
-    """SwiGLU, rounded where `kernels.swiglu` rounds."""
-    dtype: tl.constexpr = out_ptr.dtype.element_ty
-    cols = first + tl.arange(0, COLS)
-    gate = gate.to(dtype).to(tl.float32)
-    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
-    act = silu * up.to(dtype).to(tl.float32)
-    tl.store(out_ptr + cols, act.to(dtype), mask=cols < end)
 
 
 @jit
