@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -115,9 +114,6 @@ class GraphRunner(Generic[Key]):
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
         sample: fills the static inputs of a key with something typical, before it is captured and
             for whoever compares graph and eager; None where they need no filling.
-        parts: the same work as functions to call one behind the other, each recorded as a graph of
-            its own. A graph of 1,070 kernels took 4.49 ms a replay, its two halves 4.05 together
-            (H200, CUDA 13.0); one of 967 lost nothing.
     """
 
     def __init__(
@@ -126,15 +122,13 @@ class GraphRunner(Generic[Key]):
         function: Callable[[Key], Any],
         capturer: Capturer | None,
         sample: Callable[[Key], None] | None = None,
-        parts: Sequence[Callable[[Key], Any]] = (),
     ) -> None:
         self.name = name
         self.function = function
-        self.parts = tuple(parts) or (function,)
         self.capturer = capturer
         self.sample = sample
         self.stats = GraphStats()
-        self._graphs: dict[Key, tuple[Any, list[Callable[[], None]]]] = {}
+        self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
 
     @property
     def keys(self) -> list[Key]:
@@ -162,7 +156,7 @@ class GraphRunner(Generic[Key]):
             if self.sample is not None:
                 self.sample(key)
             try:
-                self._graphs[key] = self._record(key, self.capturer)
+                self._graphs[key] = self.capturer.capture(lambda key=key: self.function(key))  # type: ignore[misc]
             except RuntimeError as error:
                 cause = first_cause(error)
                 if isinstance(cause, torch.OutOfMemoryError):
@@ -180,11 +174,6 @@ class GraphRunner(Generic[Key]):
                 }
             )
 
-    def _record(self, key: Key, capturer: Capturer) -> tuple[Any, list[Callable[[], None]]]:
-        """Static output of the last part, and the replays of all."""
-        recorded = [capturer.capture(partial(part, key)) for part in self.parts]
-        return recorded[-1][0], [replay for _, replay in recorded]
-
     def run(self, key: Key) -> Any:
         """Do the work of a key and return its static output.
 
@@ -195,9 +184,8 @@ class GraphRunner(Generic[Key]):
         if key not in self._graphs or self.capturer.is_capturing():
             self.stats.misses += 1
             return self.function(key)
-        output, replays = self._graphs[key]
-        for replay in replays:
-            replay()
+        output, replay = self._graphs[key]
+        replay()
         self.stats.hits += 1
         return output
 

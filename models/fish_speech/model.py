@@ -58,8 +58,7 @@ class FishSpeech(SlotModel):
         self.shape, self.decoder = config.talker, talker.decoder
         self.device = talker.head.weight.device
         self.dtype = talker.head.weight.dtype
-        parts = (self.predict, self._talk)
-        self.frames = GraphRunner("frame", self._frame, capturer, parts=parts)
+        self.frames = GraphRunner("frame", self._frame, capturer)
         self.packed = PackedPrefill(talker.decoder, capturer)
         self.packs_prompts = self.device.type == "cuda"
         # On a CPU every row is decoded alone, which needs no lanes.
@@ -161,10 +160,6 @@ class FishSpeech(SlotModel):
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""
         self.predict(bucket)
-        self._talk(bucket)
-
-    def _talk(self, bucket: int) -> None:
-        """The second half of a frame, behind `predict`: talker, draw and bookkeeping."""
         hidden, logits = self.step(bucket)
         self.draw_first(bucket, logits)
         self.slots.advance(bucket, hidden, self.config.eos)

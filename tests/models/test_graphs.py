@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -49,36 +48,6 @@ def test_captures_the_largest_bucket_first(capturer: FakeCapturer, work: Work) -
     assert {entry["graph"] for entry in runner.stats.captures} == {"work"}
     assert all(entry["mib"] == 1.0 for entry in runner.stats.captures)
     assert all(entry["capture_ms"] >= 0 for entry in runner.stats.captures)
-
-
-def test_parts_are_recorded_apart_and_replayed_in_order(capturer: FakeCapturer) -> None:
-    calls: list[str] = []
-
-    def part(name: str, key: int) -> Tensor:
-        calls.append(f"{name}{key}")
-        return torch.tensor([float(key)])
-
-    parts = [partial(part, name) for name in ("first", "second")]
-    runner = GraphRunner("work", partial(part, "whole"), capturer, parts=parts)
-    runner.run(3)
-    assert calls == ["whole3"]
-    runner.capture([2], size=int)
-    assert calls[1:] == ["first2", "second2"]
-    assert [entry["mib"] for entry in runner.stats.captures] == [2.0]
-    assert runner.run(2).item() == 2.0
-    assert calls[3:] == ["first2", "second2"]
-    assert (capturer.replays, runner.stats.hits, runner.stats.misses) == (2, 1, 1)
-
-
-def test_a_part_that_fails_leaves_the_whole_to_run_eagerly(capturer: FakeCapturer) -> None:
-    def fail(key: int) -> None:
-        raise RuntimeError("not capturable")
-
-    runner = GraphRunner("work", lambda key: key * 2, capturer, parts=[lambda key: key, fail])
-    runner.capture([2], size=int)
-    assert runner.stats.failures == {"2": "not capturable"}
-    assert runner.run(2) == 4
-    assert (runner.stats.hits, runner.stats.misses) == (0, 1)
 
 
 def test_the_inputs_of_a_key_are_filled_before_its_capture(
