@@ -21,7 +21,7 @@ RECIPE = ROOT / "samples" / "voice" / "recipe"
 EVERY = 3
 MAX_WER_PERCENT = {"arthur": 4.0, "clara": 6.0, "ewan": 4.0}
 MIN_SHIFTED_PERCENT = 90.0
-MAX_SECONDS = 90.0  # on two cores, recognition included
+MAX_SECONDS = 180.0  # on two cores, recognition included; 65 to 80 where nothing else runs
 
 pytestmark = pytest.mark.slow
 
