@@ -1,7 +1,7 @@
-"""In bfloat16 our talker and code predictor are as near to float32 as the official ones.
+"""In bfloat16 our talker, code predictor and vocoder are as near to float32 as the official ones.
 
-Same random weights, same inputs, 64 teacher-forced frames; the official package in float32 is the
-truth for both. Where it is not installed these tests are skipped.
+Same random weights, same inputs, 64 teacher-forced frames or random codes; the official package in
+float32 is the truth for both. Where it is not installed these tests are skipped.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import official_package as official
+import official_vocoder
 import pytest
 import tiny_qwen3_tts as tiny
+import tiny_vocoder
 import torch
 from torch import Tensor
 
@@ -110,3 +112,28 @@ def test_bfloat16_logits_are_as_near_to_float32(folder: Path, device: str) -> No
         print(f"{device} {name}: ours {100 * errors[0]:.3f} %, official {100 * errors[1]:.3f} %")
         assert 1e-4 < errors[1] < 0.2, name
         assert errors[0] <= MOST * errors[1], (name, errors)
+
+
+def snr_db(found: Tensor, true: Tensor) -> float:
+    """Signal to error in decibels."""
+    return float(20 * torch.log10(true.norm() / (found.cpu().float() - true).norm()))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@torch.inference_mode()
+def test_bfloat16_samples_are_as_near_to_float32(device: str) -> None:
+    """A vocoder of the released rates, 96 channels at its end like the released one on a GPU."""
+    sizes: dict[str, Any] = {"decoder_dim": 1536 if device == "cuda" else 192, "latent_dim": 64}
+    config = tiny_vocoder.config("released_rates", **sizes)
+    tensors = tiny_vocoder.random_tensors(config, seed=5)
+    values = tiny_vocoder.tokenizer_config("released_rates", **sizes)["decoder_config"]
+    codes = tiny_vocoder.random_codes(config, 2, 60)
+    official_decoder = official_vocoder.build(values, tensors)
+    true = official_decoder(codes)[:, 0]
+    codes = codes.to(device)
+    theirs = official_decoder.to(device, torch.bfloat16)(codes)[:, 0]
+    ours = tiny_vocoder.build(config, tensors, device, torch.bfloat16)(codes)
+    figures = [snr_db(each, true) for each in (ours, theirs)]
+    print(f"{device} vocoder: ours {figures[0]:.1f} dB, official {figures[1]:.1f} dB")
+    assert 5 < figures[1] < 70
+    assert figures[0] >= figures[1] - 0.5, figures
