@@ -1,0 +1,86 @@
+"""An engine on a model in plain Python, its queue filled and its outcomes collected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from fakes import FakeSpeechModel, fake_codes
+
+from models.base import SpeechRequest
+from models.qwen3_tts.model import Qwen3TTS
+from tts_cli.engine import POLL_FRAMES, VOCODER_ROWS, Engine, Job, JobQueue, Outcome
+
+CPU = torch.device("cpu")
+MODES = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+
+
+def request(text: str, seed: int = 0, max_frames: int = 100) -> SpeechRequest:
+    return SpeechRequest(text, seed=seed, max_frames=max_frames)
+
+
+def texts(count: int) -> list[str]:
+    """Texts of many lengths, in no order."""
+    return ["x" * (1 + (7 * index) % 23) for index in range(count)]
+
+
+class Harness:
+    """An engine with its queue filled, its outcomes collected and a retry policy."""
+
+    def __init__(
+        self,
+        model: FakeSpeechModel | Qwen3TTS,
+        max_batch: int,
+        requests: list[SpeechRequest],
+        *,
+        is_async: bool = False,
+        retries: int = 0,
+        window: int = 64,
+    ) -> None:
+        self.retries = retries
+        self.retried: list[tuple[int, str]] = []  # row and reason
+        self.outcomes: dict[int, Outcome] = {}
+        self.jobs = JobQueue(len(requests) + 1)
+        self.engine = Engine(model, CPU, max_batch, self.jobs, self.sink, self.retry, window)
+        if is_async:
+            # What a GPU gets: several frames a launch, and the status of the launch before.
+            self.engine.is_async = True
+            self.engine.poll_frames = POLL_FRAMES
+            self.engine.vocoder_rows = VOCODER_ROWS
+        for row, item in enumerate(requests):
+            assert self.jobs.put(Job(row, model.plan(item)), self.engine.stop)
+        self.jobs.close(self.engine.stop)
+
+    def sink(self, outcome: Outcome) -> None:
+        outcome.wait()
+        assert outcome.job.row not in self.outcomes, "a row ended twice"
+        self.outcomes[outcome.job.row] = outcome
+
+    def retry(self, job: Job, reason: str) -> Job | None:
+        if reason == "eos" or job.attempt > self.retries:
+            return None
+        self.retried.append((job.row, reason))
+        prompt = replace(
+            job.prompt, request=replace(job.prompt.request, seed=job.prompt.request.seed + 1000)
+        )
+        return Job(job.row, prompt, job.attempt + 1)
+
+    def run(self) -> dict[int, Outcome]:
+        self.engine.run()
+        return self.outcomes
+
+
+def assert_spoken(outcomes: dict[int, Outcome], requests: list[SpeechRequest]) -> None:
+    """Every row is there with its own codes and samples, up to its own end."""
+    assert sorted(outcomes) == list(range(len(requests)))
+    for row, item in enumerate(requests):
+        outcome = outcomes[row]
+        frames = min(len(item.text), item.max_frames)
+        assert outcome.reason == ("eos" if frames == len(item.text) else "max_frames")
+        assert outcome.frames == frames
+        codes = fake_codes(item.seed, frames)
+        assert outcome.codes is not None
+        assert torch.equal(outcome.codes, codes)
+        assert outcome.samples is not None
+        assert torch.equal(outcome.samples, codes.float().flatten())

@@ -1,0 +1,82 @@
+"""What the engine hands to its sink: batches for the vocoder, and 16-bit samples."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import torch
+from engine_harness import MODES, Harness, request, texts
+from fakes import FakeSpeechModel, fake_codes
+
+from tts_cli import encoding
+from tts_cli.engine import VOCODER_ROWS, Job, JobQueue, Outcome
+
+
+class TestVocoderBatches:
+    """Finished rows wait for company on a GPU and not at all on a CPU."""
+
+    def test_at_once_on_a_cpu(self) -> None:
+        model = FakeSpeechModel(8)
+        Harness(model, 8, [request("xx")] * 8).run()
+        assert model.audio == [1] * 8
+
+    def test_together_on_a_gpu(self) -> None:
+        model = FakeSpeechModel(64)
+        Harness(model, 64, [request("xx")] * 70, is_async=True, window=99).run()
+        assert model.audio[0] == VOCODER_ROWS
+        assert sum(model.audio) == 70
+        assert len(model.audio) <= 4
+
+    def test_nobody_waits_when_nothing_runs(self) -> None:
+        model = FakeSpeechModel(4)
+        harness = Harness(model, 4, [], is_async=True)
+        harness.jobs = harness.engine.jobs = JobQueue(4)
+        harness.jobs.put(Job(0, model.plan(request("xx"))), harness.engine.stop)
+        done = threading.Event()
+
+        def sink(outcome: Outcome) -> None:
+            harness.sink(outcome)
+            done.set()
+
+        harness.engine.sink = sink
+        worker = threading.Thread(target=harness.engine.run)
+        worker.start()
+        assert done.wait(5)  # although the queue is open and more rows may come
+        harness.jobs.close(harness.engine.stop)
+        worker.join()
+
+
+class TestInt16:
+    """Samples as 16-bit numbers, where the files hold such."""
+
+    @MODES
+    def test_samples_are_those_the_encoder_would_make(self, is_async: bool) -> None:
+        requests = [request(text, seed) for seed, text in enumerate(texts(9))]
+        model = FakeSpeechModel(4)
+        harness = Harness(model, 4, requests, is_async=is_async)
+        harness.engine.is_int16 = True
+        for row, outcome in harness.run().items():
+            codes = fake_codes(row, len(requests[row].text)).float().flatten()
+            assert outcome.samples is not None
+            assert np.array_equal(outcome.samples.numpy(), encoding.to_int16(codes.numpy()))
+            assert outcome.is_bad is not None
+            assert not outcome.is_bad
+
+    def test_a_row_whose_samples_are_not_finite_is_marked(self) -> None:
+        class Broken(FakeSpeechModel):
+            def decode_audio(
+                self, codes: list[torch.Tensor], references: object = None
+            ) -> list[torch.Tensor]:
+                waves = [row.float().flatten() for row in codes]
+                waves[1][3] = float("nan")
+                return waves
+
+        harness = Harness(Broken(4), 4, [request("xxx")] * 3, is_async=True)
+        harness.engine.is_int16 = True
+        harness.run()
+        assert sorted(bool(outcome.is_bad) for outcome in harness.outcomes.values()) == [
+            False,
+            False,
+            True,
+        ]
