@@ -97,7 +97,7 @@ class RunConfig:
     device: str = _setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
     dtype: str = _setting("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")
     max_batch: int | None = _setting(
-        None, "Rows spoken at once, a power of two.", "64 on cuda, 16 on cpu"
+        None, "Rows spoken at once, a power of two.", "256 on cuda, 16 on cpu"
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
     # every command

@@ -26,7 +26,7 @@ from tts_cli.sources import model_label, model_source
 
 log = logging.getLogger(__name__)
 
-BATCH_CUDA, BATCH_CPU = 64, 16
+BATCH_CUDA, BATCH_CPU = 256, 16  # at most: as many as there are rows, and as their caches fit
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
 COMPILED_STEP = 20  # kernels between two words about compiling
@@ -42,6 +42,7 @@ class Session:
     dtype: torch.dtype
     max_batch: int
     load_s: float
+    is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
 
@@ -107,7 +108,8 @@ def open_session(config: RunConfig) -> Session:
             remedy="free the device, choose another with --device, or a smaller model",
         ) from None
     max_batch = config.max_batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
-    return Session(model, device, dtype, max_batch, time.perf_counter() - started)
+    load_s = time.perf_counter() - started
+    return Session(model, device, dtype, max_batch, load_s, config.max_batch is not None)
 
 
 def prepare(
@@ -177,7 +179,8 @@ def _fit_cache(session: Session, max_positions: int) -> None:
     while session.max_batch > 1 and session.max_batch * slot_bytes > CACHE_SHARE * free:
         session.max_batch //= 2
     if session.max_batch < asked:
-        log.warning(
+        log.log(
+            logging.WARNING if session.is_batch_chosen else logging.INFO,
             "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once "
             "instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
