@@ -233,3 +233,32 @@ def test_feed_takes_each_chunk_once(recipe, voice_folder, tmp_path):
     drawn, wave = segments.draw(5)
     assert drawn.shape == (5, 16, 4)
     assert wave.shape == (5, 1, 4 * 1920)
+
+
+def test_the_talker_begins_when_enough_chunks_are_encoded(
+    recipe, voice_folder, tmp_path, monkeypatch
+):
+    """Chunks are encoded as they come; the first ones here are all kept out of the training."""
+    data, train = recipe("data"), recipe("train")
+    speech, begun = tmp_path / "speech", []
+    speech.mkdir()
+
+    def save(number: int) -> None:
+        data.save_chunk(speech / f"{number:04d}.npz", utterances(data)[number : number + 1])
+
+    def come_later(seconds: float) -> None:
+        assert (speech / "0001.npy").exists()  # encoded before the last chunk is there
+        assert not begun
+        save(2)
+
+    def begin(store, validation, *rest) -> None:
+        begun.append((len(validation.texts), len(store.texts)))
+
+    save(0)
+    save(1)
+    monkeypatch.setattr(train.time, "sleep", come_later)
+    monkeypatch.setattr(train, "train_talker", begin)
+    feed = train.Feed(speech, voice_folder / "recipe" / "codes.safetensors", 9, "cpu")
+    settings = train.TalkerTraining(seconds=1, device="cpu")
+    train.run_talker(feed, settings, tmp_path, lambda line: None, None, first=3)
+    assert begun == [(2, 1)]

@@ -126,7 +126,7 @@ def run_talker(
                 items, codes = items[NUM_VALIDATION:], codes[NUM_VALIDATION:]
             add(store, items, codes)
             has_grown = True
-        if has_grown:
+        if has_grown and store.texts:  # the first chunk may all be kept out
             store.freeze()
             num_frames = int(store.num_frames.sum())
             log(f"{len(store.texts)} utterances, {num_frames * 0.08 / 3600:.1f} hours")
