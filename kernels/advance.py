@@ -6,7 +6,8 @@ others write it to the spare place behind the last. Then an active row counts on
 ends: 1 at the end of speech, 2 at its limit of frames, 3 where it failed (in rising precedence
 2, 1, 3).
 
-As separate operations these are some thirty launches of next to no work each, a frame.
+As separate operations these are some thirty launches a frame: about 45 us of kernels (64 rows,
+H200) and the gaps between them.
 """
 
 from __future__ import annotations

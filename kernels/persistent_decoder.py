@@ -12,7 +12,7 @@ A program loads its columns of a stage's weight into registers before it waits f
 `qk_norm_rope_store`, `decode_attention`, `swiglu`), which remain as the slow twin in
 `models.blocks.Decoder.step`; all sums have a fixed order, so a step is the same at every replay.
 
-Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): one row 2.72 to
+Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): one row 2.67 to
 2.86, separate operations 4.1 to 5.0; two rows 3.84 against 4.67. Tried and dropped: products in
 tiles of tl.dot, split along K, for any number of rows. 3.5 with one row and 3.64 with two, but a
 code predictor's step took 262 us against 208 with 64 rows and 578 against 255 with 256.
@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -80,7 +80,7 @@ MAX_ROWS = 2  # of a launch: the kernel is unrolled over them
 MAX_KV_HEADS = 16
 # Counters of a launch: arrivals, leavers, and one a row and KV head for attention in splits.
 NUM_COUNTERS = 2 + MAX_ROWS * MAX_KV_HEADS
-MAX_HELD_BYTES = 128 << 10  # of weights a program holds in registers: half of them
+MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
 _max_rows = MAX_ROWS
 _DTYPES = (torch.bfloat16, torch.float16)
 
@@ -104,8 +104,21 @@ def use_persistent(
     """
     if num_rows > _max_rows or x.dtype not in _DTYPES or not use_triton(x):
         return False
-    settings = default_settings(cache.shape[4], num_rows)
-    return fits(weights, num_heads, cache.shape[5], settings)
+    num_positions, head_dim = cache.shape[4:]
+    return choose_settings(weights, num_heads, head_dim, num_positions, num_rows) is not None
+
+
+def choose_settings(
+    weights: DecoderWeights, num_heads: int, head_dim: int, num_positions: int, num_rows: int
+) -> Settings | None:
+    """The default settings, with more warps where a GPU of fewer multiprocessors needs them; None
+    where no settings serve.
+    """
+    best = default_settings(num_positions, num_rows)
+    for settings in (best, replace(best, num_warps=8)):
+        if fits(weights, num_heads, head_dim, settings):
+            return settings
+    return None
 
 
 def default_settings(num_positions: int, num_rows: int) -> Settings:
@@ -124,19 +137,24 @@ def default_settings(num_positions: int, num_rows: int) -> Settings:
 
 
 def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Settings) -> bool:
-    """Whether the kernel serves these heads, and a program's columns of every weight fit into its
-    registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do not.
+    """Whether the kernel serves these heads, and a program's columns of every layer's weights fit
+    into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do
+    not.
     """
     width, inner = weights.down.shape[1], weights.down.shape[2]
     mixed, qkv = weights.o.shape[2], weights.qkv.shape[1]
     programs = _num_programs(settings, weights.qkv.device)
-    counts = ((qkv, width), (width, mixed), (2 * inner, width), (width, inner))
-    held = max(-(-count // programs) * depth for count, depth in counts)
+    # Columns of a weight, and what each holds: gate and up have one together.
+    counts = ((qkv, width), (width, mixed), (inner, 2 * next_power_of_2(width)), (width, inner))
+    held = max(
+        sum(_columns(count, programs)[1:]) * next_power_of_2(depth) for count, depth in counts
+    )
+    registers = held * weights.qkv.itemsize // (settings.num_warps * 32 * 4)  # a thread
     return (
         head_dim % 2 == 0
         and mixed == num_heads * head_dim
         and qkv <= (num_heads + 2 * MAX_KV_HEADS) * head_dim
-        and (programs == 1 or held * weights.qkv.itemsize <= MAX_HELD_BYTES)
+        and (programs == 1 or registers <= MAX_HELD_REGISTERS)
     )
 
 
@@ -181,7 +199,7 @@ def persistent_step(
         rows_per_slot: consecutive rows that share a slot, at rising positions.
         codes: (R,) int64 rows of the table to start from, may be strided; below 0 counts as 0.
         head: (V, D) weight of a last product, contiguous, or None.
-        settings: default `default_settings`.
+        settings: default `choose_settings`.
     Returns:
         hidden states (R, D) after the final norm, and logits (R, V) or None.
     Raises:
@@ -190,21 +208,25 @@ def persistent_step(
     num_rows = positions.shape[0]
     num_layers, width, inner = weights.down.shape
     _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
-    settings = settings or default_settings(num_positions, num_rows)
+    settings = (
+        settings
+        or choose_settings(weights, num_heads, head_dim, num_positions, num_rows)
+        or default_settings(num_positions, num_rows)
+    )
     if not fits(weights, num_heads, head_dim, settings):
         raise ValueError(f"width {width}, MLP {inner} and {num_heads} heads do not fit {settings}")
     if num_rows > MAX_ROWS:
         raise ValueError(f"{num_rows} rows are too many: at most {MAX_ROWS}")
     if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
         raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
-    if codes is None and x.shape != (num_rows, width):
-        raise ValueError(f"x {tuple(x.shape)} must be ({num_rows}, {width})")
+    if x.shape[1:] != (width,) or (codes is None and x.shape[0] != num_rows):
+        raise ValueError(f"x {tuple(x.shape)} must be ({num_rows}, {width}), or a table as wide")
     if not cache.is_contiguous() or not positions.is_contiguous() or x.stride(1) != 1:
         raise ValueError("cache and positions must be contiguous, x with contiguous rows")
     if cos.shape[0] < num_positions or not (cos.is_contiguous() and sin.is_contiguous()):
         raise ValueError("cos and sin must be contiguous and as long as the cache")
-    if head is not None and not head.is_contiguous():
-        raise ValueError(f"head {tuple(head.shape)} must be contiguous")
+    if head is not None and not (head.is_contiguous() and head.shape[1] == width):
+        raise ValueError(f"head {tuple(head.shape)} must be contiguous, rows of {width}")
     if counters.shape != (NUM_COUNTERS,):
         raise ValueError(f"counters {tuple(counters.shape)} must be ({NUM_COUNTERS},)")
     programs = _num_programs(settings, x.device)

@@ -30,10 +30,10 @@ from kernels.persistent_stages import (
 )
 
 
-# Compiled once for any column of codes.
+# Compiled once for any column of codes and row of positions.
 @jit(
     do_not_specialize=["num_layers", "codes_stride"],
-    do_not_specialize_on_alignment=["codes_ptr"],
+    do_not_specialize_on_alignment=["codes_ptr", "positions_ptr"],
 )
 def _persistent_decoder_kernel(
     x_ptr,

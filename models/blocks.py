@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from kernels.persistent_decoder import (
     NUM_COUNTERS,
     DecoderWeights,
+    choose_settings,
     persistent_step,
     use_persistent,
 )
@@ -147,8 +148,19 @@ class Decoder(nn.Module):
             weight.device,
             weight.dtype,
         )
-        if weight.is_cuda:
+        if weight.is_cuda and self._has_one_launch():
             self.stack()
+
+    def _has_one_launch(self) -> bool:
+        """Whether steps of one row can be one launch, by the sizes of a layer."""
+        first = self.layers[0]
+        parts = (first.qkv, first.o, first.gate_up, first.down, first.input_norm, first.post_norm)
+        weights = DecoderWeights(*(part.weight[None] for part in parts), None, None)
+        if weights.qkv.itemsize != 2:
+            return False
+        num_positions = self.cache.data.shape[4]
+        chosen = choose_settings(weights, self.num_heads, self.head_dim, num_positions, 1)
+        return chosen is not None
 
     def stack(self) -> None:
         """Put the weights of all layers behind each other, for steps in one launch.

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.conv_taps import conv_taps
+from kernels.dispatch import use_triton
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope
 from kernels.snake import snake_beta
@@ -38,7 +39,7 @@ DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 # reads the taps in place, is ahead at 384 channels (582 to 586 TFLOP/s against 453 undilated) and
 # at 192 and dilation 9 (426 against 342), level at 768 and 9, behind at 96 and 9 (274 against 289).
 TAPS_FROM = 1152
-UNFOLD_FROM = 2048  # in other dtypes: one product over taps laid side by side
+UNFOLD_FROM = 2048  # else: one product over taps laid side by side
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 
 
@@ -121,9 +122,9 @@ def conv(
     """
     if x.is_cuda and groups == 1 and dilation > 1:
         reach = dilation * x.shape[-1]
-        if x.dtype == torch.bfloat16 and reach >= TAPS_FROM:
+        if x.dtype == torch.bfloat16 and reach >= TAPS_FROM and use_triton(x):
             return conv_taps(x, weight, dilation)
-        if x.dtype != torch.bfloat16 and reach >= UNFOLD_FROM:
+        if reach >= UNFOLD_FROM:
             return conv_unfolded(x, weight, dilation)
     columns = x.transpose(1, 2).unsqueeze(2)
     out = F.conv2d(columns, weight, bias, dilation=(1, dilation), groups=groups)

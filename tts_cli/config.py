@@ -97,7 +97,7 @@ class RunConfig:
     device: str = _setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
     dtype: str = _setting("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")
     max_batch: int | None = _setting(
-        None, "Rows spoken at once, a power of two.", "256 on cuda, 16 on cpu"
+        None, "Rows spoken at once, a power of two.", "up to 256 on cuda, 16 on cpu"
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
     # every command
@@ -165,7 +165,9 @@ class RunConfig:
     format: str = _setting("wav", "Audio format.")
     subtype: str = _setting("PCM_16", "Sample format of wav and flac (FLOAT: wav only).")
     sample_rate: int | None = _setting(
-        None, "Sample rate in Hz, 8000 to 192000.", "the checkpoint's"
+        None,
+        "Sample rate in Hz, 8000 to 192000; another than the checkpoint's needs soxr.",
+        "the checkpoint's",
     )
     save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
     overwrite: bool = _setting(False, "Speak rows again that are already done.")

@@ -180,7 +180,7 @@ def _fit_cache(session: Session, max_positions: int) -> None:
         session.max_batch //= 2
     if session.max_batch < asked:
         log.log(
-            logging.WARNING if session.is_batch_chosen else logging.INFO,
+            _level(session),
             "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once "
             "instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
@@ -190,6 +190,11 @@ def _fit_cache(session: Session, max_positions: int) -> None:
         )
 
 
+def _level(session: Session) -> int:
+    """How loudly to say that fewer rows are spoken at once."""
+    return logging.WARNING if session.is_batch_chosen else logging.INFO
+
+
 def _halve(session: Session, what: str) -> None:
     if session.max_batch == 1:
         raise SetupError(
@@ -197,7 +202,7 @@ def _halve(session: Session, what: str) -> None:
             remedy="lower --max-seconds, free the device, or use a smaller model",
         ) from None
     session.max_batch //= 2
-    log.warning("no memory for %s; trying %d rows at once", what, session.max_batch)
+    log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.max_batch)
     torch.cuda.empty_cache()
 
 

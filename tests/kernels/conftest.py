@@ -17,7 +17,7 @@ from kernels import dispatch
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def _float32_is_float32() -> Iterator[None]:
     """Convolutions and products of references keep float32; cuDNN's default is TF32."""
     before = torch.backends.cudnn.allow_tf32

@@ -49,6 +49,7 @@ def test_paths_agree(position, device, with_kernel, with_reference, assert_close
     shape = Shape(1, 16, 64, inner=512, heads=4, kv_heads=2)
     step = make_step(shape, 2, device)
     expected = with_reference(separate, step, position, shape)
+    assert_close(with_kernel(separate, step, position, shape), expected, 2e-2)
     out = with_kernel(persistent, step, position, shape, default_settings(shape.cache, 2))
     assert_close(out, expected, 2e-2)
     assert not step.counters.any()

@@ -16,6 +16,7 @@ from kernels.persistent_decoder import (
     NUM_COUNTERS,
     DecoderWeights,
     Settings,
+    choose_settings,
     default_settings,
     fits,
     limit_rows,
@@ -95,11 +96,6 @@ def run(decoder: Decoder, x: Tensor, positions: Tensor, **options) -> tuple[Tens
     )
     assert not counters.any()
     return out
-
-
-def relative(out: Tensor, expected: Tensor) -> float:
-    out, expected = out.double(), expected.double()
-    return float((out - expected).square().mean().sqrt() / expected.square().mean().sqrt())
 
 
 CASES = [
@@ -295,10 +291,11 @@ def test_graph_replays_are_equal(rows, length, at) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("length", [16, 1024])
-def test_weights_of_the_small_models_fit(rows, length, monkeypatch) -> None:
-    """With 132 multiprocessors: the 0.6B models, not those twice as wide, nor 17 KV heads."""
-    monkeypatch.setattr(module, "num_processors", lambda device: 132)
-    settings = default_settings(length, rows)
+@pytest.mark.parametrize("processors", [108, 114, 132])
+def test_weights_of_the_small_models_fit(processors, rows, length, monkeypatch) -> None:
+    """The 0.6B models, not those twice as wide, nor 17 KV heads."""
+    monkeypatch.setattr(module, "num_processors", lambda device: processors)
+    default = default_settings(length, rows)
     for width, inner, qkv in ((1024, 3072, 4096), (2048, 6144, 4096), (1024, 3072, 6400)):
         shapes = {
             "qkv": (2, qkv, width),
@@ -313,8 +310,29 @@ def test_weights_of_the_small_models_fit(rows, length, monkeypatch) -> None:
             for name, shape in shapes.items()
         }
         weights = DecoderWeights(**empty, q_norms=None, k_norms=None)
-        assert fits(weights, 16, 128, settings) == (width == 1024 and qkv == 4096)
+        settings = choose_settings(weights, 16, 128, length, rows)
+        if width != 1024 or qkv != 4096:
+            assert settings is None
+            continue
+        assert settings is not None
+        assert fits(weights, 16, 128, settings)
+        # Fewer programs hold more columns each: 32 of gate and of up would be 256 registers.
+        assert settings.num_warps == (default.num_warps if processors == 132 else 8)
 
 
 def test_grid_is_one_program_without_a_gpu(device) -> None:
     assert (num_processors(torch.device(device)) == 1) == (device == "cpu")
+
+
+@pytest.mark.parametrize(
+    ("width", "inner", "dtype", "expected"),
+    [
+        (1024, 3072, torch.bfloat16, True),
+        (1024, 3072, torch.float32, False),
+        (2048, 6144, torch.bfloat16, False),
+    ],
+)
+def test_only_what_can_be_one_launch_is_stacked(width, inner, dtype, expected, monkeypatch) -> None:
+    monkeypatch.setattr(module, "num_processors", lambda device: 132)
+    decoder = make_decoder((width, inner, 1, 16, 8, 128), 1, 600, "meta", dtype)
+    assert decoder._has_one_launch() == expected

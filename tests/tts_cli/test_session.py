@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from tts_cli import session as module
-from tts_cli.config import RunConfig
+from tts_cli.commands import profile
+from tts_cli.config import RunConfig, describe_field
 from tts_cli.errors import SetupError
 from tts_cli.session import Session, prepare
 
@@ -69,9 +72,15 @@ def test_default_batch(
     monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
     monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
     opened = module.open_session(RunConfig(max_batch=asked))
     assert opened.max_batch == expected
     assert opened.is_batch_chosen == (asked is not None)
+
+
+def test_help_names_the_defaults() -> None:
+    said = describe_field("max_batch")[2]
+    assert said == f"up to {module.BATCH_CUDA} on cuda, {module.BATCH_CPU} on cpu"
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(1, 1), (3, 4), (200, 256), (10_000, 256)])
@@ -105,3 +114,15 @@ def test_not_even_one_row(free_mib: list[int]) -> None:
     session = make(FakeModel(room=0), "cuda", 4)
     with pytest.raises(SetupError, match="even for one row"):
         prepare(session, num_rows=4, max_positions=100, max_frames=50)
+
+
+def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit_one(session: Session, max_positions: int) -> None:
+        session.max_batch = 1
+
+    monkeypatch.setattr(module, "_fit_cache", fit_one)
+    arguments = ["--batches", "1,4", "--frames", "4", "--repeats", "1", "--device", "cpu", "--json"]
+    result = CliRunner().invoke(profile.command, arguments)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert [entry["batch"] for entry in report["results"]] == [1]

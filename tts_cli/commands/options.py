@@ -109,6 +109,12 @@ model_options = _group(
     config_option("accept_licence"),
 )
 
+cloning_model_options = _group(
+    config_option("model", metavar="PATH|REPO", show_default="none: name one that clones"),
+    config_option("revision", metavar="REV"),
+    config_option("accept_licence"),
+)
+
 device_options = _group(
     config_option("device", metavar="DEVICE"),
     config_option("dtype", type=_choice(DTYPES)),

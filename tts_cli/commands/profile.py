@@ -102,8 +102,10 @@ def command(
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
     session.max_batch = max(sizes)
+    session.is_batch_chosen = True
     profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5))
     profiler.prepare(sizes)
+    sizes = [size for size in sizes if size <= session.max_batch] or [session.max_batch]
     results = [profiler.measure(size) for size in sizes]
     if trace is not None:
         profiler.write_trace(trace, sizes[-1])

@@ -59,7 +59,7 @@ def command(manifest: str, **options: Any) -> int:
     Examples:
       tts-cli synth lines.jsonl --out wavs/
       tts-cli synth lines.txt --out wavs/ --voice clara --seed 7 --format flac
-      tts-cli synth book.csv --out wavs/ --max-batch 256 \\
+      tts-cli synth book.csv --out wavs/ --language english \\
         --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
     """
     config = RunConfig.from_options(options)

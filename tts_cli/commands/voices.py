@@ -58,10 +58,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     files are enough once they are in the hub's cache), or synthetic:qwen3-tts-0.6b. Left out, it
     is the sample voice.
 
-    Voice files hold a cloned voice for one Base checkpoint, so that its recording is encoded once
-    and for all: `voices add` makes one of a recording, `voices design` of a description. A
-    manifest's row uses it by its name: {"text": "...", "voice": "anna"}. They are looked for in
-    --voices, by default tts-cli/voices in $XDG_DATA_HOME or ~/.local/share.
+    Voice files hold a cloned voice for one checkpoint that clones (Base, Fish Speech), so that its
+    recording is encoded once and for all: `voices add` makes one of a recording, `voices design` of
+    a description. A manifest's row uses it by its name: {"text": "...", "voice": "anna"}. They are
+    looked for in --voices, by default tts-cli/voices in $XDG_DATA_HOME or ~/.local/share.
 
     \b
     Examples:

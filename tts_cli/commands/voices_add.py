@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from tts_cli.commands.options import (
+    cloning_model_options,
     common_options,
     config_option,
-    model_options,
     voices_option,
 )
 from tts_cli.config import DTYPES, RunConfig
@@ -26,7 +26,7 @@ from tts_cli.rows import CLONE_MODES
     help="icl clones voice and manner and needs --ref-text; xvec clones the voice alone.",
     show_default="icl with --ref-text, else xvec",
 )
-@model_options
+@cloning_model_options
 @voices_option
 @config_option("ref_silence", type=float, metavar="SECONDS")
 @click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
@@ -41,11 +41,12 @@ def command(
     is_overwriting: bool,
     **options: Any,
 ) -> int:
-    """Make a voice file of a recording, for one Base checkpoint.
+    """Make a voice file of a recording, for one checkpoint that clones: Base or Fish Speech.
 
-    Writes NAME.voice.safetensors: the speaker's embedding and, for icl, the recording's codes and
-    its transcript. Rows then name it as their voice, and the recording is needed no more. Any
-    format that libsndfile reads will do; 5 to 15 s of one speaker without noise are best.
+    Writes NAME.voice.safetensors: the speaker's embedding (Qwen3-TTS) and, for icl, the
+    recording's codes and its transcript. Rows then name it as their voice, and the recording is
+    needed no more. Any format that libsndfile reads will do; 5 to 15 s of one speaker without noise
+    are best.
 
     \b
     Example:

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from tts_cli.commands.options import (
+    cloning_model_options,
     common_options,
     config_option,
-    model_options,
     voices_option,
 )
 from tts_cli.config import DTYPES, RunConfig
@@ -28,7 +28,7 @@ from tts_cli.config import DTYPES, RunConfig
 @click.option(
     "--design-model", required=True, metavar="PATH|REPO", help="The VoiceDesign checkpoint."
 )
-@model_options
+@cloning_model_options
 @voices_option
 @click.option(
     "--seed",

@@ -132,7 +132,9 @@ def run_talker(
             log(f"{len(store.texts)} utterances, {num_frames * 0.08 / 3600:.1f} hours")
         return has_grown
 
-    while len(feed.seen) < first:
+    while len(feed.seen) < min(first, feed.max_chunks) or not store.texts:
+        if len(feed.seen) >= feed.max_chunks:
+            raise SystemExit(f"{len(feed.seen)} chunks are too few: all their texts are kept out")
         if not refresh():
             time.sleep(0.3)
     train_talker(store, validation, out / "talker.pt", settings, log, refresh, team)
