@@ -11,7 +11,6 @@ the stated byte count over the time: every input read once, every output written
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from kernels.decode_attention import decode_attention
 from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, describe, override
 from kernels.draws import uniforms
 from kernels.frame_embedding import frame_embedding
+from kernels.graph_timing import replay_us
 from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import qk_norm_rope_store, rope_tables
@@ -404,26 +404,13 @@ def time_us(case: Case, mode: str) -> float:
     probe = sum(tensor.numel() * tensor.itemsize for tensor in case.make().values())
     copies = max(2, min(_COPIES, _COPY_BYTES // probe))
     inputs = [case.make() for _ in range(copies)]
+
+    def run() -> None:
+        for one in inputs:
+            case.run(one)
+
     with override(mode):  # type: ignore[arg-type]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            case.run(inputs[0])
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for one in inputs:
-                case.run(one)
-    graph.replay()
-    times = []
-    for _ in range(_REPLAYS):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) * 1e3 / copies)
-    return statistics.median(times)
+        return replay_us(run, _REPLAYS) / copies
 
 
 def copy_rate() -> float:

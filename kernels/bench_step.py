@@ -19,7 +19,6 @@ import argparse
 import faulthandler
 import math
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -35,6 +34,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, describe, jit, tl
+from kernels.graph_timing import replay_us
 from kernels.persistent_decoder import (
     MAX_ROWS,
     NUM_COUNTERS,
@@ -223,27 +223,6 @@ def path(variant: Variant, step: Step) -> Callable[[], Tensor]:
     return run
 
 
-def time_us(run: Callable[[], object]) -> float:
-    """Median microseconds of a replay, after a warm-up on another stream."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        run()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    times = []
-    for _ in range(_REPLAYS):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) * 1e3)
-    return statistics.median(times)
-
-
 def launches(run: Callable[[], object]) -> Counter[str]:
     """Kernels of one eager run by name."""
     run()
@@ -278,7 +257,8 @@ def barrier_us(is_atomic: bool, warps: int) -> float:
             counters, count, POLL_ATOMIC=is_atomic, num_warps=warps, launch_cooperative_grid=True
         )
 
-    return (time_us(lambda: run(2 * rounds)) - time_us(lambda: run(rounds))) / rounds
+    twice, once = (replay_us(partial(run, count), _REPLAYS) for count in (2 * rounds, rounds))
+    return (twice - once) / rounds
 
 
 def measure(variant: Variant, expected: dict[tuple[object, ...], Tensor], is_listed: bool) -> str:
@@ -302,7 +282,7 @@ def measure(variant: Variant, expected: dict[tuple[object, ...], Tensor], is_lis
         return f"{line} disagrees with the chain (allowed {_ALLOWED:.0e}): no time"
     names = launches(run)
     steps = step.positions.shape[0]
-    taken = time_us(run) / steps
+    taken = replay_us(run, _REPLAYS) / steps
     again = run().float()
     if not math.isfinite(taken) or not torch.equal(again, out):
         line += " NOT THE SAME TWICE"

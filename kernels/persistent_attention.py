@@ -5,13 +5,14 @@ from __future__ import annotations
 from kernels.dispatch import jit, tl
 from kernels.persistent_stages import arrive, wait_for
 from kernels.step_attention import (
-    _cache_tile,
-    _halves,
-    _mix,
-    _put,
-    _rotate,
-    _store_head,
-    _wide_halves,
+    cache_tile,
+    halves,
+    mix,
+    put,
+    rotate,
+    store_head,
+    store_pair,
+    wide_halves,
 )
 
 
@@ -37,11 +38,11 @@ def _new_pair(
     HALF: tl.constexpr = HEAD_DIM // 2
     QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
     source = qkv_ptr + row_index * QKV + (NUM_HEADS + head) * HEAD_DIM
-    k_low, k_high = _halves(source, dims, mask, HALF)
-    v_low, v_high = _halves(source + NUM_KV_HEADS * HEAD_DIM, dims, mask, HALF)
-    cos_low, cos_high = _wide_halves(cos_ptr + position * HEAD_DIM, dims, mask, HALF)
-    sin_low, sin_high = _wide_halves(sin_ptr + position * HEAD_DIM, dims, mask, HALF)
-    k_low, k_high = _rotate(
+    k_low, k_high = halves(source, dims, mask, HALF)
+    v_low, v_high = halves(source + NUM_KV_HEADS * HEAD_DIM, dims, mask, HALF)
+    cos_low, cos_high = wide_halves(cos_ptr + position * HEAD_DIM, dims, mask, HALF)
+    sin_low, sin_high = wide_halves(sin_ptr + position * HEAD_DIM, dims, mask, HALF)
+    k_low, k_high = rotate(
         k_low, k_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM, HAS_NORM
     )
     return k_low, k_high, v_low, v_high
@@ -108,17 +109,17 @@ def attend_split(
         base = (line.to(tl.int64) + slot) * slot_stride + head * head_stride
         base = base[:, None]
         at = begin + tl.arange(0, BLOCK_S)
-        keys_low, keys_high = _cache_tile(keys_ptr, base, at, ends, dims, HEAD_DIM)
-        values_low, values_high = _cache_tile(values_ptr, base, at, ends, dims, HEAD_DIM)
+        keys_low, keys_high = cache_tile(keys_ptr, base, at, ends, dims, HEAD_DIM)
+        values_low, values_high = cache_tile(values_ptr, base, at, ends, dims, HEAD_DIM)
         kw_low = tl.zeros((1, BLOCK_H), tl.float32)
         kw_high = kw_low
         qw_low = kw_low
         qw_high = kw_low
         if HAS_NORM:
-            kw_low, kw_high = _wide_halves(k_norm_ptr, dims, mask, HALF)
-            qw_low, qw_high = _wide_halves(q_norm_ptr, dims, mask, HALF)
-        cos_low, cos_high = _wide_halves(cos_ptr + own * HEAD_DIM, dims, mask, HALF)
-        sin_low, sin_high = _wide_halves(sin_ptr + own * HEAD_DIM, dims, mask, HALF)
+            kw_low, kw_high = wide_halves(k_norm_ptr, dims, mask, HALF)
+            qw_low, qw_high = wide_halves(q_norm_ptr, dims, mask, HALF)
+        cos_low, cos_high = wide_halves(cos_ptr + own * HEAD_DIM, dims, mask, HALF)
+        sin_low, sin_high = wide_halves(sin_ptr + own * HEAD_DIM, dims, mask, HALF)
         wait_for(counter_ptr, target_count, POLL_ATOMIC)
 
         keys_low = keys_low.to(tl.float32)
@@ -133,21 +134,18 @@ def attend_split(
                 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
             )  # fmt: skip
             is_new = (at == position)[None, :]
-            keys_low = _put(is_new, k_low, keys_low)
-            keys_high = _put(is_new, k_high, keys_high)
-            values_low = _put(is_new, v_low.to(tl.float32), values_low)
-            values_high = _put(is_new, v_high.to(tl.float32), values_high)
+            keys_low = put(is_new, k_low, keys_low)
+            keys_high = put(is_new, k_high, keys_high)
+            values_low = put(is_new, v_low.to(tl.float32), values_low)
+            values_high = put(is_new, v_high.to(tl.float32), values_high)
             if (mate == row_index) & (split == 0):
                 target = base + position * HEAD_DIM + dims
-                tl.store(keys_ptr + target, k_low.to(dtype), mask=mask)
-                tl.store(keys_ptr + target + HALF, k_high.to(dtype), mask=mask)
-                tl.store(values_ptr + target, v_low, mask=mask)
-                tl.store(values_ptr + target + HALF, v_high, mask=mask)
+                store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
         seen = (at < end)[None, :]
         for member in tl.static_range(GROUP):
             q_head = head * GROUP + member
-            q_low, q_high = _halves(qkv_ptr + row_index * QKV + q_head * HEAD_DIM, dims, mask, HALF)
-            q_low, q_high = _rotate(
+            q_low, q_high = halves(qkv_ptr + row_index * QKV + q_head * HEAD_DIM, dims, mask, HALF)
+            q_low, q_high = rotate(
                 q_low, q_high, qw_low, qw_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM,
                 HAS_NORM,
             )  # fmt: skip
@@ -155,16 +153,16 @@ def attend_split(
             total = tl.zeros((1,), tl.float32)
             low = tl.zeros((1, BLOCK_H), tl.float32)
             high = tl.zeros((1, BLOCK_H), tl.float32)
-            highest, total, low, high = _mix(
+            highest, total, low, high = mix(
                 q_low, q_high, keys_low, keys_high, values_low, values_high, seen, scale, highest,
                 total, low, high, dtype,
             )  # fmt: skip
             for first in range(begin + BLOCK_S, end, BLOCK_S):
                 more = first + tl.arange(0, BLOCK_S)
-                more_keys_low, more_keys_high = _cache_tile(
+                more_keys_low, more_keys_high = cache_tile(
                     keys_ptr, base, more, ends, dims, HEAD_DIM
                 )
-                more_values_low, more_values_high = _cache_tile(
+                more_values_low, more_values_high = cache_tile(
                     values_ptr, base, more, ends, dims, HEAD_DIM
                 )
                 more_keys_low = more_keys_low.to(tl.float32)
@@ -179,18 +177,18 @@ def attend_split(
                         mask, eps, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
                     )  # fmt: skip
                     is_new = (more == position)[None, :]
-                    more_keys_low = _put(is_new, k_low, more_keys_low)
-                    more_keys_high = _put(is_new, k_high, more_keys_high)
-                    more_values_low = _put(is_new, v_low.to(tl.float32), more_values_low)
-                    more_values_high = _put(is_new, v_high.to(tl.float32), more_values_high)
-                highest, total, low, high = _mix(
+                    more_keys_low = put(is_new, k_low, more_keys_low)
+                    more_keys_high = put(is_new, k_high, more_keys_high)
+                    more_values_low = put(is_new, v_low.to(tl.float32), more_values_low)
+                    more_values_high = put(is_new, v_high.to(tl.float32), more_values_high)
+                highest, total, low, high = mix(
                     q_low, q_high, more_keys_low, more_keys_high, more_values_low,
                     more_values_high, (more < end)[None, :], scale, highest, total, low, high,
                     dtype,
                 )  # fmt: skip
             at_head = row_index * NUM_HEADS + q_head
             if SPLITS == 1:
-                _store_head(out_ptr + at_head * HEAD_DIM + dims, low, high, total, mask, HALF)
+                store_head(out_ptr + at_head * HEAD_DIM + dims, low, high, total, mask, HALF)
             else:
                 place = at_head * SPLITS + split
                 target = mixed_ptr + place * HEAD_DIM + dims

@@ -208,13 +208,11 @@ def persistent_step(
     num_rows = positions.shape[0]
     num_layers, width, inner = weights.down.shape
     _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
-    settings = (
-        settings
-        or choose_settings(weights, num_heads, head_dim, num_positions, num_rows)
-        or default_settings(num_positions, num_rows)
-    )
-    if not fits(weights, num_heads, head_dim, settings):
-        raise ValueError(f"width {width}, MLP {inner} and {num_heads} heads do not fit {settings}")
+    if settings is None:
+        settings = choose_settings(weights, num_heads, head_dim, num_positions, num_rows)
+    if settings is None or not fits(weights, num_heads, head_dim, settings):
+        wanted = settings or "any settings"
+        raise ValueError(f"width {width}, MLP {inner} and {num_heads} heads do not fit {wanted}")
     if num_rows > MAX_ROWS:
         raise ValueError(f"{num_rows} rows are too many: at most {MAX_ROWS}")
     if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:

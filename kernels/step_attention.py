@@ -21,7 +21,7 @@ SHORT_CACHE = 32  # positions up to which one launch is the default
 
 
 @jit
-def _halves(source, low, mask, HALF: tl.constexpr):
+def halves(source, low, mask, HALF: tl.constexpr):
     """Both halves of the heads at `source`, as they are stored."""
     x_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg")
     x_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg")
@@ -29,7 +29,7 @@ def _halves(source, low, mask, HALF: tl.constexpr):
 
 
 @jit
-def _rotate(
+def rotate(
     x_low,
     x_high,
     w_low,
@@ -58,7 +58,7 @@ def _rotate(
 
 
 @jit
-def _wide_halves(source, low, mask, HALF: tl.constexpr):
+def wide_halves(source, low, mask, HALF: tl.constexpr):
     """Both halves of what nobody writes during the launch, as float32."""
     x_low = tl.load(source + low, mask=mask, other=0.0).to(tl.float32)
     x_high = tl.load(source + HALF + low, mask=mask, other=0.0).to(tl.float32)
@@ -81,19 +81,19 @@ def _turn(
 ):
     """Normalise and rotate heads, one a line: both halves (lines, D_h / 2), rounded, as float32."""
     HALF: tl.constexpr = HEAD_DIM // 2
-    cos_low, cos_high = _wide_halves(cos_ptr + table, low, mask, HALF)
-    sin_low, sin_high = _wide_halves(sin_ptr + table, low, mask, HALF)
+    cos_low, cos_high = wide_halves(cos_ptr + table, low, mask, HALF)
+    sin_low, sin_high = wide_halves(sin_ptr + table, low, mask, HALF)
     w_low = cos_low
     w_high = cos_high
     if HAS_NORM:
-        w_low, w_high = _wide_halves(weight_ptr, low, low < HALF, HALF)
-    return _rotate(
+        w_low, w_high = wide_halves(weight_ptr, low, low < HALF, HALF)
+    return rotate(
         x_low, x_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM, HAS_NORM
     )
 
 
 @jit
-def _cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
+def cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
     """Cache positions `at` below `end` (lines,): both halves (lines, positions, D_h / 2)."""
     HALF: tl.constexpr = HEAD_DIM // 2
     offset = base[:, :, None] + (at * HEAD_DIM)[None, :, None] + low[:, None, :]
@@ -104,13 +104,25 @@ def _cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
 
 
 @jit
-def _put(is_new, new, tile):
+def put(is_new, new, tile):
     """A cache tile as float32, with the position of this step from registers."""
     return tl.where(is_new[:, :, None], new[:, None, :], tile.to(tl.float32))
 
 
 @jit
-def _mix(
+def store_pair(
+    keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF: tl.constexpr
+):
+    """A new key (rounded here) and value into the cache, by halves."""
+    dtype: tl.constexpr = v_low.dtype
+    tl.store(keys_ptr + target, k_low.to(dtype), mask=mask)
+    tl.store(keys_ptr + target + HALF, k_high.to(dtype), mask=mask)
+    tl.store(values_ptr + target, v_low, mask=mask)
+    tl.store(values_ptr + target + HALF, v_high, mask=mask)
+
+
+@jit
+def mix(
     q_low,
     q_high,
     keys_low,
@@ -139,7 +151,7 @@ def _mix(
 
 
 @jit
-def _store_head(target, low, high, total, mask, HALF: tl.constexpr):
+def store_head(target, low, high, total, mask, HALF: tl.constexpr):
     """Divide by the softmax total; a line that saw nothing stays 0."""
     dtype: tl.constexpr = target.dtype.element_ty
     divisor = tl.where(total == 0.0, 1.0, total)[:, None]
@@ -193,25 +205,20 @@ def _step_attention_kernel(
     tile = tl.arange(0, BLOCK_S)
     if IS_SINGLE:
         old = tl.load(positions_ptr + slot).to(tl.int32)
-        first_keys_low, first_keys_high = _cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
-        first_values_low, first_values_high = _cache_tile(
-            values_ptr, base, tile, old, low, HEAD_DIM
-        )
+        first_keys_low, first_keys_high = cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
+        first_values_low, first_values_high = cache_tile(values_ptr, base, tile, old, low, HEAD_DIM)
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
         position = tl.load(positions_ptr + row)[:, None]
         source = (qkv_ptr + row * QKV + (NUM_HEADS + head) * HEAD_DIM)[:, None]
-        k_low, k_high = _halves(source, low, mask, HALF)
-        v_low, v_high = _halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
+        k_low, k_high = halves(source, low, mask, HALF)
+        v_low, v_high = halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
         k_low, k_high = _turn(
             k_low, k_high, k_norm_ptr, cos_ptr, sin_ptr, position * HEAD_DIM, low, mask, eps,
             HEAD_DIM, HAS_NORM,
         )  # fmt: skip
         target = base + position * HEAD_DIM + low
-        tl.store(keys_ptr + target, k_low.to(dtype), mask=mask)
-        tl.store(keys_ptr + target + HALF, k_high.to(dtype), mask=mask)
-        tl.store(values_ptr + target, v_low, mask=mask)
-        tl.store(values_ptr + target + HALF, v_high, mask=mask)
+        store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
     v_low = v_low.to(tl.float32)
     v_high = v_high.to(tl.float32)
     if not IS_SINGLE:
@@ -228,9 +235,9 @@ def _step_attention_kernel(
         for pair in tl.static_range(GROUP // PAIR):
             q_head = head * GROUP + pair * PAIR
             source = (qkv_ptr + row * QKV + q_head * HEAD_DIM)[:, None]
-            qa_low, qa_high = _halves(source, low, mask, HALF)
+            qa_low, qa_high = halves(source, low, mask, HALF)
             if PAIR == 2:
-                qb_low, qb_high = _halves(source + HEAD_DIM, low, mask, HALF)
+                qb_low, qb_high = halves(source + HEAD_DIM, low, mask, HALF)
             qa_low, qa_high = _turn(
                 qa_low, qa_high, q_norm_ptr, cos_ptr, sin_ptr, table, low, mask, eps, HEAD_DIM,
                 HAS_NORM,
@@ -252,16 +259,16 @@ def _step_attention_kernel(
             if IS_SINGLE:
                 seen = tile[None, :] < length[:, None]
                 is_new = tile[None, :] == position[:, None]
-                keys_low = _put(is_new, k_low, first_keys_low)
-                keys_high = _put(is_new, k_high, first_keys_high)
-                values_low = _put(is_new, v_low, first_values_low)
-                values_high = _put(is_new, v_high, first_values_high)
-                a_highest, a_total, a_low, a_high = _mix(
+                keys_low = put(is_new, k_low, first_keys_low)
+                keys_high = put(is_new, k_high, first_keys_high)
+                values_low = put(is_new, v_low, first_values_low)
+                values_high = put(is_new, v_high, first_values_high)
+                a_highest, a_total, a_low, a_high = mix(
                     qa_low, qa_high, keys_low, keys_high, values_low, values_high, seen, scale,
                     a_highest, a_total, a_low, a_high, dtype,
                 )  # fmt: skip
                 if PAIR == 2:
-                    b_highest, b_total, b_low, b_high = _mix(
+                    b_highest, b_total, b_low, b_high = mix(
                         qb_low, qb_high, keys_low, keys_high, values_low, values_high, seen, scale,
                         b_highest, b_total, b_low, b_high, dtype,
                     )  # fmt: skip
@@ -269,32 +276,32 @@ def _step_attention_kernel(
             for first in tl.range(begin, longest, BLOCK_S, num_stages=1):
                 at = first + tile
                 more_seen = at[None, :] < length[:, None]
-                more_low, more_high = _cache_tile(keys_ptr, base, at, read, low, HEAD_DIM)
-                mixed_low, mixed_high = _cache_tile(values_ptr, base, at, read, low, HEAD_DIM)
+                more_low, more_high = cache_tile(keys_ptr, base, at, read, low, HEAD_DIM)
+                mixed_low, mixed_high = cache_tile(values_ptr, base, at, read, low, HEAD_DIM)
                 if IS_SINGLE:
                     is_last = at[None, :] == position[:, None]
-                    more_low = _put(is_last, k_low, more_low)
-                    more_high = _put(is_last, k_high, more_high)
-                    mixed_low = _put(is_last, v_low, mixed_low)
-                    mixed_high = _put(is_last, v_high, mixed_high)
+                    more_low = put(is_last, k_low, more_low)
+                    more_high = put(is_last, k_high, more_high)
+                    mixed_low = put(is_last, v_low, mixed_low)
+                    mixed_high = put(is_last, v_high, mixed_high)
                 else:
                     more_low = more_low.to(tl.float32)
                     more_high = more_high.to(tl.float32)
                     mixed_low = mixed_low.to(tl.float32)
                     mixed_high = mixed_high.to(tl.float32)
-                a_highest, a_total, a_low, a_high = _mix(
+                a_highest, a_total, a_low, a_high = mix(
                     qa_low, qa_high, more_low, more_high, mixed_low, mixed_high, more_seen, scale,
                     a_highest, a_total, a_low, a_high, dtype,
                 )  # fmt: skip
                 if PAIR == 2:
-                    b_highest, b_total, b_low, b_high = _mix(
+                    b_highest, b_total, b_low, b_high = mix(
                         qb_low, qb_high, more_low, more_high, mixed_low, mixed_high, more_seen,
                         scale, b_highest, b_total, b_low, b_high, dtype,
                     )  # fmt: skip
             out = out_ptr + ((row * NUM_HEADS + q_head) * HEAD_DIM)[:, None] + low
-            _store_head(out, a_low, a_high, a_total, mask, HALF)
+            store_head(out, a_low, a_high, a_total, mask, HALF)
             if PAIR == 2:
-                _store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
+                store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
 
 
 def use_one_launch(qkv: Tensor, k_cache: Tensor, v_cache: Tensor, num_slots: int) -> bool:

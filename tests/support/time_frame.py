@@ -7,9 +7,7 @@ Paths: chain (separate operations); at one or two rows also persistent (one laun
 
 from __future__ import annotations
 
-import statistics
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,39 +16,13 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 
+from kernels.bench_step import launches  # noqa: E402
+from kernels.graph_timing import replay_us  # noqa: E402
 from kernels.persistent_decoder import MAX_ROWS, limit_rows  # noqa: E402
 from models.qwen3_tts.synthetic import load_synthetic  # noqa: E402
 
 PATHS = {"chain": 0, "persistent": MAX_ROWS}  # rows up to which a step is one launch
-POSITION = 150
-
-
-def milliseconds(run: Callable[[], object]) -> float:
-    """Median of 30 replays of a graph of one call."""
-    run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    times = []
-    for _ in range(30):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
-
-
-def count_launches(run: Callable[[], object]) -> int:
-    """Kernels and copies of one eager call."""
-    cuda = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=cuda, acc_events=True) as trace:
-        run()
-        torch.cuda.synchronize()
-    is_gpu = torch.autograd.DeviceType.CUDA
-    return sum(event.device_type == is_gpu for event in trace.events())
+POSITION, REPLAYS = 150, 30
 
 
 def main() -> None:
@@ -72,13 +44,13 @@ def main() -> None:
                         partial(model.predict, batch),
                         partial(model.step, batch),
                     )
-                    times = [milliseconds(stage) for stage in stages]
-                    launches = count_launches(stages[0])
+                    times = [replay_us(stage, REPLAYS) / 1e3 for stage in stages]
+                    count = launches(stages[0]).total()
                 except Exception as error:  # one path must not cost the others
                     print(f"{batch:5} {path:16} {type(error).__name__}: {str(error)[:200]}")
                     continue
             print(
-                f"{batch:5} {path:16} {times[0]:8.3f} {times[1]:8.3f} {times[2]:8.3f} {launches:8}",
+                f"{batch:5} {path:16} {times[0]:8.3f} {times[1]:8.3f} {times[2]:8.3f} {count:8}",
                 flush=True,
             )
 
