@@ -28,7 +28,7 @@ def rms_norm_ref(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 def add_rms_norm_ref_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Plain PyTorch: residual += x in place, then the norm of it."""
-    residual.add_(x)
+    residual.add_(x if x.ndim == 2 else x.sum(0).to(residual.dtype))
     return rms_norm_ref(residual, weight, eps)
 
 
@@ -39,10 +39,12 @@ def _rms_norm_kernel(
     weight_ptr,
     out_ptr,
     x_stride,
+    part_stride,
     residual_stride,
     width,
     eps,
     HAS_RESIDUAL: tl.constexpr,
+    NUM_PARTS: tl.constexpr,  # of x, in float32; 0: x is whole and rounded
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -50,6 +52,11 @@ def _rms_norm_kernel(
     inside = column < width
     dtype = out_ptr.dtype.element_ty
     x = tl.load(x_ptr + row * x_stride + column, mask=inside, other=0.0).to(tl.float32)
+    for part in tl.static_range(1, NUM_PARTS):
+        place = part * part_stride + row * x_stride + column
+        x += tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    if NUM_PARTS > 0:
+        x = x.to(dtype).to(tl.float32)
     if HAS_RESIDUAL:
         residual = residual_ptr + row * residual_stride + column
         # The sum is rounded before it is squared: the residual stream itself lives in the dtype.
@@ -86,9 +93,11 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         out,
         rows.stride(0),
         0,
+        0,
         width,
         eps,
         HAS_RESIDUAL=False,
+        NUM_PARTS=0,
         BLOCK=block,
         num_warps=_num_warps(block),
     )
@@ -99,21 +108,27 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
     """residual += x in place, rounded to its dtype; returns the RMSNorm of the new residual.
 
     Args:
-        x, residual: (R, D), one dtype, last dimension contiguous.
+        x: (R, D) of residual's dtype, last dimension contiguous; or (P, R, D) float32, parts whose
+            sum, rounded to residual's dtype, is x.
+        residual: (R, D), last dimension contiguous.
         weight: (D,).
     """
     if not use_triton(x):
         return add_rms_norm_ref_(x, residual, weight, eps)
-    _check(x, weight)
-    if x.ndim != 2 or x.shape != residual.shape or x.dtype != residual.dtype:
+    _check(residual, weight)
+    num_parts = x.shape[0] if x.ndim == 3 else 0
+    is_fitting = x.shape == residual.shape and x.dtype == residual.dtype
+    if x.ndim == 3:
+        is_fitting = num_parts > 0 and x.shape[1:] == residual.shape and x.dtype == torch.float32
+    if residual.ndim != 2 or not is_fitting:
         raise ValueError(
             f"x {tuple(x.shape)} {x.dtype} and residual {tuple(residual.shape)} {residual.dtype} "
-            "must be one (R, D) shape and dtype"
+            "must be one (R, D) shape and dtype, or x float32 parts (P, R, D)"
         )
-    if x.stride(1) != 1 or residual.stride(1) != 1:
+    if x.stride(-1) != 1 or residual.stride(1) != 1:
         raise ValueError("x and residual must be contiguous in their last dimension")
-    num_rows, width = x.shape
-    out = torch.empty((num_rows, width), dtype=x.dtype, device=x.device)
+    num_rows, width = residual.shape
+    out = torch.empty((num_rows, width), dtype=residual.dtype, device=x.device)
     if num_rows == 0:
         return out
     block = next_power_of_2(width)
@@ -122,11 +137,13 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
         residual,
         weight,
         out,
-        x.stride(0),
+        x.stride(-2),
+        x.stride(0) if x.ndim == 3 else 0,
         residual.stride(0),
         width,
         eps,
         HAS_RESIDUAL=True,
+        NUM_PARTS=num_parts,
         BLOCK=block,
         num_warps=_num_warps(block),
     )

@@ -25,9 +25,9 @@ from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
 from kernels.step_attention import step_attention
-from kernels.swiglu import swiglu
 from models.checkpoint import fuse
 from models.kv_cache import StaticKVCache
+from models.linear import linear, linear_parts, linear_swiglu
 
 # Without cuDNN's, which builds a plan for every new shape: 30 ms a prefill on an H200.
 PREFILL_ATTENTION = [
@@ -35,23 +35,6 @@ PREFILL_ATTENTION = [
     SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.MATH,
 ]
-
-
-EVEN_ROWS = 4  # on a CPU, matrix products of a multiple of this many rows round alike
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (R, D_in) times weight (D_out, D_in) transposed; on a CPU a row rounds as in any batch.
-
-    MKL sums a row of one to three in another order than the same row among four or more (seen with
-    PyTorch 2.13, AVX-512), which would make a row's draws depend on its batch mates. Few rows are
-    therefore padded; from 12 on it made no difference, with one thread and with two.
-    """
-    rows = x.shape[0]
-    missing = -rows % EVEN_ROWS
-    if x.device.type != "cpu" or not missing or rows > 3 * EVEN_ROWS:
-        return F.linear(x, weight, bias)
-    return F.linear(F.pad(x, (0, 0, 0, missing)), weight, bias)[:rows]
 
 
 class Weight(nn.Module):
@@ -254,8 +237,9 @@ class Decoder(nn.Module):
                 eps,
                 rows_per_slot,
             )
-            hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
-            mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            mixed = linear_parts(attended, layer.o.weight)
+            hidden = add_rms_norm_(mixed, x, layer.post_norm.weight, eps)
+            mlp = linear_parts(linear_swiglu(hidden, layer.gate_up.weight), layer.down.weight)
             is_last = index + 1 == len(self.layers)
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, eps)
@@ -298,10 +282,9 @@ class Decoder(nn.Module):
                 # Only the last position leaves the stack.
                 rows = torch.arange(batch, device=x.device) * length + last
                 attended, x = attended[rows], x[rows]
-            hidden = add_rms_norm_(
-                linear(attended, layer.o.weight), x, layer.post_norm.weight, self.eps
-            )
-            mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            mixed = linear_parts(attended, layer.o.weight)
+            hidden = add_rms_norm_(mixed, x, layer.post_norm.weight, self.eps)
+            mlp = linear_parts(linear_swiglu(hidden, layer.gate_up.weight), layer.down.weight)
             is_last = index + 1 == len(self.layers)
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
@@ -344,8 +327,9 @@ class Decoder(nn.Module):
             if is_last:
                 # Only the last position leaves the stack.
                 attended, x = attended[last], x[last]
-            hidden = add_rms_norm_(linear(attended, layer.o.weight), x, layer.post_norm.weight, eps)
-            mlp = linear(swiglu(linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            mixed = linear_parts(attended, layer.o.weight)
+            hidden = add_rms_norm_(mixed, x, layer.post_norm.weight, eps)
+            mlp = linear_parts(linear_swiglu(hidden, layer.gate_up.weight), layer.down.weight)
             norm = self.norm if is_last else self.layers[index + 1].input_norm
             hidden = add_rms_norm_(mlp, x, norm.weight, eps)
         return hidden
