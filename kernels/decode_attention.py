@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.dependent import launch_options, wait_for_previous
 from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
 
 _SPLIT_FROM = 512  # cache length from which splitting can pay
@@ -138,10 +139,12 @@ def _attention_kernel(
     HEAD_DIM: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
     UPCAST: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
+    wait_for_previous(IS_DEPENDENT)
     slot = tl.program_id(0).to(tl.int64)
     kv_head = tl.program_id(1)
     split = tl.program_id(2)
@@ -214,10 +217,12 @@ def _merge_kernel(
     ROWS_PER_SLOT: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
+    wait_for_previous(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     neighbour = tl.arange(0, BLOCK_R)
@@ -329,6 +334,7 @@ def decode_attention(
         BLOCK_D=block_d,
         num_warps=num_warps,
         num_stages=num_stages,
+        **launch_options(q),
     )
     if splits > 1:
         _merge_kernel[(num_rows, num_heads)](
@@ -344,5 +350,6 @@ def decode_attention(
             BLOCK_S=block_s,
             BLOCK_D=block_d,
             num_warps=1,
+            **launch_options(q),
         )
     return out

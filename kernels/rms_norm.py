@@ -16,6 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.dependent import launch_options, wait_for_previous
 from kernels.dispatch import jit, next_power_of_2, tl, use_triton
 
 
@@ -45,8 +46,10 @@ def _rms_norm_kernel(
     eps,
     HAS_RESIDUAL: tl.constexpr,
     NUM_PARTS: tl.constexpr,  # of x, in float32; 0: x is whole and rounded
+    IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    wait_for_previous(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < width
@@ -100,6 +103,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         NUM_PARTS=0,
         BLOCK=block,
         num_warps=_num_warps(block),
+        **launch_options(x),
     )
     return out
 
@@ -146,6 +150,7 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
         NUM_PARTS=num_parts,
         BLOCK=block,
         num_warps=_num_warps(block),
+        **launch_options(x),
     )
     return out
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.dependent import launch_options, wait_for_previous
 from kernels.dispatch import jit, next_power_of_2, tl, use_triton
 
 
@@ -126,9 +127,11 @@ def _qk_norm_rope_store_kernel(
     ROWS_PER_SLOT: tl.constexpr,
     HAS_SLOTS: tl.constexpr,
     HAS_NORM: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
     BLOCK_H: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
+    wait_for_previous(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     slot = row // ROWS_PER_SLOT
     if HAS_SLOTS:
@@ -291,5 +294,6 @@ def qk_norm_rope_store(
         BLOCK_D=next_power_of_2(head_dim // 2),
         num_warps=num_warps,
         enable_fp_fusion=False,
+        **launch_options(qkv),
     )
     return q

@@ -24,11 +24,10 @@ from 33 to 64: each of these has a tile of its own, whose sums may round differe
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
+from kernels.dependent import is_hopper, launch_options, wait_for_previous
 from kernels.dispatch import (
     IS_INTERPRETED,
     TensorDescriptor,
@@ -46,7 +45,6 @@ WANTED_PROGRAMS = 128  # about one a multiprocessor
 MAX_PARTS = 4
 BLOCK_K = 128  # of x and weight in a tile, but for wide SwiGLU layers
 STAGES = 6  # tiles on their way
-HOPPER = (9, 0)
 NUM_WARPS = 4
 
 
@@ -79,11 +77,13 @@ def _row_linear_kernel(
     part_blocks,
     IS_PART: tl.constexpr,
     UPCAST: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     STAGES: tl.constexpr,
 ):
+    wait_for_previous(IS_DEPENDENT)
     first_column = tl.program_id(0) * BLOCK_N
     part = tl.program_id(1)
     first = part * part_blocks
@@ -113,12 +113,14 @@ def _row_swiglu_kernel(
     width,
     num_blocks,
     UPCAST: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     STAGES: tl.constexpr,
 ):
     dtype: tl.constexpr = out_ptr.dtype.element_ty
+    wait_for_previous(IS_DEPENDENT)
     first_column = tl.program_id(0) * BLOCK_N
     gate = tl.zeros((ROWS, BLOCK_N), tl.float32)
     up = tl.zeros((ROWS, BLOCK_N), tl.float32)
@@ -155,13 +157,8 @@ def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
         and x.is_contiguous()
         and weight.is_contiguous()
         and use_triton(x)
-        and (IS_INTERPRETED or _is_hopper(x.device))
+        and (IS_INTERPRETED or is_hopper(x.device))
     )
-
-
-@cache
-def _is_hopper(device: torch.device) -> bool:
-    return torch.cuda.get_device_capability(device) >= HOPPER
 
 
 def tile_rows(num_rows: int) -> int:
@@ -228,6 +225,7 @@ def _launch(x: Tensor, weight: Tensor, out: Tensor, block_n: int, parts: int) ->
         BLOCK_K=BLOCK_K,
         STAGES=STAGES,
         num_warps=NUM_WARPS,
+        **launch_options(x),
     )
 
 
@@ -269,6 +267,7 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
         BLOCK_K=block_k,
         STAGES=num_stages,
         num_warps=NUM_WARPS,
+        **launch_options(x),
     )
     return out
 

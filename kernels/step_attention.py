@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from kernels.decode_attention import decode_attention, num_splits
+from kernels.dependent import launch_options, wait_for_previous
 from kernels.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.rope import qk_norm_rope_store
 
@@ -179,6 +180,7 @@ def _step_attention_kernel(
     HEAD_DIM: tl.constexpr,
     ROWS_PER_SLOT: tl.constexpr,
     HAS_NORM: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
 ):
@@ -196,6 +198,7 @@ def _step_attention_kernel(
     # Query heads served by one pass over the cache.
     PAIR: tl.constexpr = 2 if GROUP % 2 == 0 else 1
     dtype: tl.constexpr = out_ptr.dtype.element_ty
+    wait_for_previous(IS_DEPENDENT)
     task = tl.program_id(0) + tl.arange(0, 1)
     slot = (task // NUM_KV_HEADS).to(tl.int64)
     head = task % NUM_KV_HEADS
@@ -381,5 +384,6 @@ def step_attention(
         BLOCK_S=min(16, next_power_of_2(num_positions)),
         BLOCK_H=next_power_of_2(head_dim // 2),
         num_warps=1,
+        **launch_options(qkv),
     )
     return out

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.dependent import launch_options, wait_for_previous
 from kernels.dispatch import jit, next_power_of_2, tl, use_triton
 
 _MAX_BLOCK = 1024
@@ -25,7 +26,10 @@ def swiglu_ref(gate_up: Tensor) -> Tensor:
 
 
 @jit
-def _swiglu_kernel(gate_up_ptr, out_ptr, row_stride, width, BLOCK: tl.constexpr):
+def _swiglu_kernel(
+    gate_up_ptr, out_ptr, row_stride, width, IS_DEPENDENT: tl.constexpr, BLOCK: tl.constexpr
+):
+    wait_for_previous(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < width
@@ -52,6 +56,12 @@ def swiglu(gate_up: Tensor) -> Tensor:
     block = min(_MAX_BLOCK, next_power_of_2(width))
     grid = (num_rows, -(-width // block))
     _swiglu_kernel[grid](
-        gate_up, out, gate_up.stride(0), width, BLOCK=block, num_warps=max(1, block // 256)
+        gate_up,
+        out,
+        gate_up.stride(0),
+        width,
+        BLOCK=block,
+        num_warps=max(1, block // 256),
+        **launch_options(gate_up),
     )
     return out
