@@ -225,7 +225,7 @@ def _launch(x: Tensor, weight: Tensor, out: Tensor, block_n: int, parts: int) ->
         BLOCK_K=BLOCK_K,
         STAGES=STAGES,
         num_warps=NUM_WARPS,
-        **launch_options(x),
+        **launch_options(x, x.shape[0]),
     )
 
 
@@ -267,7 +267,7 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
         BLOCK_K=block_k,
         STAGES=num_stages,
         num_warps=NUM_WARPS,
-        **launch_options(x),
+        **launch_options(x, x.shape[0]),
     )
     return out
 

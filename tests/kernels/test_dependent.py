@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernels import dependent
+from kernels.dependent import LEAST_ROWS, MOST_ROWS, launch_options, without_dependent_launch
+from models.blocks import Decoder
+
+OFF = {"IS_DEPENDENT": False}
+
+
+def test_off_where_it_cannot_be_or_does_not_pay() -> None:
+    for rows in (1, LEAST_ROWS, MOST_ROWS, 256):
+        assert launch_options(torch.zeros(1), rows) == OFF
+
+
+def test_the_switch_is_put_back() -> None:
+    with pytest.raises(KeyError), without_dependent_launch():
+        assert not dependent._is_on
+        raise KeyError
+    assert dependent._is_on
+
+
+@pytest.mark.gpu
+def test_on_for_some_dozen_rows() -> None:
+    x = torch.zeros(1, device="cuda")
+    if not dependent.is_hopper(x.device):
+        pytest.skip("needs Hopper")
+    on = {"IS_DEPENDENT": True, "launch_pdl": True}
+    assert [launch_options(x, rows) == on for rows in (16, 17, 64, 65)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    with without_dependent_launch():
+        assert launch_options(x, 64) == OFF
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [32, 64])
+@pytest.mark.parametrize("positions", [16, 400])
+def test_steps_are_the_same_bit_for_bit(rows: int, positions: int) -> None:
+    """Of a captured chain of layers, at every replay: a kernel that did not wait would read what
+    the one in front is still to write.
+    """
+    generator = torch.Generator("cuda").manual_seed(0)
+    decoder = Decoder(
+        width=1024,
+        mlp_width=3072,
+        num_layers=8,
+        num_heads=16,
+        num_kv_heads=8,
+        head_dim=128,
+        rope_theta=1e6,
+        norm_eps=1e-6,
+    )
+    decoder.to("cuda", torch.bfloat16).requires_grad_(False)
+    for weight in decoder.parameters():
+        weight.normal_(0, weight.shape[-1] ** -0.5, generator=generator)
+    decoder.allocate(rows, positions)
+    decoder.cache.data.normal_(generator=generator)
+    given = torch.randn(rows, 1024, device="cuda", generator=generator).bfloat16()
+    place = torch.randint(positions // 2, positions, (rows,), device="cuda", generator=generator)
+    x = given.clone()
+
+    def capture() -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
+        decoder.step(x.clone(), place)  # compiles
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = decoder.step(x.copy_(given), place)
+        return graph, out
+
+    with without_dependent_launch():
+        graph, out = capture()
+    graph.replay()
+    expected = out.clone()
+    assert expected.isfinite().all()
+    graph, out = capture()
+    for _ in range(50):
+        out.zero_()
+        graph.replay()
+        assert torch.equal(out, expected)
