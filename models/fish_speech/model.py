@@ -116,6 +116,10 @@ class FishSpeech(SlotModel):
             hints=lambda: UNKNOWN,
         )
 
+    def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
+        """As `SlotModel.choose_audio`; references are not decoded."""
+        return super().choose_audio(frames, [0] * len(frames))
+
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None
     ) -> list[Tensor]:
