@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 # Frames between two looks at the status on a GPU. A row that ends idles for one and a half times as
 # many, and the host has as many frames' time for everything it does between two launches. Nothing
 # else depends on it: a row that has ended keeps nothing more, however long it goes on.
-POLL_FRAMES = 4
+POLL_FRAMES = 2
 START_S = 0.1  # the first rows wait this long for enough of them to fill all slots
 
 
