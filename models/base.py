@@ -214,6 +214,15 @@ class SpeechModel(Protocol):
         """(F, K) int64 codes of a slot, a copy on the model's device."""
         ...
 
+    def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
+        """Which of the rows that wait for `decode_audio`, the oldest first, to give it together on
+        a GPU: indices in their order; none where it is better to wait for more.
+
+        Args:
+            frames: of each row. references: of each row's reference codes; 0 without one.
+        """
+        ...
+
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None
     ) -> list[Tensor]:

@@ -24,6 +24,7 @@ from torch import Tensor
 from models.buckets import batch_buckets, choose_bucket, frame_buckets, next_power_of_two
 from models.chunks import Chunk, plan_chunks
 from models.graphs import Capturer, GraphRunner
+from models.transfer import to_device
 
 BATCH_FRAMES = 4096  # padded frames of one vocoder batch: bounds its activations
 MAX_BATCH = 32
@@ -169,28 +170,43 @@ class ChunkedVocoder:
         fronts = [None] * len(codes) if references is None else references
         if len(fronts) != len(codes):
             raise ValueError(f"{len(codes)} rows, but {len(fronts)} references")
-        lengths = [0 if front is None else len(front) for front in fronts]
         rows = [
-            row if front is None else torch.cat([front.to(row.device), row])
+            row if front is None else torch.cat([_beside(row, front), row])
             for row, front in zip(codes, fronts, strict=True)
         ]
-        jobs = [
-            Job(index, chunk, chunk.end - max(chunk.start, lengths[index]))
-            for index, row in enumerate(rows)
-            for chunk in plan_chunks(row.shape[0], self.chunk_frames, self.left_context)
-            if chunk.end > lengths[index]
-        ]
-        tails = [
-            job for job in jobs if lengths[job.row] or (self.renders_windows and job.chunk.context)
-        ]
-        apart = set(tails)
-        whole = [job for job in jobs if job not in apart]
+        lengths = [0 if front is None else len(front) for front in fronts]
+        whole, tails = self._jobs([len(row) for row in codes], lengths)
         pieces = self._pieces(rows, whole, tails)
         parts: list[list[Tensor]] = [[] for _ in codes]
-        for job in jobs:
+        for job in sorted([*whole, *tails], key=lambda job: (job.row, job.chunk.start)):
             parts[job.row].append(pieces[job])
         empty = torch.zeros(0, device=self.device)
         return [empty if not row else row[0] if len(row) == 1 else torch.cat(row) for row in parts]
+
+    def choose(self, frames: list[int], references: list[int]) -> list[int]:
+        """Which of the rows that wait to be decoded, the oldest first, make a good batch: indices
+        in their order; none where it is better to wait for more.
+
+        Args:
+            references: frames in front of each row; 0 where none are.
+        """
+        return list(range(len(frames)))
+
+    def _jobs(self, frames: list[int], references: list[int]) -> tuple[list[Job], list[Job]]:
+        """Chunks of rows of these many frames of their own: those decoded whole, and tails."""
+        jobs = [
+            Job(index, chunk, chunk.end - max(chunk.start, front))
+            for index, (count, front) in enumerate(zip(frames, references, strict=True))
+            for chunk in plan_chunks(front + count, self.chunk_frames, self.left_context)
+            if chunk.end > front
+        ]
+        tails = [
+            job
+            for job in jobs
+            if references[job.row] or (self.renders_windows and job.chunk.context)
+        ]
+        apart = set(tails)
+        return [job for job in jobs if job not in apart], tails
 
     def _pieces(self, rows: list[Tensor], whole: list[Job], tails: list[Job]) -> dict[Job, Tensor]:
         """Samples of the kept frames of every job; of `tails` only those are rendered."""
@@ -295,6 +311,11 @@ class ChunkedVocoder:
 
     def _render(self, key: Bucket) -> Tensor:
         return self.vocoder.render(self._latent_input(key))
+
+
+def _beside(row: Tensor, front: Tensor) -> Tensor:
+    """A reference on its row's device, without waiting for what is queued there."""
+    return front if front.device == row.device else to_device(front, row.device, front.dtype)
 
 
 def longest_of_each(jobs: list[Job]) -> dict[Job, list[Job]]:

@@ -2,21 +2,25 @@
 
 A `GraphRunner` owns one function of a key (a bucket) that works on static buffers. `capture`
 records it for every key, largest first, in a shared memory pool; `run` replays the recording, or
-calls the function eagerly where there is none. The graphs of a pool must never overlap, which one
-stream guarantees. The object that captures is handed in, so that the choice between replay and
-eager is tested on a CPU with a fake.
+calls the function eagerly where there is none. A graph runs on whatever stream is current at its
+replay. The graphs of a pool must never overlap, which one stream guarantees; those of the vocoder,
+which run beside the frames, have a pool of their own (`Capturers`). The object that captures is
+handed in, so that the choice between replay and eager is tested on a CPU with a fake.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
+
+from models.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +46,19 @@ class Capturer(Protocol):
 
 
 class CudaCapturer:
-    """Captures with torch.cuda.CUDAGraph on a side stream, all graphs in one pool."""
+    """Captures with torch.cuda.CUDAGraph on a side stream, all graphs in one pool.
 
-    def __init__(self, device: torch.device) -> None:
+    Args:
+        priority: of the stream, which the recorded kernels keep (`models.streams`).
+    """
+
+    def __init__(self, device: torch.device, priority: int = VOCODER_PRIORITY) -> None:
         self.device = device
+        self.priority = priority
         self.pool = torch.cuda.graph_pool_handle()
-        self.stream = torch.cuda.Stream(device)
+        self.stream = torch.cuda.Stream(device, priority=priority)
         self.abandoned: list[torch.cuda.CUDAGraph] = []
+        self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
 
     def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
         """Warm up on the capture stream (kernels compile there), then record."""
@@ -59,6 +69,9 @@ class CudaCapturer:
                 function()
         outer.wait_stream(self.stream)
         torch.cuda.synchronize(self.device)
+        if not self._graphs:
+            # A pool that lost its last graph is on its way out: PyTorch refuses to record into it.
+            self.pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
             # Only this thread is forbidden unsafe calls: threads beside the engine may go on.
@@ -69,6 +82,7 @@ class CudaCapturer:
         except BaseException:
             self._abandon(graph, outer)
             raise
+        self._graphs.add(graph)
         return output, graph.replay
 
     def _abandon(self, graph: torch.cuda.CUDAGraph, outer: torch.cuda.Stream) -> None:
@@ -83,7 +97,7 @@ class CudaCapturer:
             torch._C._cuda_endAllocateToPool(index, self.pool)
         self.abandoned.append(graph)
         self.pool = torch.cuda.graph_pool_handle()
-        self.stream = torch.cuda.Stream(self.device)
+        self.stream = torch.cuda.Stream(self.device, priority=self.priority)
 
     def is_capturing(self) -> bool:
         """Whether the current stream is being captured."""
@@ -92,6 +106,22 @@ class CudaCapturer:
     def memory_bytes(self) -> int:
         """Bytes the caching allocator has reserved."""
         return torch.cuda.memory_reserved(self.device)
+
+
+@dataclass(frozen=True)
+class Capturers:
+    """Who records a model's graphs, None for nobody: what overlaps must not share a capturer."""
+
+    frames: Capturer | None = None  # frames and prefill
+    vocoder: Capturer | None = None
+
+
+EAGER = Capturers()
+
+
+def cuda_capturers(device: torch.device) -> Capturers:
+    """One for each of the two streams of a run, with its priority."""
+    return Capturers(CudaCapturer(device, FRAMES_PRIORITY), CudaCapturer(device, VOCODER_PRIORITY))
 
 
 @dataclass

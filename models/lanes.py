@@ -40,6 +40,10 @@ def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tu
     """Rows into as few lanes as a greedy choice finds: the longest first, each into the fullest
     lane that has room.
 
+    The first row is placed before all others, so that whoever must have it gets a full lane. The
+    rows of some of the lanes alone, in the same order, lie in the same lanes again: for each of
+    them the others were too full, or not there yet.
+
     Args:
         sizes: frames of each row, at most lane_frames.
         gap: frames between two rows of a lane.
@@ -48,7 +52,7 @@ def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tu
     """
     lanes: list[list[tuple[int, int]]] = []
     used: list[int] = []
-    for row in sorted(range(len(sizes)), key=lambda row: -sizes[row]):
+    for row in sorted(range(len(sizes)), key=lambda row: (row > 0, -sizes[row])):
         if sizes[row] > lane_frames:
             raise ValueError(f"a row of {sizes[row]} frames in lanes of {lane_frames}")
         fitting = [lane for lane, end in enumerate(used) if end + gap + sizes[row] <= lane_frames]
@@ -92,6 +96,20 @@ def plan_lanes(
         batches.append(_batch(full[:count], buckets[-1]))
         full = full[count:]
     return batches + short
+
+
+def choose_rows(sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int) -> list[int]:
+    """Which of the rows that wait, the oldest first, fill num_lanes lanes: indices in their order;
+    none as long as all of them together would not fill a lane more.
+
+    A choice is what makes lanes full, so there must be rows to leave behind. The oldest is never
+    left, so no row is passed over more often than rows wait before it.
+    """
+    if sum(sizes) < (num_lanes + 1) * lane_frames:
+        return []
+    lanes = fill_lanes(sizes, lane_frames, gap)  # the fullest first
+    lanes.sort(key=lambda lane: all(row > 0 for row, _ in lane))
+    return sorted(row for lane in lanes[:num_lanes] for row, _ in lane)
 
 
 def _batch(lanes: list[list[tuple[int, int]]], frames: int) -> LaneBatch:

@@ -16,7 +16,7 @@ from torch import Tensor
 from models.buckets import choose_bucket, next_power_of_two, round_up
 from models.chunked_vocoder import MAX_BATCH, Bucket, ChunkedVocoder, Job, longest_of_each
 from models.graphs import Capturer
-from models.lanes import LaneBatch, plan_lanes
+from models.lanes import LaneBatch, choose_rows, plan_lanes
 from models.transfer import to_device
 
 LANE_FRAMES = 1024
@@ -129,6 +129,22 @@ class PackedVocoder(ChunkedVocoder):
             keys = [(1, frames) for frames in self._front_lanes(whole)]
         if has_tails:
             self.fronts.capture(keys, size=lambda key: key[0] * key[1])
+
+    def choose(self, frames: list[int], references: list[int]) -> list[int]:
+        """Rows that fill the lanes of the largest graph, once there are enough to choose from.
+
+        On an H200 Fish Speech's vocoder made 2,046 s of audio a second in full batches of four
+        lanes, and 1,780 to 1,835 with 32 rows at a time, whose last lanes run two, one and less.
+        """
+        lane, gap = self.lane_buckets[-1], self.vocoder.gap_frames
+        if sum(frames) < (self.num_lanes + 1) * lane:  # asked often, and mostly too early
+            return []
+        whole, tails = self._jobs(frames, references)
+        for jobs, size in ((whole, _num_frames), (tails, self._window)):
+            chosen = choose_rows([size(job) for job in jobs], lane, self.num_lanes, gap)
+            if chosen:
+                return sorted({jobs[index].row for index in chosen})
+        return []
 
     def _front_lanes(self, longest: int) -> list[int]:
         """Lengths of the single lanes for latents of whole rows of up to `longest` frames."""

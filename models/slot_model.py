@@ -206,6 +206,12 @@ class SlotModel:
         """(F, K) int64 codes of a slot, a copy on the model's device."""
         return self.slots.codes[slot, :frames].long()
 
+    def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
+        """Which of the rows that wait for `decode_audio`, the oldest first, to give it together:
+        indices in their order; none where it is better to wait for more.
+        """
+        return self.vocoder.choose(frames, references)
+
     @torch.inference_mode()
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None

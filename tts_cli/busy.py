@@ -1,20 +1,51 @@
-"""How much of the time the device had work: the sum of spans over the time they lie in.
+"""How much of the time the device had work: the union of spans over the time they lie in.
 
 The engine wraps every prefill, launch of frames and vocoder batch into a span of device events
-anyway. Their sum, held against the time from the first launch on, says whether the device waited
-for the host. A gap inside a span, between two launches of one pass, counts as busy; work outside of
-all spans (clearing slots, copies) as idle. The steady state ends when nothing waits for a slot any
-more: after that the batch only empties.
+anyway. What they cover together, held against the time from the first launch on, says whether the
+device waited for the host. The vocoder's lie on a stream of their own and overlap the others, so
+what both cover counts once. A gap inside a span, between two launches of one pass, counts as busy;
+work outside of all spans (clearing slots, copies) as idle. The steady state ends when nothing waits
+for a slot any more: after that the batch only empties.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections import deque
 from typing import Any
 
 import torch
 
 from models.timing import Span
+
+REORDERED = 1024  # spans that are kept to be put in order: those of two streams come mixed
+
+
+class Cover:
+    """Length of what intervals cover together, if none comes REORDERED later than in order."""
+
+    def __init__(self) -> None:
+        self._covered = 0.0
+        self._reached = -math.inf
+        self._waiting: list[tuple[float, float]] = []  # a heap: the first start on top
+
+    def add(self, start: float, end: float) -> None:
+        """One more interval."""
+        heapq.heappush(self._waiting, (start, end))
+        if len(self._waiting) > REORDERED:
+            self._sweep()
+
+    def length(self) -> float:
+        """Of all intervals so far."""
+        while self._waiting:
+            self._sweep()
+        return self._covered
+
+    def _sweep(self) -> None:
+        start, end = heapq.heappop(self._waiting)
+        self._covered += max(0.0, end - max(start, self._reached))
+        self._reached = max(self._reached, end)
 
 
 class BusyWindow:
@@ -24,17 +55,34 @@ class BusyWindow:
         self.span = Span(device)
         self.is_open = True
         self.sums: dict[str, float] = {}
+        self.cover = Cover()
 
     def close(self) -> None:
-        """End the stretch; what is added later does not belong to it."""
+        """End the stretch; of what goes on later only the part before belongs to it."""
         if self.is_open:
             self.span.end()
             self.is_open = False
 
+    def is_settled(self) -> bool:
+        """Whether a span can be added without waiting for the device."""
+        return self.is_open or self.span.is_over()
+
+    def take(self, kind: str, span: Span) -> None:
+        """Add the part of a span that lies in the stretch. While it is open, a span that the device
+        is through with ended before whatever is going to close it.
+        """
+        start_ms, end_ms = span.within(self.span)
+        if not self.is_open:
+            end_ms = min(end_ms, self.span.milliseconds())
+        start_ms = max(0.0, start_ms)
+        if end_ms > start_ms:
+            self.sums[kind] = self.sums.get(kind, 0.0) + end_ms - start_ms
+            self.cover.add(start_ms, end_ms)
+
     def summary(self) -> dict[str, Any]:
-        """Seconds of the stretch, of each kind of work, and the share of all of them."""
+        """Seconds of the stretch and of each kind of work, and the share that all of them cover."""
         total_ms = self.span.milliseconds()
-        share = sum(self.sums.values()) / total_ms if total_ms else None
+        share = min(1.0, self.cover.length() / total_ms) if total_ms else None
         found: dict[str, Any] = {"seconds": round(total_ms / 1000, 3)}
         found |= {f"{kind}_s": round(ms / 1000, 3) for kind, ms in sorted(self.sums.items())}
         return found | {"busy_share": None if share is None else round(share, 4)}
@@ -60,7 +108,7 @@ class BusyMeter:
             self.steady.close()
 
     def end(self) -> None:
-        """The run is over."""
+        """The run is over; whatever has run beside the current stream has been waited for."""
         for window in (self.steady, self.whole):
             if window is not None:
                 window.close()
@@ -70,7 +118,7 @@ class BusyMeter:
         windows = [w for w in (self.whole, self.steady) if w is not None and w.is_open]
         if windows:
             self._pending.append((kind, span, windows))
-        while self._pending and self._pending[0][1].is_over():
+        while self._pending and self._is_readable(*self._pending[0][1:]):
             self._take()
 
     def summary(self) -> dict[str, Any] | None:
@@ -84,8 +132,11 @@ class BusyMeter:
             return None
         return {"run": self.whole.summary(), "steady": self.steady.summary()}
 
+    @staticmethod
+    def _is_readable(span: Span, windows: list[BusyWindow]) -> bool:
+        return span.is_over() and all(window.is_settled() for window in windows)
+
     def _take(self) -> None:
         kind, span, windows = self._pending.popleft()
-        taken_ms = span.milliseconds()
         for window in windows:
-            window.sums[kind] = window.sums.get(kind, 0.0) + taken_ms
+            window.take(kind, span)

@@ -96,3 +96,9 @@ def disk_full(error: OSError, where: object) -> DiskFull:
         f"cannot write {where}: {error.strerror or error}",
         remedy="make room and run the same command again: finished rows are kept",
     )
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text, or its type."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -22,8 +22,9 @@ from tts_cli.checks import checked_rows, select_rows
 from tts_cli.cloning import Cloning, VoicedRow, VoiceStage
 from tts_cli.config import RunConfig
 from tts_cli.encoding import NOT_FINITE
-from tts_cli.engine import Engine, Job, JobQueue, Outcome
+from tts_cli.engine import Engine
 from tts_cli.errors import RowError, TtsCliError
+from tts_cli.jobs import Job, JobQueue, Outcome
 from tts_cli.journal import Journal, RowRecord, request_hash
 from tts_cli.manifest import Source
 from tts_cli.output import AudioWriter

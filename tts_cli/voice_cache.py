@@ -1,9 +1,10 @@
 """References on their way to voices: each distinct one is encoded once a run, in batches.
 
 Two threads meet here. The planner hands in recordings that are read and checked; the engine encodes
-what has come together between two launches of frames, on its own thread and stream, so that nothing
-runs on the device beside a replaying graph. A future stands for each voice; the cache keeps the
-last ones used, failures included, by the digest of the reference.
+what has come together between two launches of frames, on its own thread and on the stream of the
+frames, so that only the vocoder runs beside it. Nothing of it is recorded in a graph. A future
+stands for each voice; the cache keeps the last ones used, failures included, by the digest of the
+reference.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 
 from models.base import RequestError, SpeechModel, Voice
 from models.timing import Span
-from tts_cli.errors import RowError
+from tts_cli.errors import RowError, first_line
 from tts_cli.references import Reference
 
 log = logging.getLogger(__name__)
@@ -113,12 +114,12 @@ class VoiceCache:
         except torch.OutOfMemoryError as error:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
-            self._split(batch, f"no memory to encode its reference: {_first_line(error)}")
+            self._split(batch, f"no memory to encode its reference: {first_line(error)}")
             return
         except (RequestError, RuntimeError, ValueError) as error:
             if "CUDA error" in str(error):  # the device is lost, and with it the run
                 raise
-            self._split(batch, f"its reference cannot be encoded: {_first_line(error)}")
+            self._split(batch, f"its reference cannot be encoded: {first_line(error)}")
             return
         total = max(1, sum(len(reference.samples) for reference, _ in batch))
         for (reference, ticket), (embedding, codes) in zip(batch, found, strict=True):
@@ -183,8 +184,3 @@ def make_voice(
         identity=identity,
         digest=reference.digest,
     )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -17,8 +17,9 @@ from tts_cli.checks import check_settings, require_speakable, row_problem
 from tts_cli.cloning import reference_silence_s
 from tts_cli.config import RunConfig
 from tts_cli.encoding import encode
-from tts_cli.engine import Engine, Job, JobQueue, Outcome
+from tts_cli.engine import Engine
 from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.jobs import Job, JobQueue, Outcome
 from tts_cli.output import write_atomic
 from tts_cli.references import MAX_SECONDS, Reference, load_reference
 from tts_cli.report import versions

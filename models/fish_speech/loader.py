@@ -24,7 +24,7 @@ from models.fish_speech.licence import LICENCE
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import OVERHEAD, Tokenizer
 from models.fish_speech.talker import Talker
-from models.graphs import Capturer, CudaCapturer
+from models.graphs import EAGER, cuda_capturers
 from models.transformer import TransformerConfig
 
 TEXT, AUDIO = "text_model.model.", "audio_decoder."
@@ -99,8 +99,8 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     talker, predictor = load_networks(config, codec.residual_codes, tensors, dtype, what)
     vocoder = load_codec(folder, device, dtype)
     voices = load_codec_encoder(folder, device)
-    capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
-    return FishSpeech(config, info, tokenize, talker, predictor, vocoder, capturer, voices)
+    capturers = cuda_capturers(device) if use_graphs else EAGER
+    return FishSpeech(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
 
 
 def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:

@@ -23,7 +23,7 @@ from models.fish_speech.sampling import NucleusSlots
 from models.fish_speech.talker import Talker
 from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
 from models.frame_stages import frame_stages
-from models.graphs import Capturer, GraphRunner
+from models.graphs import EAGER, Capturers, GraphRunner
 from models.packed_prefill import PackedPrefill
 from models.packed_vocoder import PackedVocoder
 from models.sampling import UNKNOWN
@@ -46,7 +46,7 @@ class FishSpeech(SlotModel):
         talker: Talker,
         predictor: CodePredictor,
         vocoder: FishVocoder,
-        capturer: Capturer | None = None,
+        capturers: Capturers = EAGER,
         voices: FishVoiceEncoder | None = None,
     ) -> None:
         self.config = config
@@ -58,8 +58,8 @@ class FishSpeech(SlotModel):
         self.shape, self.decoder = config.talker, talker.decoder
         self.device = talker.head.weight.device
         self.dtype = talker.head.weight.dtype
-        self.frames = GraphRunner("frame", self._frame, capturer)
-        self.packed = PackedPrefill(talker.decoder, capturer)
+        self.frames = GraphRunner("frame", self._frame, capturers.frames)
+        self.packed = PackedPrefill(talker.decoder, capturers.frames)
         self.packs_prompts = self.device.type == "cuda"
         # On a CPU every row is decoded alone, which needs no lanes.
         kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
@@ -69,7 +69,7 @@ class FishSpeech(SlotModel):
             CHUNK_FRAMES,
             LEFT_CONTEXT,
             self.device,
-            capturer,
+            capturers.vocoder,
             renders_windows=True,
         )
 
@@ -115,6 +115,10 @@ class FishSpeech(SlotModel):
             num_codes=self.predictor.head.weight.shape[0],
             hints=lambda: UNKNOWN,
         )
+
+    def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
+        """As `SlotModel.choose_audio`; references are not decoded."""
+        return super().choose_audio(frames, [0] * len(frames))
 
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None

@@ -16,7 +16,7 @@ from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.loader import model_info
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.talker import Talker
-from models.graphs import Capturer, CudaCapturer
+from models.graphs import EAGER, cuda_capturers
 from models.random_weights import randomise
 from models.transformer import TransformerConfig
 
@@ -92,6 +92,6 @@ def load_synthetic(
     talker.head.weight[config.eos] = 0
     vocoder = random_vocoder(device, dtype, generator)
     voices = random_encoder(device, generator)
-    capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
+    capturers = cuda_capturers(device) if use_graphs else EAGER
     info = describe_synthetic(name)
-    return FishSpeech(config, info, tokenize, talker, predictor, vocoder, capturer, voices)
+    return FishSpeech(config, info, tokenize, talker, predictor, vocoder, capturers, voices)

@@ -17,7 +17,7 @@ from models.checkpoint import (
     tensor_names,
     weight_files,
 )
-from models.graphs import Capturer, CudaCapturer
+from models.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import SUPPRESSED_TAIL, Qwen3TTS
@@ -159,8 +159,8 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
             SpeakerEncoder.from_state(configs[0], speaker, dtype),
             SpeechEncoder.from_state(configs[1], encoder),
         )
-    capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
-    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer, voices)
+    capturers = cuda_capturers(device) if use_graphs else EAGER
+    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
 
 
 def _split(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -24,7 +24,7 @@ from models.base import (
 )
 from models.chunked_vocoder import ChunkedVocoder
 from models.frame_stages import frame_stages
-from models.graphs import Capturer, GraphRunner
+from models.graphs import EAGER, Capturers, GraphRunner
 from models.packed_prefill import PackedPrefill
 from models.packed_vocoder import PackedVocoder
 from models.qwen3_tts.code_predictor import CodePredictor
@@ -56,7 +56,7 @@ class Qwen3TTS(SlotModel):
         talker: Talker,
         predictor: CodePredictor,
         vocoder: Vocoder,
-        capturer: Capturer | None = None,
+        capturers: Capturers = EAGER,
         voices: VoiceEncoder | None = None,
     ) -> None:
         self.config = config
@@ -68,13 +68,18 @@ class Qwen3TTS(SlotModel):
         self.shape, self.decoder = config.talker, talker.decoder
         self.device = talker.codec_head.weight.device
         self.dtype = talker.codec_head.weight.dtype
-        self.frames = GraphRunner("frame", self._frame, capturer)
-        self.packed = PackedPrefill(talker.decoder, capturer)
+        self.frames = GraphRunner("frame", self._frame, capturers.frames)
+        self.packed = PackedPrefill(talker.decoder, capturers.frames)
         self.packs_prompts = self.device.type == "cuda"
         # On a CPU every row is decoded alone, which needs no lanes.
         kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
         self.vocoder = kind(
-            vocoder, config.num_codebooks, CHUNK_FRAMES, LEFT_CONTEXT, self.device, capturer
+            vocoder,
+            config.num_codebooks,
+            CHUNK_FRAMES,
+            LEFT_CONTEXT,
+            self.device,
+            capturers.vocoder,
         )
 
     def plan(self, request: SpeechRequest) -> Prompt:

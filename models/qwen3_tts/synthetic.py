@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from models.base import ModelInfo, Sampling
-from models.graphs import Capturer, CudaCapturer
+from models.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import CodecIds, Qwen3TTSConfig, TextIds
 from models.qwen3_tts.loader import model_info
@@ -164,9 +164,9 @@ def load_synthetic(
     voices = None
     if config.model_type == "base":
         voices = _voice_encoder(config.talker.width, device, dtype, generator)
-    capturer: Capturer | None = CudaCapturer(device) if use_graphs else None
+    capturers = cuda_capturers(device) if use_graphs else EAGER
     info = describe_synthetic(name)
-    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturer, voices)
+    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
 
 
 def _vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:

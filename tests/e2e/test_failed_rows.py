@@ -11,7 +11,7 @@ import pytest
 from workbench import MakeCheckpoint, Workbench
 
 from tts_cli import requests
-from tts_cli.engine import Job
+from tts_cli.jobs import Job
 from tts_cli.journal import row_seed
 from tts_cli.synthesis import Synthesis
 

@@ -22,7 +22,8 @@ from models.base import Sampling, SpeechRequest
 from models.buckets import batch_buckets
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
-from tts_cli.engine import Engine, Job, JobQueue, Outcome
+from tts_cli.engine import Engine
+from tts_cli.jobs import Job, JobQueue, Outcome
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_fish_speech
+import tiny_qwen3_tts
 import torch
 from fakes import FakeCapturer
 from torch import Tensor
 
-from models.graphs import CudaCapturer, GraphRunner
+from models.fish_speech import loader as fish_loader
+from models.graphs import Capturers, CudaCapturer, GraphRunner, cuda_capturers
+from models.qwen3_tts import loader as qwen_loader
+from models.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 
 
 class Work:
@@ -217,6 +223,26 @@ def test_reset_forgets_the_graphs_but_not_what_was_run(capturer: FakeCapturer, w
     assert runner.stats.hits == 2
 
 
+@pytest.mark.parametrize("family", ["qwen3_tts", "fish_speech"])
+def test_what_runs_beside_the_frames_has_a_capturer_of_its_own(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Graphs of one pool that overlap overwrite each other.
+    capturers = Capturers(FakeCapturer(), FakeCapturer())
+    loader: Any = qwen_loader
+    if family == "qwen3_tts":
+        folder = tiny_qwen3_tts.write_checkpoint(tmp_path, "custom_voice_wide")
+    else:
+        loader, folder = fish_loader, tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
+    monkeypatch.setattr(loader, "cuda_capturers", lambda device: capturers)
+    model = loader.load(folder, torch.device("cpu"), torch.float32, True)
+    assert {
+        runner.name: runner.capturer is capturers.frames for runner in model.graph_runners()
+    } == {"frame": True, "prefill": True, "vocoder": False, "latents": False, "render": False}
+    for runner in model.graph_runners():
+        assert runner.capturer in (capturers.frames, capturers.vocoder)
+
+
 @pytest.mark.gpu
 class TestCuda:
     """The same on a real device."""
@@ -289,6 +315,33 @@ class TestCuda:
         assert out.tolist() == [3, 5, 7, 9]
         assert runner.run(4).tolist() == [2, 4, 6, 8]
         assert runner.stats.hits == 1
+
+    def test_frames_and_vocoder_share_neither_pool_nor_priority(self, device: torch.device) -> None:
+        capturers = cuda_capturers(device)
+        frames, vocoder = capturers.frames, capturers.vocoder
+        assert isinstance(frames, CudaCapturer)
+        assert isinstance(vocoder, CudaCapturer)
+        assert frames.pool != vocoder.pool
+        assert (frames.priority, vocoder.priority) == (FRAMES_PRIORITY, VOCODER_PRIORITY)
+        assert frames.stream.priority < vocoder.stream.priority == 0
+        failing = GraphRunner("broken", self.waits_at(torch.ones(4, device=device), 4), frames)
+        failing.capture([4], size=int)
+        assert failing.stats.failures
+        assert frames.stream.priority < 0
+
+    def test_a_pool_that_lost_all_its_graphs_is_not_recorded_into(
+        self, device: torch.device, buffer: Tensor
+    ) -> None:
+        # PyTorch refuses ("use_count > 0 INTERNAL ASSERT FAILED") while an output is still alive.
+        runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
+        runner.capture([8, 4], size=int)
+        kept = runner.run(8)
+        for _ in range(2):
+            runner.reset()
+            runner.capture([8, 4], size=int)
+            assert runner.stats.failures == {}
+            assert runner.run(4).tolist() == [0, 2, 4, 6]
+        assert kept.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
 
     @staticmethod
     def waits_at(buffer: Tensor, bucket: int) -> Callable[[int], Any]:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from models.lanes import fill_lanes, plan_lanes
+from models.lanes import choose_rows, fill_lanes, plan_lanes
 
 BUCKETS = (64, 128, 256, 512)
 
@@ -74,3 +74,58 @@ def test_lanes_that_are_not_full_take_a_shorter_bucket() -> None:
 def test_a_row_longer_than_a_lane_is_refused() -> None:
     with pytest.raises(ValueError, match="a row of 65 frames in lanes of 64"):
         fill_lanes([3, 65], 64, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_some_lanes_lie_in_the_same_lanes_alone(seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = [rng.randint(20, 400) for _ in range(rng.randint(2, 40))]
+    lanes = fill_lanes(sizes, 1024, 3)
+    first = [lane for lane in lanes if any(row == 0 for row, _ in lane)]
+    assert first[0][0] == (0, 0)
+    others = [lane for lane in lanes if lane not in first]
+    kept = first + rng.sample(others, rng.randint(0, len(others)))
+    rows = sorted(row for lane in kept for row, _ in lane)
+    again = fill_lanes([sizes[row] for row in rows], 1024, 3)
+    found = [[(rows[index], start) for index, start in lane] for lane in again]
+    assert sorted(found) == sorted(kept)
+
+
+class TestChoice:
+    """Rows for the vocoder, out of those that wait."""
+
+    @pytest.mark.parametrize(
+        ("shortest", "longest", "used", "most"), [(108, 323, 0.96, 40), (62, 187, 0.95, 60)]
+    )
+    def test_the_largest_graph_runs_and_is_full(
+        self, shortest: int, longest: int, used: float, most: int
+    ) -> None:
+        # 32 rows at a time as they came: 0.945 used, and 0.58 and 0.85 of it in four lanes.
+        rng = random.Random(0)
+        buckets = (64, 128, 192, 256, 384, 512, 768, 1024)
+        waiting: list[tuple[int, int]] = []  # when it came, frames
+        run, frames, four = 0, 0, 0
+        for now in range(1024):
+            waiting.append((now, rng.randint(shortest, longest)))
+            while chosen := choose_rows([size for _, size in waiting], 1024, 4, 3):
+                assert chosen[0] == 0  # the oldest is never left
+                assert chosen == sorted(chosen)
+                sizes = [waiting[index][1] for index in chosen]
+                for batch in plan_lanes(sizes, buckets, 4, 3):
+                    run += batch.num_lanes * batch.num_frames
+                    four += batch.num_lanes * batch.num_frames * (batch.key == (4, 1024))
+                frames += sum(sizes)
+                waiting = [row for index, row in enumerate(waiting) if index not in set(chosen)]
+            assert len(waiting) < most
+            assert sum(size for _, size in waiting) < 5 * 1024
+        assert frames > used * run
+        assert four == run
+
+    def test_it_waits_for_rows_to_leave_behind(self) -> None:
+        assert choose_rows([], 1024, 4, 3) == []
+        assert choose_rows([125] * 40, 1024, 4, 3) == []
+        assert choose_rows([125] * 41, 1024, 4, 3) == list(range(32))
+
+    def test_rows_that_fill_no_lane_go_all_the_same(self) -> None:
+        # Two of these are too short for the longest lane, three too long.
+        assert choose_rows([350] * 15, 1024, 4, 3) == list(range(8))

@@ -184,3 +184,51 @@ def test_the_kernels_give_what_the_separate_steps_give() -> None:
         samples = vocoder(codes, positions)
     is_kept = (positions >= 0).repeat_interleave(width, dim=1)
     assert_close([samples[is_kept]], [expected[is_kept]])
+
+
+class TestChoice:
+    """Which of the rows that wait are decoded together."""
+
+    @staticmethod
+    def keys(vocoder: PackedVocoder, frames: list[int]) -> list[tuple[int, int]]:
+        whole, tails = vocoder._jobs(frames, [0] * len(frames))
+        plans = vocoder._plan(whole, lambda job: job.chunk.num_frames)
+        return [batch.key for batch, _ in plans + vocoder._plan(tails, vocoder._window)]
+
+    def test_rows_that_fill_four_lanes(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        frames = [62 + 37 * row % 126 for row in range(48)]
+        assert vocoder.choose(frames[:20], [0] * 20) == []
+        chosen = vocoder.choose(frames, [0] * 48)
+        assert chosen[0] == 0
+        assert len(chosen) < 48
+        assert self.keys(vocoder, [frames[row] for row in chosen]) == [(MAX_LANES, LANE_FRAMES)]
+
+    def test_all_chunks_of_a_long_row_go_with_it(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        frames = [900, 120] * 10
+        chosen = vocoder.choose(frames, [0] * 20)
+        assert chosen[0] == 0
+        keys = self.keys(vocoder, [frames[row] for row in chosen])
+        assert keys[0] == (MAX_LANES, LANE_FRAMES)
+
+    def test_rows_behind_references_go_with_their_kind(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        references = [500, 0] * 60
+        assert vocoder.choose([100] * 80, references[:80]) == []  # each kind has lanes of its own
+        chosen = vocoder.choose([100] * 120, references)
+        assert {references[row] for row in chosen} == {0}
+        assert len(chosen) == 9 * MAX_LANES
+        behind = vocoder.choose([100] * 60, [500] * 60)
+        assert len(behind) == 1024 // (100 + real.context_frames + real.gap_frames) * MAX_LANES
+
+    def test_a_run_of_few_short_rows_waits_for_less(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        vocoder.runner.capturer = Recorder()
+        vocoder.capture(2, 60)
+        assert vocoder.lane_buckets[-1] == 128
+        assert vocoder.choose([60] * 4, [0] * 4) == []
+        assert vocoder.choose([60] * 5, [0] * 5) == [0, 1]
+
+    def test_one_row_at_a_time_elsewhere(self, real: Vocoder) -> None:
+        assert alone(real).choose([3, 5], [0, 0]) == [0, 1]

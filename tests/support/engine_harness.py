@@ -10,7 +10,8 @@ from fakes import FakeSpeechModel, fake_codes
 
 from models.base import SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.engine import POLL_FRAMES, VOCODER_ROWS, Engine, Job, JobQueue, Outcome
+from tts_cli.engine import POLL_FRAMES, Engine
+from tts_cli.jobs import Job, JobQueue, Outcome
 
 CPU = torch.device("cpu")
 MODES = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -47,7 +48,7 @@ class Harness:
             # What a GPU gets: several frames a launch, and the status of the launch before.
             self.engine.is_async = True
             self.engine.poll_frames = POLL_FRAMES
-            self.engine.vocoder_rows = VOCODER_ROWS
+            self.engine.decoder.is_patient = True
         for row, item in enumerate(requests):
             assert self.jobs.put(Job(row, model.plan(item)), self.engine.stop)
         self.jobs.close(self.engine.stop)

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from models.base import Prompt, SlotStatus, SpeechRequest
 
+AUDIO_ROWS = 32  # what `FakeSpeechModel` calls a good vocoder batch
+
 
 class FakeCapturer:
     """Runs the function to record it; a replay runs it again and writes into the same output."""
@@ -161,6 +163,13 @@ class FakeSpeechModel:
         self._may_fail("codes")
         assert frames == self.slots[slot].frames
         return fake_codes(self.slots[slot].request.seed, frames)
+
+    def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
+        """AUDIO_ROWS of the rows that wait, once one more is there: all but the second."""
+        assert len(frames) == len(references)
+        if len(frames) <= AUDIO_ROWS:
+            return []
+        return [0, *range(2, AUDIO_ROWS + 1)]
 
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None

@@ -9,7 +9,8 @@ import pytest
 from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
-from tts_cli.engine import POLL_FRAMES, Job, JobQueue, Outcome
+from tts_cli.engine import POLL_FRAMES
+from tts_cli.jobs import Job, JobQueue, Outcome
 
 
 @MODES
@@ -93,7 +94,7 @@ class TestStopping:
         def launch_and_stop(bucket: int, count: int) -> None:
             launch(bucket, count)
             if len(model.batches) == 5:
-                harness.engine._ready.append(waiting)
+                harness.engine.decoder.add(waiting)
                 harness.engine.stop.set()
 
         model.decode_frames = launch_and_stop  # type: ignore[method-assign]
@@ -121,7 +122,7 @@ class TestStopping:
         def full_disk(outcome: Outcome) -> None:
             raise OSError("no space left")
 
-        harness.engine.sink = full_disk
+        harness.engine.decoder.sink = full_disk
         with pytest.raises(OSError, match="no space left"):
             harness.run()
 
@@ -140,7 +141,7 @@ def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
         taken += 1
         ahead.append(model.calls["decode_audio"] - taken)
 
-    harness.engine.sink = slow
+    harness.engine.decoder.sink = slow
     assert_spoken(harness.run(), requests)
     assert max(ahead) <= 1  # no audio piles up in front of it
 

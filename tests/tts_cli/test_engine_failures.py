@@ -10,8 +10,8 @@ from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
 from models.base import SlotStatus
-from tts_cli.engine import Job
 from tts_cli.errors import StoppedEarly
+from tts_cli.jobs import Job
 
 
 class TestRetries:

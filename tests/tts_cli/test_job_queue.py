@@ -8,7 +8,7 @@ import pytest
 from engine_harness import request
 from fakes import FakeSpeechModel
 
-from tts_cli.engine import Job, JobQueue
+from tts_cli.jobs import Job, JobQueue
 
 
 class TestJobQueue:

@@ -207,7 +207,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
 
 def as_stop(error: Exception) -> Exception:
     """A lost device as the early stop it is; any other error as it came."""
-    from tts_cli.engine import first_line
+    from tts_cli.errors import first_line
     from tts_cli.synthesis import is_cuda_failure
 
     if not is_cuda_failure(error):
