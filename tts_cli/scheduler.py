@@ -6,9 +6,10 @@ length. When nothing waits any more, the live rows are moved together into a sma
 
 Freed slots are refilled in groups, because a prefill stops everybody: each pass costs a fixed time
 F, in frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. With rows of
-L frames, of which B / L end in a frame, both cost the same at g = B * sqrt(2 * F / L). F is about a
-third of a frame (a recorded pass of few tokens) and L about 125, so that g = B / 14; being off by a
-factor of two costs a hundredth. This holds to the end of the manifest, also when it has been read.
+L frames, of which B / L end in a frame, both cost the same at g = B * sqrt(2 * F / L). F is half to
+nine tenths of a frame (a recorded pass of few tokens takes 3 ms on an H200) and L about 125, so that
+g is about B / 10; being off by a factor of two costs a hundredth. This holds to the end of the
+manifest, also when it has been read.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from models.buckets import is_power_of_two, next_power_of_two
 
 Item = TypeVar("Item", bound=Hashable)
 
-GROUP_SHARE = 16  # refill waits until 1/16 of the slots are free ...
-PATIENCE_TICKS = 4  # ... but no longer than this many ticks
+GROUP_SHARE = 10  # refill waits until a tenth of the slots are free ...
+PATIENCE_TICKS = 16  # ... but no longer than this many ticks
 
 
 @dataclass
