@@ -6,7 +6,7 @@ off switch. `triton` insists, and on CPU tensors works only in Triton's interpre
 kernels. The choice and its reason are logged once.
 
 Triton is optional: without it every operation still runs by its reference, so op files take `jit`,
-`tl` and `next_power_of_2` from here instead of importing it.
+`tl`, `TensorDescriptor` and `next_power_of_2` from here instead of importing it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from torch import Tensor
 try:
     import triton
     import triton.language as tl
+    from triton.tools.tensor_descriptor import TensorDescriptor
 except ImportError:
     triton = None
     tl = None
+    TensorDescriptor = None
 
 Mode = Literal["auto", "triton", "reference"]
 
