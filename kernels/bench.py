@@ -25,12 +25,12 @@ from kernels.draws import uniforms
 from kernels.frame_embedding import frame_embedding
 from kernels.graph_timing import replay_us
 from kernels.prefill_attention import prefill_attention
+from kernels.residual_unit import residual_unit_
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import qk_norm_rope_store, rope_tables
 from kernels.sample import sample
 from kernels.sample_nucleus import sample_nucleus
 from kernels.snake import snake_beta
-from kernels.snake_linear import snake_linear_add_
 from kernels.snake_out import snake_out
 from kernels.swiglu import swiglu
 
@@ -333,21 +333,22 @@ def _vocoder_cases(batch: int, dtype: torch.dtype) -> list[Case]:
             name: torch.rand(narrow, device="cuda") + 0.5 for name in ("alpha", "beta", "bias")
         }
         last = _randn(1, narrow, 1, 7, dtype=dtype) / 25
+        taps = _randn(narrow, narrow, 1, 7, dtype=dtype) / 25
         return constants | {
-            "x": _randn(batch * samples, narrow, dtype=dtype),
-            "h": _randn(batch * samples, narrow, dtype=dtype),
-            "weight": _randn(narrow, narrow, dtype=dtype) / 10,
+            "x": _randn(batch, samples, narrow, dtype=dtype),
+            "s": _randn(batch, samples + 6 * 9, narrow, dtype=dtype),
+            "taps": taps.contiguous(memory_format=torch.channels_last),
+            "pointwise": _randn(narrow, narrow, dtype=dtype) / 10,
             "last": last.contiguous(memory_format=torch.channels_last),
             "last_bias": _randn(1, dtype=dtype),
         }
 
     def end(i: Inputs) -> tuple[Tensor, ...]:
         constants = i["alpha"], i["beta"], i["bias"]
-        return (snake_linear_add_(i["x"], i["h"], *constants, i["weight"]),)
+        return (residual_unit_(i["x"], i["s"], i["taps"], 9, constants, i["pointwise"]),)
 
     def out(i: Inputs) -> tuple[Tensor, ...]:
-        x = i["x"].view(batch, samples, narrow)
-        return (snake_out(x, i["alpha"], i["beta"], i["bias"], i["last"], i["last_bias"]),)
+        return (snake_out(i["x"], i["alpha"], i["beta"], i["bias"], i["last"], i["last_bias"]),)
 
     rows = batch * samples * narrow * size
     return [
@@ -358,7 +359,7 @@ def _vocoder_cases(batch: int, dtype: torch.dtype) -> list[Case]:
             make_conv,
             lambda i: (conv_taps(i["x"], i["weight"], 9),),
         ),
-        Case("snake_linear_add_", f"{batch}x{samples}x{narrow}", 3 * rows, make_end, end),
+        Case("residual_unit_", f"{batch}x{samples}x{narrow}", 3 * rows, make_end, end),
         Case("snake_out", f"{batch}x{samples}x{narrow}", rows, make_end, out),
     ]
 

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 from kernels.conv_taps import conv_taps
 from kernels.dispatch import use_triton
+from kernels.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope
 from kernels.snake import snake_beta
-from kernels.snake_linear import snake_linear_add_
 from kernels.swiglu import swiglu
 from models.blocks import Weight
 
@@ -33,13 +33,10 @@ KERNEL = 7  # of every convolution after the transformer but the transposed and 
 PRE_KERNEL = 3  # of the convolution before the transformer
 UNIT_KERNEL = KERNEL
 DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
-# Dilated convolutions that are matrix products here, by channels times dilation. For some lengths
-# cuDNN (9.x, H200, bf16) computes those of 384 channels and dilation 9, or 768 and 3, with a direct
-# kernel at 0.5 TFLOP/s, where their neighbours reach 250 to 790. In bfloat16 our own product, which
-# reads the taps in place, is ahead at 384 channels (582 to 586 TFLOP/s against 453 undilated) and
-# at 192 and dilation 9 (426 against 342), level at 768 and 9, behind at 96 and 9 (274 against 289).
-TAPS_FROM = 1152
-UNFOLD_FROM = 2048  # else: one product over taps laid side by side
+# Channels times dilation from which a convolution without our kernels is one product over taps laid
+# side by side: cuDNN (9.x, H200, bf16) computes some of those, for some lengths, with a direct
+# kernel at 0.5 TFLOP/s, where their neighbours reach 250 to 790.
+UNFOLD_FROM = 2048
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 
 
@@ -120,15 +117,21 @@ def conv(
 
     The weight is (C_out, C_in / groups, 1, kernel), channels last.
     """
-    if x.is_cuda and groups == 1 and dilation > 1:
-        reach = dilation * x.shape[-1]
-        if x.dtype == torch.bfloat16 and reach >= TAPS_FROM and use_triton(x):
-            return conv_taps(x, weight, dilation)
-        if reach >= UNFOLD_FROM:
-            return conv_unfolded(x, weight, dilation)
+    if x.is_cuda and groups == 1 and dilation > 1 and dilation * x.shape[-1] >= UNFOLD_FROM:
+        return conv_unfolded(x, weight, dilation)
     columns = x.transpose(1, 2).unsqueeze(2)
     out = F.conv2d(columns, weight, bias, dilation=(1, dilation), groups=groups)
     return out.squeeze(2).transpose(1, 2)
+
+
+def has_unit_kernels(x: Tensor) -> bool:
+    """Whether residual units on x (B, T, C) run our kernels from their dilated convolution on.
+
+    Elsewhere the convolution is a library's: on a GPU in bfloat16 ours is as fast or up to twice as
+    fast, by itself and because the activation behind it costs no pass over memory.
+    """
+    is_fitting = x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0  # 8 fill the 16 bytes asked for
+    return x.is_cuda and is_fitting and use_triton(x)
 
 
 def conv_unfolded(x: Tensor, weight: Tensor, dilation: int) -> Tensor:
@@ -329,16 +332,16 @@ class ResidualUnit(nn.Module):
     def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
         """Adds the unit's output to x (B, T, C) in place; `kept` (B, F) as in Snake."""
         h = self.snake1(x, (UNIT_KERNEL - 1) * self.dilation, kept)
-        h = conv(h, self.conv1.weight, dilation=self.dilation)
         channels, snake = x.shape[-1], self.snake2
-        snake_linear_add_(
-            x.view(-1, channels),
-            h.reshape(-1, channels),
-            snake.alpha_exp,
-            snake.inv_beta,
-            snake.bias,
-            self.conv2.weight,
-        )
+        constants = snake.alpha_exp, snake.inv_beta, snake.bias
+        taps, pointwise = self.conv1.weight, self.conv2.weight
+        if not has_unit_kernels(h):
+            active = snake(conv(h, taps, dilation=self.dilation))
+        elif channels <= MAX_CHANNELS:
+            return residual_unit_(x, h, taps, self.dilation, constants, pointwise)
+        else:
+            active = conv_taps(h, taps, self.dilation, constants)
+        x.view(-1, channels).addmm_(active.reshape(-1, channels), pointwise.t())
         return x
 
 
