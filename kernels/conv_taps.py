@@ -37,7 +37,7 @@ from kernels.snake import snake_beta
 TILES = {
     96: Tile(256, 64, 32, 32, 8, 4),
     192: Tile(128, 128, 64, 64, 8, 2, max_registers=128),
-    384: Tile(128, 128, 0, 64, 8, 3),
+    384: Tile(256, 128, 0, 64, 8, 3),
     768: Tile(128, 256, 0, 64, 8, 3),
 }
 

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.conv_taps import conv_taps
+from kernels.dependent import is_hopper
 from kernels.dispatch import use_triton
 from kernels.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.rms_norm import add_rms_norm_, rms_norm
@@ -127,11 +128,11 @@ def conv(
 def has_unit_kernels(x: Tensor) -> bool:
     """Whether residual units on x (B, T, C) run our kernels from their dilated convolution on.
 
-    Elsewhere the convolution is a library's: on a GPU in bfloat16 ours is as fast or up to twice as
-    fast, by itself and because the activation behind it costs no pass over memory.
+    Elsewhere the convolution is a library's: on a Hopper GPU in bfloat16 ours is as fast or up to
+    twice as fast, by itself and because the activation behind it costs no pass over memory.
     """
     is_fitting = x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0  # 8 fill the 16 bytes asked for
-    return x.is_cuda and is_fitting and use_triton(x)
+    return x.is_cuda and is_fitting and use_triton(x) and is_hopper(x.device)
 
 
 def conv_unfolded(x: Tensor, weight: Tensor, dilation: int) -> Tensor:
