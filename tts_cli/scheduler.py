@@ -7,9 +7,9 @@ length. When nothing waits any more, the live rows are moved together into a sma
 Freed slots are refilled in groups, because a prefill stops everybody: each pass costs a fixed time
 F, in frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. With rows of
 L frames, of which B / L end in a frame, both cost the same at g = B * sqrt(2 * F / L). F is half to
-nine tenths of a frame (a recorded pass of few tokens takes 3 ms on an H200) and L about 125, so that
-g is about B / 10; being off by a factor of two costs a hundredth. This holds to the end of the
-manifest, also when it has been read.
+nine tenths of a frame (a recorded pass of few tokens takes 3 ms on an H200) and L about 125, so
+that g is about B / 10; being off by a factor of two costs a hundredth. This holds to the end of
+the manifest, also when it has been read.
 """
 
 from __future__ import annotations
