@@ -334,7 +334,7 @@ def decode_attention(
         BLOCK_D=block_d,
         num_warps=num_warps,
         num_stages=num_stages,
-        **launch_options(q, num_rows),
+        **launch_options(),
     )
     if splits > 1:
         _merge_kernel[(num_rows, num_heads)](
@@ -350,6 +350,6 @@ def decode_attention(
             BLOCK_S=block_s,
             BLOCK_D=block_d,
             num_warps=1,
-            **launch_options(q, num_rows),
+            **launch_options(),
         )
     return out

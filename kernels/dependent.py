@@ -6,10 +6,10 @@ with `launch_options` starts when every program of the one in front has begun, a
 `wait_for_previous`, which returns when that one has ended and all it wrote can be seen. Since every
 kernel waits before it reads or writes anything, each has also waited for all before it.
 
-It needs Hopper. Kernels of libraries in between are waited for as usual. Measured on whole frames
-(H200, ms, without it in brackets): with 64 rows Qwen3-TTS 0.6B 3.42 (3.92), 1.7B 4.03 (4.54), Fish
-Speech 6.08 (6.26); but with 16 rows Fish Speech 5.90 (5.78), with one 5.73 (5.39), and with 256,
-where products are a library's, 0.6B 6.67 (6.46). So it is on in between.
+It is on inside `dependent_launches` only, on Hopper. Kernels of libraries in between are waited for
+as usual and make it a loss: with 256 rows, where products were cuBLAS's, a frame of Qwen3-TTS 0.6B
+took 6.67 ms with it and 6.46 without (H200); with one row of Fish Speech it took 5.73 against 5.39.
+With 64 rows 3.42 against 3.92, 1.7B 4.03 against 4.54, Fish Speech 6.08 against 6.26.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if HAS_TRITON:
     from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 HOPPER = (9, 0)
-LEAST_ROWS, MOST_ROWS = 17, 64
-_is_on = True
+LEAST_ROWS = 17  # of a step that gains by it
+_is_on = False
 
 
 @jit
@@ -40,12 +40,9 @@ def wait_for_previous(IS_DEPENDENT: tl.constexpr):
         gdc_wait()
 
 
-def launch_options(x: Tensor, num_rows: int) -> dict[str, Any]:
-    """Keywords of a launch on x's device of a kernel that calls `wait_for_previous`."""
-    is_between = LEAST_ROWS <= num_rows <= MOST_ROWS
-    if _is_on and is_between and x.is_cuda and not IS_INTERPRETED and is_hopper(x.device):
-        return {"IS_DEPENDENT": True, "launch_pdl": True}
-    return {"IS_DEPENDENT": False}
+def launch_options() -> dict[str, Any]:
+    """Keywords of a launch of a kernel that calls `wait_for_previous`."""
+    return {"IS_DEPENDENT": True, "launch_pdl": True} if _is_on else {"IS_DEPENDENT": False}
 
 
 @cache
@@ -55,12 +52,12 @@ def is_hopper(device: torch.device) -> bool:
 
 
 @contextmanager
-def without_dependent_launch() -> Iterator[None]:
-    """Inside, every kernel waits for the end of the one in front before it starts: the twin that
-    tests compare with.
-    """
+def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
+    """Inside, kernels of a step of x (R, D) are launched this way, if wanted and if it can be."""
     global _is_on
-    before, _is_on = _is_on, False
+    before = _is_on
+    is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= LEAST_ROWS
+    _is_on = is_wanted and is_possible and is_hopper(x.device)
     try:
         yield
     finally:

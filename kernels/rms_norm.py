@@ -103,7 +103,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         NUM_PARTS=0,
         BLOCK=block,
         num_warps=_num_warps(block),
-        **launch_options(x, rows.shape[0]),
+        **launch_options(),
     )
     return out
 
@@ -150,7 +150,7 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
         NUM_PARTS=num_parts,
         BLOCK=block,
         num_warps=_num_warps(block),
-        **launch_options(x, num_rows),
+        **launch_options(),
     )
     return out
 

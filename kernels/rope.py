@@ -294,6 +294,6 @@ def qk_norm_rope_store(
         BLOCK_D=next_power_of_2(head_dim // 2),
         num_warps=num_warps,
         enable_fp_fusion=False,
-        **launch_options(qkv, num_rows),
+        **launch_options(),
     )
     return q

@@ -4,12 +4,12 @@
     row_linear_parts   x . w^T over parts of K    float32, for the next step to add
     row_swiglu         swiglu(x . gate_up^T)      rounded as the separate steps are
 
-x is (R, K), R at most 64, the weight (N, K). A decode step is a chain of these, and a library's
-kernels read a weight at one to three TB/s of an H200's 4.8. Here tiles of the weight arrive by the
-tensor memory accelerator of Hopper GPUs, several ahead of the product. Many programs are small
-enough to be resident at once, so it does not matter that their number is no multiple of the
-multiprocessors. Measured with 64 rows (us, H200; in brackets cuBLAS, each with the norm or
-activation behind it):
+x is (R, K), R at most 64, or 256 before a small weight, which is (N, K). A decode step is a chain of
+these, and a library's kernels read a weight at one to three TB/s of an H200's 4.8. Here tiles of
+the weight arrive by the tensor memory accelerator of Hopper GPUs, several ahead of the product.
+Many programs are small enough to be resident at once, so it does not matter that their number is no
+multiple of the multiprocessors. Measured with 64 rows (us, H200; in brackets cuBLAS, each with the
+norm or activation behind it):
 
     Fish Speech S2     q/k/v 10.4 (11.2)   o 10.6 (11.8)   gate, up 27.7 (33)    down 19.4 (21.5)
     Qwen3-TTS 1.7B     q/k/v  7.1 (7.3)    o  7.1 (8.2)    gate, up 16.2 (19.2)  down 11.5 (14.2)
@@ -18,8 +18,12 @@ activation behind it):
 Where N gives too few programs K is split, and each part written as it is. `add_rms_norm_` adds the
 parts in their order; a kernel that only adds them, which libraries launch, is not needed.
 
-A row's result does not depend on its neighbours, nor on their number up to 16, from 17 to 32 and
-from 33 to 64: each of these has a tile of its own, whose sums may round differently.
+With more rows a weight is read once for 64 of them, which its place in the L2 cache makes cheap if
+it is small: at Qwen3-TTS 0.6B's sizes the five products of a layer and head take 32.0 us with 128
+rows (37.8) and 37.5 with 256 (40.9). At the others' sizes cuBLAS is as fast or faster there.
+
+A row's result does not depend on its neighbours, nor on their number up to 16, from 17 to 32, from
+33 to 64, to 128 and beyond: each of these has a tile of its own, whose sums may round differently.
 """
 
 from __future__ import annotations
@@ -38,13 +42,14 @@ from kernels.dispatch import (
 )
 from kernels.swiglu import swiglu_ref
 
-MAX_ROWS = 64
+TILE_ROWS = 64  # at most
+MAX_ROWS = 256
+MAX_SHARED_BYTES = 16 * 2**20  # of a weight that several tiles of rows read
 # Below, launches count for more than bytes.
 MIN_WEIGHT_BYTES = 2**20
 WANTED_PROGRAMS = 128  # about one a multiprocessor
 MAX_PARTS = 4
-BLOCK_K = 128  # of x and weight in a tile, but for wide SwiGLU layers
-STAGES = 6  # tiles on their way
+BLOCK_K = 128  # widths are multiples of this
 NUM_WARPS = 4
 
 
@@ -72,6 +77,7 @@ def _row_linear_kernel(
     weight_desc,
     out_ptr,
     num_rows,
+    num_tiles,
     num_columns,
     num_blocks,
     part_blocks,
@@ -84,18 +90,20 @@ def _row_linear_kernel(
     STAGES: tl.constexpr,
 ):
     wait_for_previous(IS_DEPENDENT)
-    first_column = tl.program_id(0) * BLOCK_N
+    # Tiles of rows run first: they share what they read of the weight.
+    first_row = tl.program_id(0) % num_tiles * ROWS
+    first_column = tl.program_id(0) // num_tiles * BLOCK_N
     part = tl.program_id(1)
     first = part * part_blocks
     total = tl.zeros((ROWS, BLOCK_N), tl.float32)
     for block in tl.range(first, tl.minimum(first + part_blocks, num_blocks), num_stages=STAGES):
-        x = x_desc.load([0, block * BLOCK_K])
+        x = x_desc.load([first_row, block * BLOCK_K])
         weight = weight_desc.load([first_column, block * BLOCK_K])
         if UPCAST:
             x = x.to(tl.float32)
             weight = weight.to(tl.float32)
         total = tl.dot(x, weight.T, total, input_precision="ieee")
-    row = tl.arange(0, ROWS)[:, None]
+    row = (first_row + tl.arange(0, ROWS))[:, None]
     column = (first_column + tl.arange(0, BLOCK_N))[None, :]
     place = row * num_columns + column
     if IS_PART:
@@ -110,6 +118,7 @@ def _row_swiglu_kernel(
     weight_desc,
     out_ptr,
     num_rows,
+    num_tiles,
     width,
     num_blocks,
     UPCAST: tl.constexpr,
@@ -121,11 +130,12 @@ def _row_swiglu_kernel(
 ):
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     wait_for_previous(IS_DEPENDENT)
-    first_column = tl.program_id(0) * BLOCK_N
+    first_row = tl.program_id(0) % num_tiles * ROWS
+    first_column = tl.program_id(0) // num_tiles * BLOCK_N
     gate = tl.zeros((ROWS, BLOCK_N), tl.float32)
     up = tl.zeros((ROWS, BLOCK_N), tl.float32)
     for block in tl.range(0, num_blocks, num_stages=STAGES):
-        x = x_desc.load([0, block * BLOCK_K])
+        x = x_desc.load([first_row, block * BLOCK_K])
         gate_weight = weight_desc.load([first_column, block * BLOCK_K])
         up_weight = weight_desc.load([width + first_column, block * BLOCK_K])
         if UPCAST:
@@ -139,7 +149,7 @@ def _row_swiglu_kernel(
     gate = gate.to(dtype).to(tl.float32)
     up = up.to(dtype).to(tl.float32)
     silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
-    row = tl.arange(0, ROWS)[:, None]
+    row = (first_row + tl.arange(0, ROWS))[:, None]
     column = (first_column + tl.arange(0, BLOCK_N))[None, :]
     mask = (row < num_rows) & (column < width)
     tl.store(out_ptr + row * width + column, (silu * up).to(dtype), mask=mask)
@@ -149,8 +159,9 @@ def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
     """Whether these kernels serve x (R, K) and a weight (N, K): few rows, a large weight in
     bfloat16, and a GPU that has what they use.
     """
+    most = MAX_ROWS if weight.nbytes <= MAX_SHARED_BYTES else TILE_ROWS
     return (
-        x.shape[0] <= MAX_ROWS
+        x.shape[0] <= most
         and x.dtype == torch.bfloat16
         and weight.nbytes >= MIN_WEIGHT_BYTES
         and weight.shape[1] % BLOCK_K == 0
@@ -163,7 +174,7 @@ def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
 
 def tile_rows(num_rows: int) -> int:
     """Rows of a tile: the tensor memory accelerator is slow where much of a tile is outside."""
-    return max(16, next_power_of_2(num_rows))
+    return min(TILE_ROWS, max(16, next_power_of_2(num_rows)))
 
 
 def tile_columns(num_columns: int, parts: int = 1) -> int:
@@ -189,7 +200,7 @@ def row_linear(x: Tensor, weight: Tensor) -> Tensor:
     if not use_triton(x):
         return row_linear_ref(x, weight)
     out = torch.empty((x.shape[0], weight.shape[0]), dtype=x.dtype, device=x.device)
-    _launch(x, weight, out, tile_columns(weight.shape[0]), parts=1)
+    _launch(x, weight, out, parts=1)
     return out
 
 
@@ -200,32 +211,42 @@ def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
     parts = num_parts(*weight.shape)
     shape = (parts, x.shape[0], weight.shape[0])
     out = torch.empty(shape, dtype=torch.float32, device=x.device)
-    _launch(x, weight, out, tile_columns(weight.shape[0], MAX_PARTS), parts)
+    _launch(x, weight, out, parts)
     return out
 
 
-def _launch(x: Tensor, weight: Tensor, out: Tensor, block_n: int, parts: int) -> None:
-    _check(x, weight, BLOCK_K)
+def linear_settings(num_rows: int, num_columns: int, parts: int) -> tuple[int, int, int]:
+    """Columns and depth of a tile and stages."""
+    if num_rows <= TILE_ROWS:
+        return tile_columns(num_columns, MAX_PARTS if parts > 1 else 1), BLOCK_K, 6
+    return (32, BLOCK_K, 4) if num_rows <= 2 * TILE_ROWS else (64, BLOCK_K // 2, 6)
+
+
+def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
+    _check(x, weight)
     num_columns, width = weight.shape
     if x.shape[0] == 0:
         return
     rows = tile_rows(x.shape[0])
-    _row_linear_kernel[(-(-num_columns // block_n), parts)](
-        TensorDescriptor.from_tensor(x, [rows, BLOCK_K]),
-        TensorDescriptor.from_tensor(weight, [block_n, BLOCK_K]),
+    num_tiles = -(-x.shape[0] // rows)
+    block_n, block_k, num_stages = linear_settings(x.shape[0], num_columns, parts)
+    _row_linear_kernel[(-(-num_columns // block_n) * num_tiles, parts)](
+        TensorDescriptor.from_tensor(x, [rows, block_k]),
+        TensorDescriptor.from_tensor(weight, [block_n, block_k]),
         out,
         x.shape[0],
+        num_tiles,
         num_columns,
-        width // BLOCK_K,
-        part_span(width, parts) // BLOCK_K,
+        width // block_k,
+        part_span(width, parts) // block_k,
         IS_PART=parts > 1,
         UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
         ROWS=rows,
         BLOCK_N=block_n,
-        BLOCK_K=BLOCK_K,
-        STAGES=STAGES,
+        BLOCK_K=block_k,
+        STAGES=num_stages,
         num_warps=NUM_WARPS,
-        **launch_options(x, x.shape[0]),
+        **launch_options(),
     )
 
 
@@ -233,6 +254,8 @@ def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
     """Columns and depth of a tile and stages, by the rows and I; the fastest of six on an H200."""
     programs = -(-width // 32)
     rows = tile_rows(num_rows)
+    if num_rows > TILE_ROWS:
+        return (32, BLOCK_K, 3) if num_rows <= 2 * TILE_ROWS else (64, BLOCK_K // 2, 4)
     if programs < WANTED_PROGRAMS:
         return 16, BLOCK_K, 4
     if rows == 16 or programs <= 2 * WANTED_PROGRAMS:
@@ -249,16 +272,18 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
         raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
     width = gate_up.shape[0] // 2
     block_n, block_k, num_stages = swiglu_settings(x.shape[0], width)
-    _check(x, gate_up, block_k)
+    _check(x, gate_up)
     out = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)
     if x.shape[0] == 0:
         return out
     rows = tile_rows(x.shape[0])
-    _row_swiglu_kernel[(-(-width // block_n),)](
+    num_tiles = -(-x.shape[0] // rows)
+    _row_swiglu_kernel[(-(-width // block_n) * num_tiles,)](
         TensorDescriptor.from_tensor(x, [rows, block_k]),
         TensorDescriptor.from_tensor(gate_up, [block_n, block_k]),
         out,
         x.shape[0],
+        num_tiles,
         width,
         x.shape[1] // block_k,
         UPCAST=IS_INTERPRETED,
@@ -267,17 +292,17 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
         BLOCK_K=block_k,
         STAGES=num_stages,
         num_warps=NUM_WARPS,
-        **launch_options(x, x.shape[0]),
+        **launch_options(),
     )
     return out
 
 
-def _check(x: Tensor, weight: Tensor, block_k: int) -> None:
+def _check(x: Tensor, weight: Tensor) -> None:
     is_fitting = x.ndim == 2 and weight.ndim == 2 and x.shape[1] == weight.shape[1]
-    if not is_fitting or x.shape[0] > MAX_ROWS or x.shape[1] % block_k or x.dtype != weight.dtype:
+    if not is_fitting or x.shape[0] > MAX_ROWS or x.shape[1] % BLOCK_K or x.dtype != weight.dtype:
         raise ValueError(
             f"x {tuple(x.shape)} {x.dtype} and weight {tuple(weight.shape)} {weight.dtype}: up to "
-            f"{MAX_ROWS} rows of one width, a multiple of {block_k}, are served"
+            f"{MAX_ROWS} rows of one width, a multiple of {BLOCK_K}, are served"
         )
     if not (x.is_contiguous() and weight.is_contiguous()):
         raise ValueError("x and weight must be contiguous")

@@ -384,6 +384,6 @@ def step_attention(
         BLOCK_S=min(16, next_power_of_2(num_positions)),
         BLOCK_H=next_power_of_2(head_dim // 2),
         num_warps=1,
-        **launch_options(qkv, num_rows),
+        **launch_options(),
     )
     return out

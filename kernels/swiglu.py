@@ -62,6 +62,6 @@ def swiglu(gate_up: Tensor) -> Tensor:
         width,
         BLOCK=block,
         num_warps=max(1, block // 256),
-        **launch_options(gate_up, num_rows),
+        **launch_options(),
     )
     return out

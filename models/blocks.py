@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kernels.dependent import dependent_launches
 from kernels.persistent_decoder import (
     NUM_COUNTERS,
     DecoderWeights,
@@ -24,6 +25,7 @@ from kernels.persistent_decoder import (
 from kernels.prefill_attention import prefill_attention
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope, qk_norm_rope_store, rope_tables
+from kernels.row_linear import use_row_kernels
 from kernels.step_attention import step_attention
 from models.checkpoint import fuse
 from models.kv_cache import StaticKVCache
@@ -221,6 +223,16 @@ class Decoder(nn.Module):
         Returns:
             (R, D) after the final norm.
         """
+        with dependent_launches(x, self._is_all_ours(x)):
+            return self._step(x, positions, rows_per_slot)
+
+    def _is_all_ours(self, x: Tensor) -> bool:
+        """Whether no kernel of a step of x is a library's."""
+        first = self.layers[0]
+        products = (first.qkv, first.o, first.gate_up, first.down)
+        return all(use_row_kernels(x, product.weight) for product in products)
+
+    def _step(self, x: Tensor, positions: Tensor, rows_per_slot: int) -> Tensor:
         eps = self.eps
         hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
         for index, layer in enumerate(self.layers):

@@ -1,46 +1,40 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
-from kernels import dependent
-from kernels.dependent import LEAST_ROWS, MOST_ROWS, launch_options, without_dependent_launch
+import models.blocks
+from kernels.dependent import LEAST_ROWS, dependent_launches, is_hopper, launch_options
 from models.blocks import Decoder
 
 OFF = {"IS_DEPENDENT": False}
 
 
-def test_off_where_it_cannot_be_or_does_not_pay() -> None:
-    for rows in (1, LEAST_ROWS, MOST_ROWS, 256):
-        assert launch_options(torch.zeros(1), rows) == OFF
-
-
-def test_the_switch_is_put_back() -> None:
-    with without_dependent_launch():
-        assert not dependent._is_on
-    assert dependent._is_on
+def test_off_where_it_cannot_be() -> None:
+    assert launch_options() == OFF
+    with dependent_launches(torch.zeros(64, 8), True):
+        assert launch_options() == OFF
 
 
 @pytest.mark.gpu
-def test_on_for_some_dozen_rows() -> None:
-    x = torch.zeros(1, device="cuda")
-    if not dependent.is_hopper(x.device):
+def test_on_inside_for_enough_rows() -> None:
+    x = torch.zeros(64, 8, device="cuda")
+    if not is_hopper(x.device):
         pytest.skip("needs Hopper")
-    on = {"IS_DEPENDENT": True, "launch_pdl": True}
-    assert [launch_options(x, rows) == on for rows in (16, 17, 64, 65)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    with without_dependent_launch():
-        assert launch_options(x, 64) == OFF
+    for rows, is_wanted in ((64, False), (LEAST_ROWS - 1, True)):
+        with dependent_launches(x[:rows], is_wanted):
+            assert launch_options() == OFF
+    with dependent_launches(x, True):
+        assert launch_options() == {"IS_DEPENDENT": True, "launch_pdl": True}
+    assert launch_options() == OFF
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rows", [32, 64])
+@pytest.mark.parametrize("rows", [32, 64, 128, 256])
 @pytest.mark.parametrize("positions", [16, 400])
-def test_steps_are_the_same_bit_for_bit(rows: int, positions: int) -> None:
+def test_steps_are_the_same_bit_for_bit(rows: int, positions: int, monkeypatch) -> None:
     """Of a captured chain of layers, at every replay: a kernel that did not wait would read what
     the one in front is still to write.
     """
@@ -71,7 +65,8 @@ def test_steps_are_the_same_bit_for_bit(rows: int, positions: int) -> None:
             out = decoder.step(x.copy_(given), place)
         return graph, out
 
-    with without_dependent_launch():
+    with monkeypatch.context() as patch:
+        patch.setattr(models.blocks, "dependent_launches", lambda *_: nullcontext())
         graph, out = capture()
     graph.replay()
     expected = out.clone()

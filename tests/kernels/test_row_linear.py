@@ -7,7 +7,6 @@ from kernels import row_linear as module
 from kernels.rms_norm import add_rms_norm_
 from kernels.row_linear import (
     MAX_PARTS,
-    MAX_ROWS,
     num_parts,
     part_span,
     row_linear,
@@ -21,7 +20,7 @@ from kernels.row_linear import (
 from kernels.swiglu import swiglu
 
 # Rows, columns, width: columns that end inside a tile, one block of K, several parts.
-SHAPES = [(1, 64, 128), (3, 40, 256), (64, 97, 384)]
+SHAPES = [(1, 64, 128), (3, 40, 256), (64, 97, 384), (70, 40, 256), (130, 64, 128)]
 # Fish Speech's q/k/v, o, down and head; Qwen3-TTS 1.7B's and 0.6B's down.
 REAL_SHAPES = [
     (64, 6144, 2560),
@@ -30,6 +29,8 @@ REAL_SHAPES = [
     (16, 4097, 2560),
     (1, 2048, 6144),
     (64, 1024, 3072),
+    (100, 1024, 2048),
+    (256, 4096, 1024),
 ]
 ALL_SHAPES = [*SHAPES, *(pytest.param(shape, marks=pytest.mark.gpu) for shape in REAL_SHAPES)]
 
@@ -67,6 +68,8 @@ def test_parts_equal_reference(shape, device, with_kernel, assert_close) -> None
         (33, 64, 128),
         pytest.param((32, 19456, 2560), marks=pytest.mark.gpu),
         pytest.param((16, 6144, 1024), marks=pytest.mark.gpu),
+        pytest.param((128, 6144, 1024), marks=pytest.mark.gpu),
+        pytest.param((256, 6144, 1024), marks=pytest.mark.gpu),
         pytest.param((64, 19456, 2560), marks=pytest.mark.gpu),
         pytest.param((7, 12288, 2048), marks=pytest.mark.gpu),
     ],
@@ -105,8 +108,8 @@ def test_parts_are_added_by_the_next_norm(shape, device, with_kernel, assert_clo
 
 @pytest.mark.parametrize("operation", [row_linear, row_linear_parts, row_swiglu])
 def test_a_row_does_not_depend_on_the_others(operation, device, with_kernel) -> None:
-    x, weight = make((MAX_ROWS, 128, 512), device)
-    for most, fewer in ((64, 33), (32, 17), (16, 1)):
+    x, weight = make((200, 128, 512), device)
+    for most, fewer in ((200, 129), (128, 65), (64, 33), (32, 17), (16, 1)):
         whole = with_kernel(operation, x[:most].contiguous(), weight)
         few = with_kernel(operation, x[:fewer].contiguous(), weight)
         assert torch.equal(few, whole[..., :fewer, :])
@@ -136,7 +139,11 @@ def test_what_is_served(device, monkeypatch) -> None:
     monkeypatch.setattr(module, "IS_INTERPRETED", True)
     assert use_row_kernels(x, weight)
     assert not use_row_kernels(x.float(), weight.float())
-    assert not use_row_kernels(x.repeat(17, 1), weight)  # 68 rows
+    assert use_row_kernels(x.repeat(64, 1), weight)
+    assert not use_row_kernels(x.repeat(65, 1), weight)  # 260 rows
+    monkeypatch.setattr(module, "MAX_SHARED_BYTES", 1)
+    assert use_row_kernels(x.repeat(16, 1), weight)
+    assert not use_row_kernels(x.repeat(17, 1), weight)  # 68 rows, a large weight
     assert not use_row_kernels(x[:, :64], weight[:, :64])
     assert not use_row_kernels(x, weight.t().contiguous().t())
     monkeypatch.setattr(module, "use_triton", lambda _: False)
@@ -145,7 +152,7 @@ def test_what_is_served(device, monkeypatch) -> None:
 
 @pytest.mark.parametrize(
     ("x_shape", "weight_shape"),
-    [((65, 128), (64, 128)), ((4, 128), (64, 256)), ((4, 96), (64, 96))],
+    [((257, 128), (64, 128)), ((4, 128), (64, 256)), ((4, 96), (64, 96))],
 )
 def test_what_does_not_fit_is_refused(x_shape, weight_shape, device, with_kernel) -> None:
     x, weight = (torch.zeros(s, device=device).bfloat16() for s in (x_shape, weight_shape))
