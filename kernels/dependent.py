@@ -16,18 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, jit, tl
+from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, has_copy_engine, jit, tl
 
 if HAS_TRITON:
     from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-HOPPER = (9, 0)
 LEAST_ROWS = 17  # of a step that gains by it
 _is_on = False
 
@@ -45,19 +42,13 @@ def launch_options() -> dict[str, Any]:
     return {"IS_DEPENDENT": True, "launch_pdl": True} if _is_on else {"IS_DEPENDENT": False}
 
 
-@cache
-def is_hopper(device: torch.device) -> bool:
-    """Whether a GPU is of this generation or a later one."""
-    return torch.cuda.get_device_capability(device) >= HOPPER
-
-
 @contextmanager
 def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
     """Inside, kernels of a step of x (R, D) are launched this way, if wanted and if it can be."""
     global _is_on
     before = _is_on
     is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= LEAST_ROWS
-    _is_on = is_wanted and is_possible and is_hopper(x.device)
+    _is_on = is_wanted and is_possible and has_copy_engine(x.device)
     try:
         yield
     finally:

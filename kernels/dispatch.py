@@ -15,6 +15,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -36,6 +37,8 @@ HAS_TRITON: bool = triton is not None
 IS_INTERPRETED: bool = HAS_TRITON and os.environ.get("TRITON_INTERPRET", "0") == "1"
 
 _log = logging.getLogger(__name__)
+HOPPER = (9, 0)
+SHARED_BYTES = 200 * 2**10
 _MODES = ("auto", "triton", "reference")
 _mode: Mode = "auto"
 _logged: set[str] = set()
@@ -97,6 +100,16 @@ def use_triton(tensor: Tensor) -> bool:
     if tensor.device.type not in _logged:
         _log_once(tensor.device.type)
     return answer
+
+
+@cache
+def has_copy_engine(device: torch.device) -> bool:
+    """Whether a GPU is of Hopper's kind: with a copy engine that follows tensor descriptors, and
+    with the shared memory that our tiles were measured in (consumer GPUs have half of it).
+    """
+    properties = torch.cuda.get_device_properties(device)
+    is_new = (properties.major, properties.minor) >= HOPPER
+    return is_new and properties.shared_memory_per_block_optin >= SHARED_BYTES
 
 
 def describe(device: torch.device | str | None = None) -> str:

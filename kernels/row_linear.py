@@ -4,8 +4,8 @@
     row_linear_parts   x . w^T over parts of K    float32, for the next step to add
     row_swiglu         swiglu(x . gate_up^T)      rounded as the separate steps are
 
-x is (R, K), R at most 64, or 256 before a small weight, which is (N, K). A decode step is a chain of
-these, and a library's kernels read a weight at one to three TB/s of an H200's 4.8. Here tiles of
+x is (R, K), R at most 64, or 256 before a small weight, which is (N, K). A decode step is a chain
+of these, and a library's kernels read a weight at one to three TB/s of an H200's 4.8. Here tiles of
 the weight arrive by the tensor memory accelerator of Hopper GPUs, several ahead of the product.
 Many programs are small enough to be resident at once, so it does not matter that their number is no
 multiple of the multiprocessors. Measured with 64 rows (us, H200; in brackets cuBLAS, each with the
@@ -31,10 +31,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.dependent import is_hopper, launch_options, wait_for_previous
+from kernels.dependent import launch_options, wait_for_previous
 from kernels.dispatch import (
     IS_INTERPRETED,
     TensorDescriptor,
+    has_copy_engine,
     jit,
     next_power_of_2,
     tl,
@@ -168,7 +169,7 @@ def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
         and x.is_contiguous()
         and weight.is_contiguous()
         and use_triton(x)
-        and (IS_INTERPRETED or is_hopper(x.device))
+        and (IS_INTERPRETED or has_copy_engine(x.device))
     )
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import models.blocks
-from kernels.dependent import LEAST_ROWS, dependent_launches, is_hopper, launch_options
+from kernels.dependent import LEAST_ROWS, dependent_launches, launch_options
+from kernels.dispatch import has_copy_engine
 from models.blocks import Decoder
 
 OFF = {"IS_DEPENDENT": False}
@@ -21,7 +22,7 @@ def test_off_where_it_cannot_be() -> None:
 @pytest.mark.gpu
 def test_on_inside_for_enough_rows() -> None:
     x = torch.zeros(64, 8, device="cuda")
-    if not is_hopper(x.device):
+    if not has_copy_engine(x.device):
         pytest.skip("needs Hopper")
     for rows, is_wanted in ((64, False), (LEAST_ROWS - 1, True)):
         with dependent_launches(x[:rows], is_wanted):
