@@ -180,11 +180,13 @@ def _step_attention_kernel(
     HEAD_DIM: tl.constexpr,
     ROWS_PER_SLOT: tl.constexpr,
     HAS_NORM: tl.constexpr,
+    SHARES: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
 ):
-    """Norm, rotation, cache store and attention of one pair of slot and KV head.
+    """Norm, rotation, cache store and attention of one pair of slot and KV head, or of a share of
+    its query heads.
 
     A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
     a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
@@ -195,8 +197,10 @@ def _step_attention_kernel(
     GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
     QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
     IS_SINGLE: tl.constexpr = ROWS_PER_SLOT == 1
-    # Query heads served by one pass over the cache.
+    # Query heads served by one pass over the cache, and passes a program makes.
     PAIR: tl.constexpr = 2 if GROUP % 2 == 0 else 1
+    PASSES: tl.constexpr = GROUP // PAIR // SHARES
+    share = tl.program_id(1) + tl.arange(0, 1)
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     wait_for_previous(IS_DEPENDENT)
     task = tl.program_id(0) + tl.arange(0, 1)
@@ -221,7 +225,8 @@ def _step_attention_kernel(
             HEAD_DIM, HAS_NORM,
         )  # fmt: skip
         target = base + position * HEAD_DIM + low
-        store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
+        is_mine = mask & (share == 0)[:, None]
+        store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, is_mine, HALF)
     v_low = v_low.to(tl.float32)
     v_high = v_high.to(tl.float32)
     if not IS_SINGLE:
@@ -235,8 +240,8 @@ def _step_attention_kernel(
             read = position
         longest = tl.max(length, axis=0)
         table = position[:, None] * HEAD_DIM
-        for pair in tl.static_range(GROUP // PAIR):
-            q_head = head * GROUP + pair * PAIR
+        for index_of_pass in tl.static_range(PASSES):
+            q_head = head * GROUP + (share * PASSES + index_of_pass) * PAIR
             source = (qkv_ptr + row * QKV + q_head * HEAD_DIM)[:, None]
             qa_low, qa_high = halves(source, low, mask, HALF)
             if PAIR == 2:
@@ -362,7 +367,11 @@ def step_attention(
     num_tasks = num_rows // rows_per_slot * num_kv_heads
     if num_tasks == 0:
         return out
-    _step_attention_kernel[(num_tasks,)](
+    # Where a KV head serves many query heads and nobody reads what this launch stores, they are
+    # shared out to several programs, each of which reads the short cache and the new key again.
+    group = num_heads // num_kv_heads
+    shares = group // 2 if rows_per_slot == 1 and group % 2 == 0 else 1
+    _step_attention_kernel[(num_tasks, shares)](
         qkv,
         qkv if q_weight is None else q_weight,
         qkv if k_weight is None else k_weight,
@@ -381,6 +390,7 @@ def step_attention(
         HEAD_DIM=head_dim,
         ROWS_PER_SLOT=rows_per_slot,
         HAS_NORM=q_weight is not None,
+        SHARES=shares,
         BLOCK_S=min(16, next_power_of_2(num_positions)),
         BLOCK_H=next_power_of_2(head_dim // 2),
         num_warps=1,

@@ -17,6 +17,8 @@ CASES = [
     ([20, 0, 16, 31], 6, 2, 40, 32, True, 1),
     ([0, 1, 0, 1], 4, 2, 64, 17, True, 2),
     ([17, 18, 0, 1, 16, 12], 8, 2, 40, 20, True, 2),
+    ([9, 0, 17], 8, 2, 40, 20, True, 1),  # query heads shared out to two programs
+    ([5], 8, 1, 16, 16, False, 1),  # to four
 ]
 GPU_CASES = [
     pytest.param((positions, 16, 8, 128, 16, True, per_slot), marks=pytest.mark.gpu)
@@ -26,6 +28,9 @@ GPU_CASES = [
         ([15] * 256, 1),
         ([0, 1] * 256, 2),
     )
+]
+GPU_CASES += [
+    pytest.param(([row % 10 for row in range(64)], 32, 8, 128, 10, False, 1), marks=pytest.mark.gpu)
 ]
 
 
