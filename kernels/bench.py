@@ -1,11 +1,13 @@
-"""Time every operation at the shapes of the 0.6B models: `python -m kernels.bench`.
+"""Time every operation at the models' shapes, mostly 0.6B's: `python -m kernels.bench`.
 
 Each case first runs its kernel against its reference on the same inputs; a case that disagrees
 prints no number and fails the run. Times are medians over replays of a CUDA graph that calls the
 operation on many copies of its inputs in turn (up to `_COPIES` copies or `_COPY_BYTES` in all), so
 launches cost what they cost in the engine's own graphs and large inputs come from memory, not from
 the L2 cache. Small ones, at batch 1 above all, stay in the cache, as they do in the engine. GB/s is
-the stated byte count over the time: every input read once, every output written once.
+the stated byte count over the time: every input read once, every output written once. References of
+products and convolutions sum in float32: they are slower than a library's in bfloat16, and nothing
+to judge a kernel's speed by.
 """
 
 from __future__ import annotations
@@ -28,6 +30,14 @@ from kernels.prefill_attention import prefill_attention
 from kernels.residual_unit import residual_unit_
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import qk_norm_rope_store, rope_tables
+from kernels.row_linear import (
+    MAX_ROWS,
+    TILE_ROWS,
+    num_parts,
+    row_linear,
+    row_linear_parts,
+    row_swiglu,
+)
 from kernels.sample import sample
 from kernels.sample_nucleus import sample_nucleus
 from kernels.snake import snake_beta
@@ -99,6 +109,38 @@ def _swiglu_cases(batch: int, dtype: torch.dtype) -> list[Case]:
             lambda i: (swiglu(i["x"]),),
         )
     ]
+
+
+def _row_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+    """Products of a step, as far as they are ours: in bfloat16, and up to as many rows."""
+    size = dtype.itemsize
+
+    def case(op: str, name: str, columns: int, width: int, written: int) -> Case:
+        def make() -> Inputs:
+            weight = _randn(columns, width, dtype=dtype) * width**-0.5
+            return {"x": _randn(batch, width, dtype=dtype), "weight": weight}
+
+        function = {"row_linear": row_linear, "row_swiglu": row_swiglu}.get(op, row_linear_parts)
+        return Case(
+            op,
+            f"{name}, {batch}x{columns}x{width}",
+            (batch + columns) * width * size + written,
+            make,
+            lambda i: (function(i["x"], i["weight"]),),
+        )
+
+    cases = []
+    if dtype == torch.bfloat16 and batch <= MAX_ROWS:
+        gated = batch * _INNER * size
+        cases.append(case("row_swiglu", "0.6B gate/up", 2 * _INNER, _WIDTH, gated))
+    if dtype == torch.bfloat16 and batch <= TILE_ROWS:
+        sums = 4 * num_parts(2560, 9728) * batch * 2560  # float32
+        cases += [
+            case("row_linear", "Fish q/k/v", 6144, 2560, batch * 6144 * size),
+            case("row_linear_parts", "Fish down", 2560, 9728, sums),
+            case("row_swiglu", "Fish gate/up", 19456, 2560, batch * 9728 * size),
+        ]
+    return cases
 
 
 def _attention_cases(batch: int, dtype: torch.dtype) -> list[Case]:
@@ -367,6 +409,7 @@ def _vocoder_cases(batch: int, dtype: torch.dtype) -> list[Case]:
 REGISTRY: tuple[Callable[[int, torch.dtype], list[Case]], ...] = (
     _norm_cases,
     _swiglu_cases,
+    _row_cases,
     _attention_cases,
     _sample_cases,
     _nucleus_cases,

@@ -2,7 +2,9 @@
 
 Paths of one step (embedding, layers, head) of the 0.6B models, random weights, bf16, in a CUDA
 graph: `chain` is separate operations, `persistent` (one and two rows) one launch, and what follows
-its name how its settings differ from the default.
+its name how its settings differ from the default. Products of `chain` are those that a step in
+`models.blocks` takes for as many rows: our kernels where `use_row_kernels` says so, then with the
+launches of `kernels.dependent` where all of a step is ours, else PyTorch's.
 The predictor runs its positions 1 to 15 one behind the other; the talker stands at positions 150
 and above.
 
@@ -33,6 +35,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.dependent import dependent_launches
 from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, describe, jit, tl
 from kernels.graph_timing import replay_us
 from kernels.persistent_decoder import (
@@ -47,6 +50,7 @@ from kernels.persistent_decoder import (
 from kernels.persistent_stages import arrive, wait_for
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import rope_tables
+from kernels.row_linear import row_linear, row_linear_parts, row_swiglu, use_row_kernels
 from kernels.step_attention import step_attention
 from kernels.swiglu import swiglu
 
@@ -176,25 +180,51 @@ def make_step(shape: Shape, rows: int, device: str = "cuda") -> Step:
     )
 
 
+def _linear(x: Tensor, weight: Tensor) -> Tensor:
+    return row_linear(x, weight) if use_row_kernels(x, weight) else F.linear(x, weight)
+
+
+def _linear_parts(x: Tensor, weight: Tensor) -> Tensor:
+    return row_linear_parts(x, weight) if use_row_kernels(x, weight) else F.linear(x, weight)
+
+
+def _linear_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
+    if use_row_kernels(x, gate_up):
+        return row_swiglu(x, gate_up)
+    return swiglu(F.linear(x, gate_up))
+
+
+def is_all_ours(x: Tensor, weights: DecoderWeights) -> bool:
+    """Whether no kernel of a step of x is a library's, as `models.blocks.Decoder` asks."""
+    products = (weights.qkv, weights.o, weights.gate_up, weights.down)
+    return all(use_row_kernels(x, product[0]) for product in products)
+
+
 def separate(step: Step, index: int, shape: Shape) -> Tensor:
-    """One step of separate operations, as `models.blocks.Decoder.step`: logits."""
-    weights = step.weights
+    """One step of separate operations, as `models.blocks.Decoder.run`: logits."""
     x = F.embedding(step.codes[:, index].clamp(min=0), step.tables[index])
+    with dependent_launches(x, is_all_ours(x, step.weights)):
+        hidden = _layers(step, x, index, shape)
+    return _linear(hidden, step.heads[index])
+
+
+def _layers(step: Step, x: Tensor, index: int, shape: Shape) -> Tensor:
+    weights = step.weights
     hidden = rms_norm(x, weights.norms[0], _EPS)
     q_norms, k_norms = weights.q_norms, weights.k_norms
     assert q_norms is not None
     assert k_norms is not None
     for layer in range(shape.layers):
         attended = step_attention(
-            F.linear(hidden, weights.qkv[layer]), q_norms[layer], k_norms[layer], step.cos,
+            _linear(hidden, weights.qkv[layer]), q_norms[layer], k_norms[layer], step.cos,
             step.sin, step.positions[index], step.cache[layer, 0], step.cache[layer, 1],
             shape.heads, _HEAD_DIM**-0.5, _EPS,
         )  # fmt: skip
-        out = F.linear(attended, weights.o[layer])
-        hidden = add_rms_norm_(out, x, weights.post_norms[layer], _EPS)
-        mlp = F.linear(swiglu(F.linear(hidden, weights.gate_up[layer])), weights.down[layer])
+        mixed = _linear_parts(attended, weights.o[layer])
+        hidden = add_rms_norm_(mixed, x, weights.post_norms[layer], _EPS)
+        mlp = _linear_parts(_linear_swiglu(hidden, weights.gate_up[layer]), weights.down[layer])
         hidden = add_rms_norm_(mlp, x, weights.norms[layer + 1], _EPS)
-    return F.linear(hidden, step.heads[index])
+    return hidden
 
 
 def persistent(step: Step, index: int, shape: Shape, settings: Settings) -> Tensor:

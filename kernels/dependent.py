@@ -8,8 +8,8 @@ kernel waits before it reads or writes anything, each has also waited for all be
 
 It is on inside `dependent_launches` only, on Hopper. Kernels of libraries in between are waited for
 as usual and make it a loss: with 256 rows, where products were cuBLAS's, a frame of Qwen3-TTS 0.6B
-took 6.67 ms with it and 6.46 without (H200); with one row of Fish Speech it took 5.73 against 5.39.
-With 64 rows 3.42 against 3.92, 1.7B 4.03 against 4.54, Fish Speech 6.08 against 6.26.
+took 6.67 ms with it and 6.46 without (H200). So do few rows: one of Fish Speech took 5.73 against
+5.39. With 64 rows 3.42 against 3.92, 1.7B 4.03 against 4.54, Fish Speech 6.08 against 6.26.
 """
 
 from __future__ import annotations

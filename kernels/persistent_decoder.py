@@ -9,11 +9,12 @@ layer has five waits:
 
 A program loads its columns of a stage's weight into registers before it waits for the stage's input
 (`kernels.persistent_kernel`). Rounding points are those of the separate operations (`rms_norm`,
-`qk_norm_rope_store`, `decode_attention`, `swiglu`), which remain as the slow twin in
+`row_linear`, `qk_norm_rope_store`, `decode_attention`, `swiglu`), which remain as the slow twin in
 `models.blocks.Decoder.step`; all sums have a fixed order, so a step is the same at every replay.
 
 Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): one row 2.67 to
-2.86, separate operations 4.1 to 5.0; two rows 3.84 against 4.67. Tried and dropped: products in
+2.86, separate operations, whose products were cuBLAS's then, 4.1 to 5.0; two rows 3.84 against
+4.67. Tried and dropped: products in
 tiles of tl.dot, split along K, for any number of rows. 3.5 with one row and 3.64 with two, but a
 code predictor's step took 262 us against 208 with 64 rows and 578 against 255 with 256.
 
@@ -126,7 +127,7 @@ def default_settings(num_positions: int, num_rows: int) -> Settings:
 
     128 programs: the products of the 0.6B models have 4096, 1024, 3072 and 2048 columns. Measured
     on an H200, microseconds of a step with 4 / 8 / 16 warps: code predictor 134 / 126 / 162, talker
-    735 / 786 / 1,086; as separate operations 221 and 1,312 (in tiles 145 and 1,186).
+    735 / 786 / 1,086; as separate operations with cuBLAS 221 and 1,312 (in tiles 145 and 1,186).
     """
     is_short = num_positions <= 32
     return Settings(

@@ -5,7 +5,8 @@
 x is (..., D), weight (D,). The mean and the root are float32; the normalised value is cast to x's
 dtype before it is multiplied by the weight in that dtype. That is the rounding the checkpoints were
 trained with; keeping float32 through the weight gives a slightly different, and for these models
-worse, result.
+worse, result. What is added may come as float32 parts of a product over a split K
+(`kernels.row_linear`), which are summed in their order and rounded once before the residual.
 
 PyTorch runs five or six kernels for this and the residual add; a decode step is bound by the number
 of kernels, so both are one here: one program a row, one read, one write.

@@ -20,7 +20,7 @@ parts in their order; a kernel that only adds them, which libraries launch, is n
 
 With more rows a weight is read once for 64 of them, which its place in the L2 cache makes cheap if
 it is small: at Qwen3-TTS 0.6B's sizes the five products of a layer and head take 32.0 us with 128
-rows (37.8) and 37.5 with 256 (40.9). At the others' sizes cuBLAS is as fast or faster there.
+rows (37.8) and 37.5 with 256 (40.9). Before the others' larger weights cuBLAS is as fast or faster.
 
 A row's result does not depend on its neighbours, nor on their number up to 16, from 17 to 32, from
 33 to 64, to 128 and beyond: each of these has a tile of its own, whose sums may round differently.

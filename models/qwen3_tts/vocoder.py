@@ -7,9 +7,9 @@ channel of samples is left.
 Everything is causal: a frame's samples depend on it and earlier frames only, so rows of a batch may
 be right-padded and trimmed, and F frames give exactly F * samples_per_frame samples. Rows may also
 lie one behind the other (`positions`): attention sees its own row only, and every convolution finds
-zeros in the `gap_frames` between two rows, as it does before the first. Convolutions
-reach back about 12 frames, the transformer layers * (window - 1); `models/chunks.py` cuts long
-sequences as the official code does.
+zeros in the `gap_frames` between two rows, as it does before the first. Convolutions behind the
+transformer reach back 10 frames, the transformer layers * (window - 1); `models/chunks.py` cuts
+long sequences as the official code does.
 
 Layers are in `models/vocoder_blocks.py`, weights and what is folded into them in
 `vocoder_weights.py`.

@@ -6,8 +6,18 @@ import pytest
 import torch
 
 from kernels import bench_step, persistent_decoder
-from kernels.bench_step import SHAPES, Shape, make_step, persistent, separate, variants
+from kernels.bench_step import (
+    SHAPES,
+    Shape,
+    is_all_ours,
+    make_step,
+    persistent,
+    separate,
+    variants,
+)
 from kernels.persistent_decoder import MAX_ROWS, DecoderWeights, default_settings, fits
+from models.blocks import Decoder
+from models.linear import linear
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")
@@ -53,6 +63,45 @@ def test_paths_agree(position, device, with_kernel, with_reference, assert_close
     out = with_kernel(persistent, step, position, shape, default_settings(shape.cache, 2))
     assert_close(out, expected, 2e-2)
     assert not step.counters.any()
+
+
+@pytest.mark.parametrize("rows", [2, pytest.param(64, marks=pytest.mark.gpu)])
+def test_chain_is_the_step_of_the_models(rows, device, with_kernel) -> None:
+    """Bit for bit, and by the kernels for few rows: what is timed is what the engine runs."""
+    shape = Shape(1, 16, 64, inner=512, heads=4, kv_heads=2)
+    step = make_step(shape, rows, device)
+    weights = step.weights
+    decoder = Decoder(
+        width=1024,
+        mlp_width=shape.inner,
+        num_layers=1,
+        num_heads=shape.heads,
+        num_kv_heads=shape.kv_heads,
+        head_dim=128,
+        rope_theta=1e6,
+        norm_eps=1e-6,
+    )
+    decoder.to(device, torch.bfloat16).requires_grad_(False)
+    layer = decoder.layers[0]
+    for module, weight in (
+        (layer.qkv, weights.qkv[0]),
+        (layer.o, weights.o[0]),
+        (layer.gate_up, weights.gate_up[0]),
+        (layer.down, weights.down[0]),
+        (layer.input_norm, weights.norms[0]),
+        (layer.post_norm, weights.post_norms[0]),
+        (layer.q_norm, weights.q_norms[0]),
+        (layer.k_norm, weights.k_norms[0]),
+        (decoder.norm, weights.norms[1]),
+    ):
+        module.weight.copy_(weight)
+    decoder.allocate(rows, shape.cache)
+    decoder.cache.data.copy_(step.cache)
+    x = step.tables[3][step.codes[:, 3]]
+    assert with_kernel(is_all_ours, x, weights)
+    hidden = with_kernel(decoder.step, x, step.positions[3])
+    expected = with_kernel(linear, hidden, step.heads[3])
+    assert torch.equal(with_kernel(separate, step, 3, shape), expected)
 
 
 def test_a_failing_variant_does_not_end_the_run(monkeypatch, tmp_path, capsys) -> None:

@@ -1,4 +1,4 @@
-"""`tts-cli profile`: latency of each stage, achieved rates, and how fast a whole run can be."""
+"""`tts-cli profile`: latency of each stage, achieved rates, and audio seconds a second."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def command(
     and eagerly, vocoder and file writing; p50 and p95 in ms, the share of the frame, the kernels
     the device runs, the bytes and operations the model needs at least, GB/s and TFLOP/s against
     them, their share of what this GPU was measured to reach, and the time that would be left at
-    that peak (roofline). xRT is audio seconds per second, RTF its inverse.
+    that peak (roofline). xRT is audio seconds per second, RTF its inverse; together counts frames
+    and vocoder one after the other, which synth runs at the same time on a GPU.
 
     \b
     Examples:
