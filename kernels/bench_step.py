@@ -177,7 +177,9 @@ def make_step(shape: Shape, rows: int, device: str = "cuda") -> Step:
 
 
 def separate(step: Step, index: int, shape: Shape) -> Tensor:
-    """One step of separate operations, as `models.blocks.Decoder.step`: logits."""
+    """One step of separate operations, as `models.blocks.Decoder.step` with a library's
+    products: logits.
+    """
     weights = step.weights
     x = F.embedding(step.codes[:, index].clamp(min=0), step.tables[index])
     hidden = rms_norm(x, weights.norms[0], _EPS)
