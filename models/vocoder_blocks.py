@@ -336,12 +336,13 @@ class ResidualUnit(nn.Module):
         constants = snake.alpha_exp, snake.inv_beta, snake.bias
         taps, pointwise = self.conv1.weight, self.conv2.weight
         if not has_unit_kernels(h):
-            active = snake(conv(h, taps, dilation=self.dilation))
+            h = conv(h, taps, dilation=self.dilation)  # one name: each takes the place of the last
+            h = snake(h)
         elif channels <= MAX_CHANNELS:
             return residual_unit_(x, h, taps, self.dilation, constants, pointwise)
         else:
-            active = conv_taps(h, taps, self.dilation, constants)
-        x.view(-1, channels).addmm_(active.reshape(-1, channels), pointwise.t())
+            h = conv_taps(h, taps, self.dilation, constants)
+        x.view(-1, channels).addmm_(h.reshape(-1, channels), pointwise.t())
         return x
 
 
