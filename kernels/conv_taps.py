@@ -23,11 +23,11 @@ from kernels.conv_tile import (
     active_of,
     check_constants,
     checked_shape,
-    described,
     described_inputs,
     has_kernel,
     tap_sums,
 )
+from kernels.descriptors import described
 from kernels.dispatch import jit, next_power_of_2, tl
 from kernels.snake import snake_beta
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kernels.dispatch import IS_INTERPRETED, TensorDescriptor, jit, next_power_of_2, tl, use_triton
+from kernels.descriptors import described, use_descriptors
+from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
 from kernels.snake import snake_of
 
 Constants = tuple[Tensor, Tensor, Tensor]  # alpha_exp, inv_beta and bias, as for `snake_beta`
-ALIGNMENT_BYTES = 16  # of what the copy engine reads
 
 
 class Tile(NamedTuple):
@@ -116,21 +116,6 @@ def parts_of(channels: int) -> tuple[int, int]:
     return main, max(16, next_power_of_2(channels - main)) if main < channels else 0
 
 
-def described(tensor: Tensor, *block: int) -> Any:
-    """A tensor as kernels load blocks of it; what lies outside reads as zeros and is not stored."""
-    shape, strides = list(tensor.shape), list(tensor.stride())
-    for dim in reversed(range(len(shape) - 1)):
-        if shape[dim] == 1:  # PyTorch lets its stride be anything
-            strides[dim] = shape[dim + 1] * strides[dim + 1]
-    starts = tensor.data_ptr(), *(stride * tensor.element_size() for stride in strides[:-1])
-    if any(start % ALIGNMENT_BYTES for start in starts):
-        raise ValueError(
-            f"steps must start at multiples of {ALIGNMENT_BYTES} bytes: {tuple(shape)} with "
-            f"strides {tuple(strides)} of {tensor.dtype}"
-        )
-    return TensorDescriptor(tensor, shape, strides, list(block))
-
-
 def described_inputs(x: Tensor, weight: Tensor, tile: Tile) -> tuple[Any, Any, Any]:
     """What `tap_sums` reads: x, and the weights' matrix (N, taps * C) in both parts."""
     matrix = weight.permute(0, 3, 2, 1).reshape(weight.shape[0], -1)  # a view
@@ -141,8 +126,10 @@ def described_inputs(x: Tensor, weight: Tensor, tile: Tile) -> tuple[Any, Any, A
 
 
 def has_kernel(x: Tensor) -> bool:
-    """Whether convolutions of x run their kernel; float32 on a GPU is left to the reference."""
-    return use_triton(x) and not (x.is_cuda and x.dtype == torch.float32)
+    """Whether convolutions of x run their kernel; float32 on a GPU is left to the reference, and
+    so is a GPU without a copy engine.
+    """
+    return use_descriptors(x) and not (x.is_cuda and x.dtype == torch.float32)
 
 
 def checked_shape(x: Tensor, weight: Tensor, dilation: int) -> tuple[int, int, int]:

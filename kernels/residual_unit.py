@@ -19,12 +19,12 @@ from kernels.conv_tile import (
     active_of,
     check_constants,
     checked_shape,
-    described,
     described_inputs,
     has_kernel,
     parts_of,
     tap_sums,
 )
+from kernels.descriptors import described
 from kernels.dispatch import jit, tl
 
 MAX_CHANNELS = 192  # all lie in one tile

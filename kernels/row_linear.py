@@ -32,15 +32,8 @@ import torch
 from torch import Tensor
 
 from kernels.dependent import launch_options, wait_for_previous
-from kernels.dispatch import (
-    IS_INTERPRETED,
-    TensorDescriptor,
-    has_copy_engine,
-    jit,
-    next_power_of_2,
-    tl,
-    use_triton,
-)
+from kernels.descriptors import ALIGNMENT_BYTES, described, use_descriptors
+from kernels.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
 from kernels.swiglu import swiglu_ref
 
 TILE_ROWS = 64  # at most
@@ -168,8 +161,8 @@ def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
         and weight.shape[1] % BLOCK_K == 0
         and x.is_contiguous()
         and weight.is_contiguous()
-        and use_triton(x)
-        and (IS_INTERPRETED or has_copy_engine(x.device))
+        and x.data_ptr() % ALIGNMENT_BYTES == weight.data_ptr() % ALIGNMENT_BYTES == 0
+        and use_descriptors(x)
     )
 
 
@@ -198,7 +191,7 @@ def part_span(width: int, parts: int) -> int:
 
 def row_linear(x: Tensor, weight: Tensor) -> Tensor:
     """x (R, K) times weight (N, K) transposed: (R, N) in x's dtype."""
-    if not use_triton(x):
+    if not use_descriptors(x):
         return row_linear_ref(x, weight)
     out = torch.empty((x.shape[0], weight.shape[0]), dtype=x.dtype, device=x.device)
     _launch(x, weight, out, parts=1)
@@ -207,7 +200,7 @@ def row_linear(x: Tensor, weight: Tensor) -> Tensor:
 
 def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
     """The same product as (P, R, N) float32, P = num_parts(N, K), whose sum over P it is."""
-    if not use_triton(x):
+    if not use_descriptors(x):
         return row_linear_parts_ref(x, weight)
     parts = num_parts(*weight.shape)
     shape = (parts, x.shape[0], weight.shape[0])
@@ -232,8 +225,8 @@ def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
     num_tiles = -(-x.shape[0] // rows)
     block_n, block_k, num_stages = linear_settings(x.shape[0], num_columns, parts)
     _row_linear_kernel[(-(-num_columns // block_n) * num_tiles, parts)](
-        TensorDescriptor.from_tensor(x, [rows, block_k]),
-        TensorDescriptor.from_tensor(weight, [block_n, block_k]),
+        described(x, rows, block_k),
+        described(weight, block_n, block_k),
         out,
         x.shape[0],
         num_tiles,
@@ -267,7 +260,7 @@ def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
 
 def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
     """silu(gate) * up of x (R, K) times gate_up (2I, K) transposed, gate first: (R, I)."""
-    if not use_triton(x):
+    if not use_descriptors(x):
         return row_swiglu_ref(x, gate_up)
     if gate_up.shape[0] % 2:
         raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
@@ -280,8 +273,8 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
     rows = tile_rows(x.shape[0])
     num_tiles = -(-x.shape[0] // rows)
     _row_swiglu_kernel[(-(-width // block_n) * num_tiles,)](
-        TensorDescriptor.from_tensor(x, [rows, block_k]),
-        TensorDescriptor.from_tensor(gate_up, [block_n, block_k]),
+        described(x, rows, block_k),
+        described(gate_up, block_n, block_k),
         out,
         x.shape[0],
         num_tiles,

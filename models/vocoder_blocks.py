@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.conv_taps import conv_taps
-from kernels.dispatch import has_copy_engine, use_triton
+from kernels.conv_tile import has_kernel
 from kernels.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import apply_rope
@@ -131,7 +131,7 @@ def has_unit_kernels(x: Tensor) -> bool:
     twice as fast, by itself and because the activation behind it costs no pass over memory.
     """
     is_fitting = x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0  # 8 fill the 16 bytes asked for
-    return x.is_cuda and is_fitting and use_triton(x) and has_copy_engine(x.device)
+    return x.is_cuda and is_fitting and has_kernel(x)
 
 
 def conv_unfolded(x: Tensor, weight: Tensor, dilation: int) -> Tensor:
@@ -336,12 +336,13 @@ class ResidualUnit(nn.Module):
         constants = snake.alpha_exp, snake.inv_beta, snake.bias
         taps, pointwise = self.conv1.weight, self.conv2.weight
         if not has_unit_kernels(h):
-            active = snake(conv(h, taps, dilation=self.dilation))
+            h = conv(h, taps, dilation=self.dilation)  # one name: each takes the place of the last
+            h = snake(h)
         elif channels <= MAX_CHANNELS:
             return residual_unit_(x, h, taps, self.dilation, constants, pointwise)
         else:
-            active = conv_taps(h, taps, self.dilation, constants)
-        x.view(-1, channels).addmm_(active.reshape(-1, channels), pointwise.t())
+            h = conv_taps(h, taps, self.dilation, constants)
+        x.view(-1, channels).addmm_(h.reshape(-1, channels), pointwise.t())
         return x
 
 

@@ -104,11 +104,15 @@ class Engine:
             self._fill_window()
             if self.scheduler.is_done and flight is None and self.jobs.is_dry:
                 break
+            lack = None
             try:
                 flight = self._turn(flight)
             except torch.OutOfMemoryError as error:
+                lack = first_line(error)
+            if lack is not None:
+                # Outside of the handler, because the error holds what the attempt had allocated.
                 flight = None
-                self._shrink(error)
+                self._shrink(lack)
             self.decoder.run(is_last=not self.scheduler.num_live and flight is None)
         self.decoder.run(is_last=True)
         self.streams.join()
@@ -203,14 +207,14 @@ class Engine:
         else:
             self.decoder.add(outcome)
 
-    def _shrink(self, error: torch.OutOfMemoryError) -> None:
+    def _shrink(self, reason: str) -> None:
         """Step down to half the slots; every live row starts again, with the same draws."""
         if self.scheduler.max_batch == 1:
             self.decoder.run(is_last=True)
             raise StoppedEarly(
-                f"the device has no memory for even one row: {first_line(error)}",
+                f"the device has no memory for even one row: {reason}",
                 remedy="lower --max-seconds, use a smaller model or free the device",
-            ) from None
+            )
         slots = self.scheduler.max_batch
         rows = self.scheduler.shrink()
         self.shrinks += 1

@@ -107,20 +107,23 @@ class VoiceCache:
 
     def _encode(self, batch: list[tuple[Reference, Ticket]]) -> None:
         """Encode a batch; where it fails, its halves, until the culprit is alone."""
+        reason = ""
+        span = Span(self.device)
         try:
-            span = Span(self.device)
             found = encode_references(self.model, [reference for reference, _ in batch])
-            self.spans.append(span.end())
         except torch.OutOfMemoryError as error:
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
-            self._split(batch, f"no memory to encode its reference: {first_line(error)}")
-            return
+            reason = f"no memory to encode its reference: {first_line(error)}"
         except (RequestError, RuntimeError, ValueError) as error:
             if "CUDA error" in str(error):  # the device is lost, and with it the run
                 raise
-            self._split(batch, f"its reference cannot be encoded: {first_line(error)}")
+            reason = f"its reference cannot be encoded: {first_line(error)}"
+        if reason:
+            # Outside of the handlers, because an error holds what the attempt had allocated.
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self._split(batch, reason)
             return
+        self.spans.append(span.end())
         total = max(1, sum(len(reference.samples) for reference, _ in batch))
         for (reference, ticket), (embedding, codes) in zip(batch, found, strict=True):
             ticket.span, ticket.share = span, len(reference.samples) / total

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ast
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
 
 import models.blocks
+from kernels import dispatch
 from kernels.dependent import LEAST_ROWS, dependent_launches, launch_options
 from kernels.dispatch import has_copy_engine
 from models.blocks import Decoder
@@ -77,3 +80,37 @@ def test_steps_are_the_same_bit_for_bit(rows: int, positions: int, monkeypatch) 
         out.zero_()
         graph.replay()
         assert torch.equal(out, expected)
+
+
+def kernels_of(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """Its functions for the GPU by name."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {
+        function.name: function
+        for function in functions
+        if any(ast.unparse(mark).startswith("jit") for mark in function.decorator_list)
+    }
+
+
+def test_every_kernel_that_may_start_early_waits_before_it_touches_memory() -> None:
+    """One that did not would read what the kernel in front is still to write, now and then."""
+    launches = 0
+    for path in sorted(Path(dispatch.__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        kernels = kernels_of(tree)
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            options = [word.value for word in call.keywords if word.arg is None]
+            if not any(ast.unparse(option) == "launch_options()" for option in options):
+                continue
+            launches += 1
+            assert isinstance(call.func, ast.Subscript)
+            kernel = kernels[ast.unparse(call.func.value)]
+            before: list[str] = []
+            for statement in kernel.body[ast.get_docstring(kernel) is not None :]:
+                before.append(ast.unparse(statement))
+                if before[-1] == "wait_for_previous(IS_DEPENDENT)":
+                    break
+            assert before[-1] == "wait_for_previous(IS_DEPENDENT)", f"{path.name}: {kernel.name}"
+            touching = ("load", "store", "atomic")
+            assert not any(word in line for line in before[:-1] for word in touching), kernel.name
+    assert launches >= 9

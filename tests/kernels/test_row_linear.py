@@ -135,8 +135,7 @@ def test_what_is_served(device, monkeypatch) -> None:
     x, weight = make((4, 64, 128), device)
     assert not use_row_kernels(x, weight)  # too small
     monkeypatch.setattr(module, "MIN_WEIGHT_BYTES", 1)
-    monkeypatch.setattr(module, "use_triton", lambda _: True)
-    monkeypatch.setattr(module, "IS_INTERPRETED", True)
+    monkeypatch.setattr(module, "use_descriptors", lambda _: True)
     assert use_row_kernels(x, weight)
     assert not use_row_kernels(x.float(), weight.float())
     assert use_row_kernels(x.repeat(64, 1), weight)
@@ -146,8 +145,23 @@ def test_what_is_served(device, monkeypatch) -> None:
     assert not use_row_kernels(x.repeat(17, 1), weight)  # 68 rows, a large weight
     assert not use_row_kernels(x[:, :64], weight[:, :64])
     assert not use_row_kernels(x, weight.t().contiguous().t())
-    monkeypatch.setattr(module, "use_triton", lambda _: False)
+    room = torch.zeros(4 * 128 + 1, device=device).bfloat16()
+    assert not use_row_kernels(room[1:].view(4, 128), weight)  # the copy engine refuses the start
+    assert use_row_kernels(room[:-1].view(4, 128), weight)
+    monkeypatch.setattr(module, "use_descriptors", lambda _: False)
     assert not use_row_kernels(x, weight)
+
+
+@pytest.mark.parametrize("operation", [row_linear, row_linear_parts, row_swiglu])
+def test_no_rows_and_a_row_of_any_stride(operation, device, with_kernel) -> None:
+    x, weight = make((3, 64, 256), device)
+    out = with_kernel(operation, x[:0], weight)
+    assert out.shape[-2] == 0
+    assert out.shape[-1] == (32 if operation is row_swiglu else 64)
+    row = torch.cat([x, x[:, :3]], 1)[1:2, :256]
+    row = row.as_strided(row.shape, row.stride(), 0)  # its rows do not start at 16 bytes
+    assert row.is_contiguous()
+    assert torch.equal(with_kernel(operation, row, weight), with_kernel(operation, x[:1], weight))
 
 
 @pytest.mark.parametrize(

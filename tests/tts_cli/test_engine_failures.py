@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 
 import pytest
 import torch
@@ -80,8 +81,46 @@ class TestRetries:
         assert order[first + 1] == "x" * 5
 
 
+class Holding(FakeSpeechModel):
+    """Notes whether what a launch of frames allocated is gone when something else follows."""
+
+    held: weakref.ref[torch.Tensor] | None = None
+    left: list[bool]
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        activations = torch.zeros(3)
+        self.held = weakref.ref(activations)
+        super().decode_frames(bucket, count)
+
+    def release(self, slots: list[int], is_failed: bool = False) -> None:
+        self.note()
+        super().release(slots, is_failed)
+
+    def decode_audio(
+        self, codes: list[torch.Tensor], references: list[torch.Tensor | None] | None = None
+    ) -> list[torch.Tensor]:
+        self.note()
+        return super().decode_audio(codes, references)
+
+    def note(self) -> None:
+        self.left = [*getattr(self, "left", []), self.held is not None and self.held() is not None]
+
+
 class TestMemory:
     """Out of device memory: fewer rows at once, none lost."""
+
+    @pytest.mark.parametrize("max_batch", [2, 1])
+    def test_what_an_attempt_held_is_free_before_the_next(self, max_batch: int) -> None:
+        # The error's traceback keeps it alive for as long as the error is being handled.
+        model = Holding(max_batch, no_memory={"decode_frames": {2}})
+        harness = Harness(model, max_batch, [request("x")] * 3, is_async=True)
+        if max_batch == 1:
+            with pytest.raises(StoppedEarly):
+                harness.run()
+        else:
+            harness.run()
+        assert model.left
+        assert not any(model.left)
 
     @MODES
     @pytest.mark.parametrize(

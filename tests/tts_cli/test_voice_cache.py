@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,28 @@ class TestVoiceCache:
         ticket = cache.submit(make_reference(9.0))
         cache.encode_pending()
         assert "no memory to encode its reference: CUDA out" in str(ticket.voice.exception(0))
+
+    def test_what_a_batch_held_is_free_before_its_halves(
+        self, model: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Each error's traceback kept its batch's memory alive while the halves were tried.
+        held: list[weakref.ref[Tensor]] = []
+        left: list[bool] = []
+        encode = model.encode_voices
+
+        def holding(waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
+            left.append(any(ref() is not None for ref in held))
+            activations = torch.zeros(3)
+            held.append(weakref.ref(activations))
+            return encode(waves, modes)
+
+        monkeypatch.setattr(model, "encode_voices", holding)
+        model.memory = 1
+        cache = VoiceCache(model, CPU)
+        tickets = [cache.submit(make_reference(float(mark))) for mark in range(1, 5)]
+        cache.encode_pending()
+        assert all(ticket.voice.result(0) for ticket in tickets)
+        assert left == [False] * 7
 
     def test_a_lost_device_ends_the_run(self, model: Any) -> None:
         cache = VoiceCache(model, CPU)
