@@ -90,8 +90,13 @@ def test_one_launch_equals_the_two_operations(
     for name in ("k_cache", "v_cache"):
         cache, other = one[name], two[name]
         assert torch.equal(cache.isnan(), other.isnan())
-        assert_same_rounding(cache.nan_to_num(), other.nan_to_num())
-        assert_close(cache.nan_to_num(), other.nan_to_num())
+        # Only what this step stored: the rest of a cache would hide a rounding left out.
+        rows = torch.arange(len(case[0]), device=device) // case[-1]
+        stored, meant = (tensor[rows, :, one["positions"]] for tensor in (cache, other))
+        assert_same_rounding(stored, meant)
+        if dtype == torch.bfloat16 and not (case[5] and name == "k_cache"):
+            assert torch.equal(stored, meant)  # without a norm nothing is summed
+        assert_close(stored, meant)
 
 
 def test_which_shapes_take_one_launch(device, with_kernel) -> None:
