@@ -38,6 +38,7 @@ from torch import Tensor
 from kernels.dependent import dependent_launches
 from kernels.dispatch import HAS_TRITON, IS_INTERPRETED, describe, jit, tl
 from kernels.graph_timing import replay_us
+from kernels.linear import linear, linear_parts, linear_swiglu
 from kernels.persistent_decoder import (
     MAX_ROWS,
     NUM_COUNTERS,
@@ -50,9 +51,8 @@ from kernels.persistent_decoder import (
 from kernels.persistent_stages import arrive, wait_for
 from kernels.rms_norm import add_rms_norm_, rms_norm
 from kernels.rope import rope_tables
-from kernels.row_linear import row_linear, row_linear_parts, row_swiglu, use_row_kernels
+from kernels.row_linear import use_row_kernels
 from kernels.step_attention import step_attention
-from kernels.swiglu import swiglu
 
 _WIDTH, _HEAD_DIM, _EPS = 1024, 128, 1e-6
 _REPLAYS, _WATCHDOG_S, _ALLOWED = 15, 25, 4e-2
@@ -180,20 +180,6 @@ def make_step(shape: Shape, rows: int, device: str = "cuda") -> Step:
     )
 
 
-def _linear(x: Tensor, weight: Tensor) -> Tensor:
-    return row_linear(x, weight) if use_row_kernels(x, weight) else F.linear(x, weight)
-
-
-def _linear_parts(x: Tensor, weight: Tensor) -> Tensor:
-    return row_linear_parts(x, weight) if use_row_kernels(x, weight) else F.linear(x, weight)
-
-
-def _linear_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
-    if use_row_kernels(x, gate_up):
-        return row_swiglu(x, gate_up)
-    return swiglu(F.linear(x, gate_up))
-
-
 def is_all_ours(x: Tensor, weights: DecoderWeights) -> bool:
     """Whether no kernel of a step of x is a library's, as `models.blocks.Decoder` asks."""
     products = (weights.qkv, weights.o, weights.gate_up, weights.down)
@@ -205,7 +191,7 @@ def separate(step: Step, index: int, shape: Shape) -> Tensor:
     x = F.embedding(step.codes[:, index].clamp(min=0), step.tables[index])
     with dependent_launches(x, is_all_ours(x, step.weights)):
         hidden = _layers(step, x, index, shape)
-    return _linear(hidden, step.heads[index])
+    return linear(hidden, step.heads[index])
 
 
 def _layers(step: Step, x: Tensor, index: int, shape: Shape) -> Tensor:
@@ -216,13 +202,13 @@ def _layers(step: Step, x: Tensor, index: int, shape: Shape) -> Tensor:
     assert k_norms is not None
     for layer in range(shape.layers):
         attended = step_attention(
-            _linear(hidden, weights.qkv[layer]), q_norms[layer], k_norms[layer], step.cos,
+            linear(hidden, weights.qkv[layer]), q_norms[layer], k_norms[layer], step.cos,
             step.sin, step.positions[index], step.cache[layer, 0], step.cache[layer, 1],
             shape.heads, _HEAD_DIM**-0.5, _EPS,
         )  # fmt: skip
-        mixed = _linear_parts(attended, weights.o[layer])
+        mixed = linear_parts(attended, weights.o[layer])
         hidden = add_rms_norm_(mixed, x, weights.post_norms[layer], _EPS)
-        mlp = _linear_parts(_linear_swiglu(hidden, weights.gate_up[layer]), weights.down[layer])
+        mlp = linear_parts(linear_swiglu(hidden, weights.gate_up[layer]), weights.down[layer])
         hidden = add_rms_norm_(mlp, x, weights.norms[layer + 1], _EPS)
     return hidden
 

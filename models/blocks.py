@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernels.dependent import dependent_launches
+from kernels.linear import linear, linear_parts, linear_swiglu
 from kernels.persistent_decoder import (
     NUM_COUNTERS,
     DecoderWeights,
@@ -29,7 +30,6 @@ from kernels.row_linear import use_row_kernels
 from kernels.step_attention import step_attention
 from models.checkpoint import fuse
 from models.kv_cache import StaticKVCache
-from models.linear import linear, linear_parts, linear_swiglu
 
 # Without cuDNN's, which builds a plan for every new shape: 30 ms a prefill on an H200.
 PREFILL_ATTENTION = [

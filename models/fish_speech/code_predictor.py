@@ -13,10 +13,10 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.linear import linear
 from models.blocks import Weight
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.talker import ROPE_DTYPE
-from models.linear import linear
 from models.transformer import build_decoder
 
 

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.frame_embedding import frame_embedding
+from kernels.linear import linear
 from models.blocks import Weight
 from models.fish_speech.config import FishSpeechConfig
-from models.linear import linear
 from models.transformer import build_decoder
 
 ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early

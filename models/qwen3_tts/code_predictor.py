@@ -12,8 +12,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.linear import linear
 from models.blocks import Weight
-from models.linear import linear
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.talker import BiasedLinear
 from models.transformer import build_decoder

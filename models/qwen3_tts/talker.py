@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.linear import linear
 from models.blocks import Weight
-from models.linear import linear
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.transformer import build_decoder
 

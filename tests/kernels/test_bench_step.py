@@ -15,9 +15,9 @@ from kernels.bench_step import (
     separate,
     variants,
 )
+from kernels.linear import linear
 from kernels.persistent_decoder import MAX_ROWS, DecoderWeights, default_settings, fits
 from models.blocks import Decoder
-from models.linear import linear
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")

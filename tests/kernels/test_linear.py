@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels import dispatch, row_linear
+from kernels.linear import linear, linear_parts, linear_swiglu
 from models.blocks import Decoder
-from models.linear import linear, linear_parts, linear_swiglu
 
 INTERPRETED = pytest.mark.skipif(
     not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors beside a GPU"
