@@ -1,1 +1,1 @@
-"""Fused operations with a Triton body and a PyTorch reference, one operation a file."""
+"""Fused operations with a Triton body and a PyTorch reference; a folder each kind."""

@@ -183,7 +183,7 @@ class SpeechModel(Protocol):
         ...
 
     def stages(self, batch: int, position: int) -> list[Any]:
-        """The parts of a frame for slots 0..batch-1 at `position` (`models.timing.Stage`)."""
+        """The parts of a frame for slots 0..batch-1 at `position` (`models.device.spans.Stage`)."""
         ...
 
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:

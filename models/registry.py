@@ -9,13 +9,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.checkpoint import CheckpointError, resolve
+from models.checkpoint.files import CheckpointError, resolve
 
 if TYPE_CHECKING:
     import torch
 
     from models.base import Licence, ModelInfo, SpeechModel
-    from models.checkpoint import Conversion
+    from models.checkpoint.files import Conversion
 
 # model_type -> module with describe(folder) and load(folder, device, dtype, use_graphs)
 FAMILIES = {
@@ -31,7 +31,7 @@ SYNTHETIC = {
     "fish-s2-pro": "models.fish_speech.synthetic",
 }
 # model_type -> module with convert(folder), for families whose release is not all safetensors
-CONVERTERS = {"fish_qwen3_omni": "models.fish_speech.convert"}
+CONVERTERS = {"fish_qwen3_omni": "models.fish_speech.codec.convert"}
 # name of a family -> module with LICENCE, for weights whose terms must be accepted first
 LICENCES = {"fish_speech": "models.fish_speech.licence"}
 SYNTHETIC_PREFIX = "synthetic:"

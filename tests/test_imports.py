@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from models import registry
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("tts_cli", "models", "kernels")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -22,9 +24,38 @@ MAY_IMPORT = {
     "kernels": {"kernels"},
 }
 KERNEL_LIBRARIES = {"torch", "triton"}
-FAMILIES = sorted(
-    path.name for path in (ROOT / "models").iterdir() if (path / "__init__.py").exists()
-)
+# Rooms of a package, the topmost first: a room imports from lines below its own. A file of the
+# package itself stands as a room of its own name.
+FLOORS = {
+    "tts_cli": (
+        {"__main__"},
+        {"main"},
+        {"commands"},
+        {"measure"},
+        {"run"},
+        {"voices", "engine"},
+        {"output"},
+        {"manifest"},
+        {"config"},
+        {"errors"},
+    ),
+    "models": (
+        {"registry"},
+        {"qwen3_tts", "fish_speech"},
+        {"slots"},
+        {"vocoder"},
+        {"decoder"},
+        {"device", "base"},
+        {"checkpoint"},
+    ),
+    "kernels": (
+        {"bench"},
+        {"persistent"},
+        {"attention", "frame", "linear", "sampling", "vocoder"},
+        {"launch"},
+    ),
+}
+FAMILIES = sorted({module.split(".")[1] for module in registry.FAMILIES.values()})
 
 
 def name_of(path: Path) -> str:
@@ -69,6 +100,24 @@ def test_direction(path: Path) -> None:
         assert top != "tests", f"{path}:{line} imports {name}"
         if top in PACKAGES:
             assert top in MAY_IMPORT[package], f"{path}:{line} imports {name}"
+
+
+def floor_of(package: str, room: str) -> int:
+    """How far down a room lies."""
+    return next(index for index, rooms in enumerate(FLOORS[package]) if room in rooms)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_rooms_import_downwards(path: Path) -> None:
+    package, room = path.relative_to(ROOT).with_suffix("").parts[:2]
+    if room == "__init__":
+        return
+    for line, name in imports(path):
+        top, *rest = name.split(".")
+        if top != package or not rest or rest[0] == room or rest[0] == "__init__":
+            continue
+        where = f"{path}:{line} imports {name}"
+        assert floor_of(package, rest[0]) > floor_of(package, room), where
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
@@ -119,7 +168,7 @@ def test_kernels_has_no_version() -> None:
     """transformers takes a `kernels` with a version for the published package of that name."""
     names = {
         node.id
-        for path in (ROOT / "kernels").glob("*.py")
+        for path in (ROOT / "kernels").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Name)
     }
@@ -129,7 +178,7 @@ def test_kernels_has_no_version() -> None:
 def test_transformers_loads_beside_our_kernels() -> None:
     program = (
         "import kernels; from transformers import AutoTokenizer, PreTrainedModel;"
-        "import kernels.rms_norm; print(kernels.__file__)"
+        "import kernels.linear.rms_norm; print(kernels.__file__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300

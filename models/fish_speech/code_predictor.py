@@ -13,11 +13,11 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kernels.linear import linear
-from models.blocks import Weight
+from kernels.linear.choose import linear
+from models.decoder.config import build_decoder
+from models.decoder.decoder import Weight
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.talker import ROPE_DTYPE
-from models.transformer import build_decoder
 
 
 class CodePredictor(nn.Module):

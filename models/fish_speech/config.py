@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.base import Sampling
-from models.checkpoint import CheckpointError
-from models.json_section import Section
-from models.transformer import TransformerConfig
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.section import Section
+from models.decoder.config import TransformerConfig
 
 MODEL_TYPE = "fish_qwen3_omni"
 # The official command line's. Both codebook kinds share one setting there.

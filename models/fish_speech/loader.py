@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from models.base import ModelInfo
-from models.checkpoint import (
+from models.checkpoint.files import (
     CheckpointError,
     fuse,
     identity,
@@ -16,16 +16,16 @@ from models.checkpoint import (
     read_tensors,
     weight_files,
 )
+from models.decoder.config import TransformerConfig
+from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import CodePredictor
-from models.fish_speech.codec import load_codec, load_codec_encoder
-from models.fish_speech.codec_config import WEIGHTS_FILE, CodecConfig
+from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
+from models.fish_speech.codec.load import load_codec, load_codec_encoder
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import OVERHEAD, Tokenizer
 from models.fish_speech.talker import Talker
-from models.graphs import EAGER, cuda_capturers
-from models.transformer import TransformerConfig
 
 TEXT, AUDIO = "text_model.model.", "audio_decoder."
 RENAMES = {

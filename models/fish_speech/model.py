@@ -14,23 +14,23 @@ import torch
 from torch import Tensor
 
 from models.base import REFERENCE, ModelInfo, Prompt, RequestError, SpeechRequest
-from models.chunked_vocoder import ChunkedVocoder
+from models.device.graphs import EAGER, Capturers, GraphRunner
+from models.device.spans import Stage
+from models.device.to_device import to_device
 from models.fish_speech.code_predictor import CodePredictor
-from models.fish_speech.codec_encoder import FishVoiceEncoder
+from models.fish_speech.codec.encoder import FishVoiceEncoder
+from models.fish_speech.codec.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.prompt import PromptBuilder, Tokenizer
 from models.fish_speech.sampling import NucleusSlots
 from models.fish_speech.talker import Talker
-from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
-from models.frame_stages import frame_stages
-from models.graphs import EAGER, Capturers, GraphRunner
-from models.packed_prefill import PackedPrefill
-from models.packed_vocoder import PackedVocoder
-from models.sampling import UNKNOWN
-from models.slot_model import SlotModel, cache_positions
-from models.slots import SlotBuffers
-from models.timing import Stage
-from models.transfer import to_device
+from models.slots.buffers import SlotBuffers
+from models.slots.model import SlotModel, cache_positions
+from models.slots.prefill import PackedPrefill
+from models.slots.sampling import UNKNOWN
+from models.slots.stages import frame_stages
+from models.vocoder.rows_alone import ChunkedVocoder
+from models.vocoder.rows_in_lanes import PackedVocoder
 
 
 class FishSpeech(SlotModel):

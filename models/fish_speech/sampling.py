@@ -14,9 +14,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.sample_nucleus import sample_nucleus
+from kernels.sampling.nucleus import sample_nucleus
 from models.base import Sampling
-from models.sampling import Hints, SamplingSlots
+from models.slots.sampling import Hints, SamplingSlots
 
 WINDOW = 10
 WINDOW_TEMPERATURE, WINDOW_TOP_P = 1.0, 0.9  # of the second draw

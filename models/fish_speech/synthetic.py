@@ -9,16 +9,16 @@ from __future__ import annotations
 import torch
 
 from models.base import ModelInfo
+from models.checkpoint.random import randomise
+from models.decoder.config import TransformerConfig
+from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import CodePredictor
-from models.fish_speech.codec import random_encoder, random_vocoder
-from models.fish_speech.codec_config import CodecConfig
+from models.fish_speech.codec.config import CodecConfig
+from models.fish_speech.codec.load import random_encoder, random_vocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.loader import model_info
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.talker import Talker
-from models.graphs import EAGER, cuda_capturers
-from models.random_weights import randomise
-from models.transformer import TransformerConfig
 
 FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
 MARKERS = {

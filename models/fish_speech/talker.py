@@ -17,11 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kernels.frame_embedding import frame_embedding
-from kernels.linear import linear
-from models.blocks import Weight
+from kernels.frame.frame_embedding import frame_embedding
+from kernels.linear.choose import linear
+from models.decoder.config import build_decoder
+from models.decoder.decoder import Weight
 from models.fish_speech.config import FishSpeechConfig
-from models.transformer import build_decoder
 
 ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early
 

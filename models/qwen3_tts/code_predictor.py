@@ -12,11 +12,11 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kernels.linear import linear
-from models.blocks import Weight
+from kernels.linear.choose import linear
+from models.decoder.config import build_decoder
+from models.decoder.decoder import Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.talker import BiasedLinear
-from models.transformer import build_decoder
 
 
 class CodePredictor(nn.Module):

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from models.base import ModelInfo
-from models.blocks import rename_layers
-from models.checkpoint import (
+from models.checkpoint.files import (
     CheckpointError,
     identity,
     load_strictly,
@@ -17,8 +16,13 @@ from models.checkpoint import (
     tensor_names,
     weight_files,
 )
-from models.graphs import EAGER, cuda_capturers
+from models.decoder.decoder import rename_layers
+from models.device.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
+from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import SUPPRESSED_TAIL, Qwen3TTS
 from models.qwen3_tts.prompt import (
@@ -30,11 +34,7 @@ from models.qwen3_tts.prompt import (
 )
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
-from models.qwen3_tts.speech_encoder import SpeechEncoder
-from models.qwen3_tts.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.talker import Talker
-from models.qwen3_tts.vocoder import Vocoder
-from models.qwen3_tts.vocoder_config import VocoderConfig
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 
 TOKENIZER_FOLDER = "speech_tokenizer"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from kernels.frame_embedding import frame_embedding
+from kernels.frame.frame_embedding import frame_embedding
 from models.base import (
     REFERENCE,
     SPEAKER,
@@ -22,22 +22,22 @@ from models.base import (
     RequestError,
     SpeechRequest,
 )
-from models.chunked_vocoder import ChunkedVocoder
-from models.frame_stages import frame_stages
-from models.graphs import EAGER, Capturers, GraphRunner
-from models.packed_prefill import PackedPrefill
-from models.packed_vocoder import PackedVocoder
+from models.device.graphs import EAGER, Capturers, GraphRunner
+from models.device.spans import Stage
+from models.device.to_device import to_device
 from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
 from models.qwen3_tts.talker import Talker
-from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.voice_encoder import VoiceEncoder
-from models.sampling import UNKNOWN, Hints, SamplingSlots
-from models.slot_model import SlotModel, cache_positions
-from models.slots import SlotBuffers
-from models.timing import Stage
-from models.transfer import to_device
+from models.slots.buffers import SlotBuffers
+from models.slots.model import SlotModel, cache_positions
+from models.slots.prefill import PackedPrefill
+from models.slots.sampling import UNKNOWN, Hints, SamplingSlots
+from models.slots.stages import frame_stages
+from models.vocoder.rows_alone import ChunkedVocoder
+from models.vocoder.rows_in_lanes import PackedVocoder
 
 SUPPRESSED_TAIL = (
     1024  # the last ids of the codec vocabulary are control ids, speakers and languages

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.checkpoint import CheckpointError
-from models.json_section import Section
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.section import Section
 
 # The official code fixes these; its config only repeats the rate.
 SAMPLE_RATE_HZ = 24000

@@ -9,22 +9,22 @@ from __future__ import annotations
 import torch
 
 from models.base import ModelInfo, Sampling
-from models.graphs import EAGER, cuda_capturers
+from models.checkpoint.random import by_fan_in, randomise
+from models.decoder.config import TransformerConfig
+from models.device.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
+from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import CodecIds, Qwen3TTSConfig, TextIds
 from models.qwen3_tts.loader import model_info
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SpeakerConfig
-from models.qwen3_tts.speech_encoder import SpeechEncoder
-from models.qwen3_tts.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.talker import Talker
-from models.qwen3_tts.vocoder import Vocoder
-from models.qwen3_tts.vocoder_config import VocoderConfig
-from models.qwen3_tts.vocoder_weights import expected_shapes
 from models.qwen3_tts.voice_encoder import VoiceEncoder
-from models.random_weights import by_fan_in, randomise
-from models.transformer import TransformerConfig
 
 BASE_SUFFIX = "-base"
 WIDTHS = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048, 6144)}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.speaker import SpeakerEncoder
-from models.qwen3_tts.speech_encoder import SpeechEncoder
 
 # Padded samples of one batch, 44 s at 24 kHz: bounds the first convolutions' activations to 1 GiB.
 BATCH_SAMPLES = 2**20

@@ -15,8 +15,8 @@ from hostile_audio import HOSTILE, encoded, tone
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Workbench
 
-from tts_cli import requests
 from tts_cli.main import main
+from tts_cli.manifest import request
 
 MakeCheckpoint = Callable[..., Path]
 
@@ -370,8 +370,8 @@ class TestVoicesDesign:
         make_checkpoint: MakeCheckpoint,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(requests, "CAP_S", 0.1)  # frames are as short as 1 ms here
-        monkeypatch.setattr(requests, "CAP_S_PER_BYTE", 0.0)
+        monkeypatch.setattr(request, "CAP_S", 0.1)  # frames are as short as 1 ms here
+        monkeypatch.setattr(request, "CAP_S_PER_BYTE", 0.0)
         endless = make_checkpoint("voice_design", eos_gain=0.0, generation={"top_k": 5})
         result = self.design(refs, base, endless)
         assert result.code == 1

@@ -10,7 +10,7 @@ import torch
 from workbench import Workbench
 
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.lock import LOCK_NAME
+from tts_cli.output.folder_lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]

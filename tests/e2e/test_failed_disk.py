@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from workbench import Workbench, finish, wait_until
 
-from tts_cli.lock import LOCK_NAME
+from tts_cli.output.folder_lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
@@ -94,7 +94,7 @@ class TestDisk:
     def test_a_folder_in_use(self, bench: Workbench) -> None:
         sign = bench.folder / "loading"
         patch = (
-            "import time\nfrom pathlib import Path\nfrom tts_cli import session\n"
+            "import time\nfrom pathlib import Path\nfrom tts_cli.run import load as session\n"
             f"session.load_model = lambda *_: (Path({str(sign)!r}).touch(), time.sleep(600))\n"
         )
         process = bench.start(bench.command(bench.write(ROWS), *FLAGS), patch)
@@ -119,7 +119,7 @@ class TestDisk:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         bench.out().path.mkdir()
-        monkeypatch.setattr("tts_cli.output.os.access", lambda path, mode: not mode & os.W_OK)
+        monkeypatch.setattr("os.access", lambda path, mode: not mode & os.W_OK)
         result = bench.synth(ROWS, *FLAGS)
         assert result.code == 3
         assert f"--out {bench.out().path}: is not writable" in result.err

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
-from tts_cli import requests
-from tts_cli.jobs import Job
-from tts_cli.journal import row_seed
-from tts_cli.synthesis import Synthesis
+from tts_cli.engine.job import Job
+from tts_cli.manifest import request as requests
+from tts_cli.manifest.request import row_seed
+from tts_cli.run.plan import Synthesis
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]

@@ -19,7 +19,7 @@ from parity import check_codes
 from speak import speak
 from torch import Tensor
 
-from kernels import dispatch
+from kernels.launch import dispatch
 from models.base import SpeechRequest
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.model import FishSpeech

@@ -18,12 +18,12 @@ from tiny_qwen3_tts import write_checkpoint
 from torch import Tensor
 
 from models.base import SpeechModel, SpeechRequest
+from models.device.streams import WorkStreams
 from models.fish_speech.synthetic import load_synthetic, released_config
 from models.registry import load_model
-from models.streams import WorkStreams
-from tts_cli.engine import Engine
-from tts_cli.jobs import Job, JobQueue, Outcome
-from tts_cli.pcm import to_int16
+from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.loop import Engine
+from tts_cli.engine.vocoder_queue import to_int16
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

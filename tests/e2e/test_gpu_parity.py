@@ -17,13 +17,13 @@ from speak import speak
 from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
 
-from kernels import dispatch
+from kernels.launch import dispatch
 from models.base import Sampling, SpeechRequest
-from models.buckets import batch_buckets
+from models.device.buckets import batch_buckets
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
-from tts_cli.engine import Engine
-from tts_cli.jobs import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.loop import Engine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from workbench import MakeCheckpoint, Workbench
 
 from models.base import SpeechModel
 from models.registry import load_model
-from tts_cli import session
+from tts_cli.run import load as session
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -58,7 +58,7 @@ class TestValidate:
         assert not bench.out().path.exists()
 
     def test_no_weight_is_read(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delattr("tts_cli.session.load_model")
+        monkeypatch.delattr("tts_cli.run.load.load_model")
         assert bench.run("validate", bench.write(ROWS), "--model", bench.model).code == 0
 
 
@@ -192,7 +192,7 @@ class TestProfile:
         flags: tuple[str, ...],
         words: str,
     ) -> None:
-        monkeypatch.delattr("tts_cli.session.load_model")
+        monkeypatch.delattr("tts_cli.run.load.load_model")
         result = bench.run("profile", "--model", bench.model, *flags)
         assert (result.code, result.out) == (2, "")
         assert words in result.err

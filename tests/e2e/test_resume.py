@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
-from tts_cli.lock import LOCK_NAME
+from tts_cli.output.folder_lock import LOCK_NAME
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -33,7 +33,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("weights were loaded for nothing")
 
-    monkeypatch.setattr("tts_cli.session.load_model", refuse)
+    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
 
 
 class TestNothingToDo:

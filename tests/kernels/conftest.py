@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernels import dispatch
+from kernels.launch import dispatch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

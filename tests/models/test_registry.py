@@ -11,7 +11,7 @@ import torch
 from tiny_qwen3_tts import write_checkpoint
 
 from models.base import SpeechModel
-from models.checkpoint import CheckpointError
+from models.checkpoint.files import CheckpointError
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import SYNTHETIC, describe, load_model
 from tts_cli.commands import profile

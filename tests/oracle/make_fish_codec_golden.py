@@ -1,4 +1,4 @@
-"""Makes tests/models/fish_speech/golden_codec.safetensors with the official codec.
+"""Makes tests/models/fish_speech/codec/golden_codec.safetensors with the official codec.
 
 The file holds codes, the samples that the `fish-speech` package makes of them in float32 in one
 shot, and the codes it makes of recordings. The codecs are random and tiny;
@@ -27,9 +27,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 import official_fish_codec as official  # noqa: E402
 import tiny_fish_codec as tiny  # noqa: E402
 
-from models.fish_speech.codec_encoder import CodecEncoder  # noqa: E402
+from models.fish_speech.codec.encoder import CodecEncoder  # noqa: E402
 
-GOLDEN = ROOT / "tests" / "models" / "fish_speech" / "golden_codec.safetensors"
+GOLDEN = ROOT / "tests" / "models" / "fish_speech" / "codec" / "golden_codec.safetensors"
 SEEDS = {"small": 11, "released_rates": 12}
 LONG_FRAMES = 330  # more than one chunk
 SAMPLE_STEP = 7  # every so many samples are kept of the long row and of the larger codec

@@ -1,4 +1,4 @@
-"""Makes tests/models/qwen3_tts/golden_vocoder.safetensors with the official decoder.
+"""Makes tests/models/qwen3_tts/codec/golden_vocoder.safetensors with the official decoder.
 
 The file holds a tiny decoder's config and weights, codes, and the samples the official `qwen_tts`
 package makes of them in float32: one shot, and by its `chunked_decode`. From the repository's root,
@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 import official_vocoder  # noqa: E402
 import tiny_vocoder  # noqa: E402
 
-GOLDEN = ROOT / "tests" / "models" / "qwen3_tts" / "golden_vocoder.safetensors"
+GOLDEN = ROOT / "tests" / "models" / "qwen3_tts" / "codec" / "golden_vocoder.safetensors"
 SEED = 11
 CHUNK, LEFT_CONTEXT = 12, 5
 

@@ -10,8 +10,8 @@ from fakes import FakeSpeechModel, fake_codes
 
 from models.base import SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.engine import POLL_FRAMES, Engine
-from tts_cli.jobs import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.loop import POLL_FRAMES, Engine
 
 CPU = torch.device("cpu")
 MODES = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

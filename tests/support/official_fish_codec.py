@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.fish_speech.codec_config import CodecConfig, WindowConfig
+from models.fish_speech.codec.config import CodecConfig, WindowConfig
 
 
 class _CodecMixin:

@@ -16,9 +16,9 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 
-from kernels.bench_step import launches  # noqa: E402
-from kernels.graph_timing import replay_us  # noqa: E402
-from kernels.persistent_decoder import MAX_ROWS, limit_rows  # noqa: E402
+from kernels.bench.graph_timing import replay_us  # noqa: E402
+from kernels.bench.step import launches  # noqa: E402
+from kernels.persistent.step import MAX_ROWS, limit_rows  # noqa: E402
 from models.qwen3_tts.synthetic import load_synthetic  # noqa: E402
 
 PATHS = {"chain": 0, "persistent": MAX_ROWS}  # rows up to which a step is one launch

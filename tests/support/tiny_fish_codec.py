@@ -18,15 +18,16 @@ from safetensors.torch import save_file
 from tiny_qwen3_tts import reference_wave, uniform
 from torch import Tensor
 
-from models.fish_speech.codec_config import (
+from models.fish_speech.codec.config import (
     CONFIG_FILE,
     PICKLED_FILE,
     WEIGHTS_FILE,
     CodecConfig,
     WindowConfig,
 )
-from models.fish_speech.codec_encoder import CodecEncoder, FishVoiceEncoder
-from models.fish_speech.codec_weights import (
+from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
+from models.fish_speech.codec.vocoder import FishVocoder
+from models.fish_speech.codec.weights import (
     DIRECTION,
     LENGTH,
     OLD_DIRECTION,
@@ -36,7 +37,6 @@ from models.fish_speech.codec_weights import (
     official_shapes,
     without_weight_norm,
 )
-from models.fish_speech.vocoder import FishVocoder
 
 __all__ = ["build", "build_encoder", "digest", "random_codes", "random_tensors", "reference_wave"]
 SPREAD = 3**0.5  # of uniform numbers between -1 and 1: a variance of 1

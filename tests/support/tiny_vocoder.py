@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.qwen3_tts.vocoder import Vocoder
-from models.qwen3_tts.vocoder_config import VocoderConfig
-from models.qwen3_tts.vocoder_weights import expected_shapes
+from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 
 DECODER = {
     "codebook_size": 16,

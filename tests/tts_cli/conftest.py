@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from models.base import ModelInfo, Sampling
-from tts_cli.manifest import Source, open_source
+from tts_cli.manifest.reader import Source, open_source
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]

@@ -319,9 +319,9 @@ class TestValidate:
 
     @pytest.fixture(autouse=True)
     def sample_voice(self, monkeypatch: pytest.MonkeyPatch, make_info: Callable[..., Any]) -> None:
-        from tts_cli import session
+        from tts_cli.run import load
 
-        monkeypatch.setattr(session, "read_info", lambda config: make_info())
+        monkeypatch.setattr(load, "read_info", lambda config: make_info())
 
     def test_good(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = tmp_path / "m.txt"
@@ -378,10 +378,10 @@ class TestValidate:
     def test_a_small_disk(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from tts_cli import output
+        from tts_cli.output import writer
 
         usage = type("Usage", (), {"free": 10})
-        monkeypatch.setattr(output.shutil, "disk_usage", lambda _: usage)
+        monkeypatch.setattr(writer.shutil, "disk_usage", lambda _: usage)
         path = tmp_path / "m.txt"
         path.write_text("hi\n")
         assert main(["validate", str(path), "--out", str(tmp_path / "out")]) == 3

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from tts_cli.commands.options import common_options
+from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
-from tts_cli.tables import show_table
 
 MIN_FREE_BYTES = 2 * 10**9
 
@@ -110,7 +110,7 @@ def driver_version() -> str:
 def kernels() -> list[Finding]:
     """Which kernel path would be taken."""
     try:
-        from kernels.dispatch import describe
+        from kernels.launch.dispatch import describe
     except (ImportError, OSError):
         return []
     return [Finding("kernels", "ok", describe())]
@@ -145,7 +145,7 @@ def licences() -> list[Finding]:
         from models.registry import licences as known
     except (ImportError, OSError):
         return []
-    from tts_cli.licence import accepted_on, describe_consent
+    from tts_cli.run.consent import accepted_on, describe_consent
 
     return [
         Finding("licence", "note" if accepted_on(found) is None else "ok", describe_consent(found))
@@ -156,7 +156,7 @@ def licences() -> list[Finding]:
 def sample_voice() -> Finding:
     """The embedded checkpoint."""
     from tts_cli.errors import SetupError
-    from tts_cli.sources import sample_voice as folder
+    from tts_cli.run.model_source import sample_voice as folder
 
     try:
         return Finding("sample voice", "ok", str(folder()))

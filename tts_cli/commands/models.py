@@ -45,7 +45,7 @@ def convert_command(model: str, **options: Any) -> int:
       tts-cli models convert fishaudio/s2-pro
     """
     config = RunConfig.from_options(options)
-    from models.checkpoint import CheckpointError
+    from models.checkpoint.files import CheckpointError
     from models.registry import convert
     from tts_cli.errors import SetupError
 

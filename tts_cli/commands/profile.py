@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from tts_cli.commands.options import common_options, device_options, model_options
+from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.tables import show_table
 
 log = logging.getLogger(__name__)
 
@@ -91,10 +91,10 @@ def command(
     if synthetic:
         options["model"] = f"synthetic:{synthetic}"
     config = RunConfig.from_options(options)
-    from tts_cli.checks import require_speakable
-    from tts_cli.profiling import Profiler
-    from tts_cli.session import choose_device, open_session, read_info
-    from tts_cli.workload import parse_batches
+    from tts_cli.measure.profiler import Profiler
+    from tts_cli.measure.sample_rows import parse_batches
+    from tts_cli.run.load import choose_device, open_session, read_info
+    from tts_cli.run.survey import require_speakable
 
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))

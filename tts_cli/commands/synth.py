@@ -27,12 +27,12 @@ from tts_cli.commands.options import (
 )
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted, StoppedEarly
-from tts_cli.manifest import Source, open_source
+from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.session import Session
-    from tts_cli.synthesis import RowPlan, Survey, Synthesis
+    from tts_cli.run.load import Session
+    from tts_cli.run.plan import RowPlan, Survey, Synthesis
 
 log = logging.getLogger(__name__)
 
@@ -70,12 +70,12 @@ def command(manifest: str, **options: Any) -> int:
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.validate import inspect_manifest, show_summary
-    from tts_cli.journal import Journal
-    from tts_cli.licence import require_consent
-    from tts_cli.lock import FolderLock
-    from tts_cli.output import AudioWriter, prepare_folder, remove_stale_parts
-    from tts_cli.session import choose_device, read_info
-    from tts_cli.synthesis import RowPlan
+    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.writer import AudioWriter, prepare_folder, remove_stale_parts
+    from tts_cli.run.consent import require_consent
+    from tts_cli.run.load import choose_device, read_info
+    from tts_cli.run.plan import RowPlan
 
     choose_device(config)
     info = read_info(config)
@@ -103,8 +103,8 @@ def run(source: Source, config: RunConfig) -> int:
 
 def record_bad_rows(plan: RowPlan) -> None:
     """Record the bad rows as failed, where no model is needed because no other row is left."""
-    from tts_cli.journal import RowRecord
-    from tts_cli.rows import BadRow
+    from tts_cli.manifest.row import BadRow
+    from tts_cli.output.journal import RowRecord
 
     for row in plan:
         if isinstance(row, BadRow) and plan.journal.status(row.record_id) != "failed":
@@ -129,11 +129,11 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
 
 def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
     """Load the model, speak the pending rows, write run.json, print the summary."""
-    from tts_cli.progress import Progress
-    from tts_cli.report import Totals, build_report, summary_lines, write_report
-    from tts_cli.session import device_facts, open_session, prepare
-    from tts_cli.sources import is_synthetic, model_label
-    from tts_cli.synthesis import Synthesis
+    from tts_cli.commands.progress import Progress
+    from tts_cli.output.run_file import Totals, build_report, summary_lines, write_report
+    from tts_cli.run.load import device_facts, open_session, prepare
+    from tts_cli.run.model_source import is_synthetic, model_label
+    from tts_cli.run.plan import Synthesis
 
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     session = open_session(config)
@@ -208,7 +208,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
 def as_stop(error: Exception) -> Exception:
     """A lost device as the early stop it is; any other error as it came."""
     from tts_cli.errors import first_line
-    from tts_cli.synthesis import is_cuda_failure
+    from tts_cli.run.plan import is_cuda_failure
 
     if not is_cuda_failure(error):
         return error

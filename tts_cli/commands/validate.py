@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.checks import ManifestSummary, check_manifest, require_speakable
 from tts_cli.commands.options import (
     common_options,
     manifest_argument,
@@ -23,11 +22,12 @@ from tts_cli.commands.options import (
     sampling_options,
 )
 from tts_cli.config import RunConfig
-from tts_cli.manifest import open_source
+from tts_cli.manifest.reader import open_source
+from tts_cli.run.survey import ManifestSummary, check_manifest, require_speakable
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.manifest import Source
+    from tts_cli.manifest.reader import Source
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +64,12 @@ def inspect_manifest(
     Raises:
         ManifestError, UsageError, SetupError: nothing can be spoken as asked.
     """
-    from tts_cli.encoding import check_format
-    from tts_cli.journal import JOURNAL_NAME
-    from tts_cli.output import check_space
+    from tts_cli.output.audio_file import check_format
+    from tts_cli.output.journal import JOURNAL_NAME
+    from tts_cli.output.writer import check_space
 
     if info is None:
-        from tts_cli.session import read_info
+        from tts_cli.run.load import read_info
 
         info = read_info(config)
     require_speakable(info)

@@ -14,7 +14,7 @@ from tts_cli.config import RunConfig
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.voice_folder import VoiceFolder
+    from tts_cli.voices.folder import VoiceFolder
 
 MODES = {
     "custom_voice": "custom voice: rows name a voice",
@@ -77,10 +77,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         refuse_misplaced(ctx)
         return 0
     config = RunConfig.from_options(options)
-    from tts_cli.licence import accepted_on, describe_consent, require_consent
-    from tts_cli.session import read_info
-    from tts_cli.sources import model_label
-    from tts_cli.voice_folder import VoiceFolder
+    from tts_cli.run.consent import accepted_on, describe_consent, require_consent
+    from tts_cli.run.load import read_info
+    from tts_cli.run.model_source import model_label
+    from tts_cli.voices.folder import VoiceFolder
 
     info = read_info(config)
     if config.accept_licence:
@@ -99,7 +99,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     if info.licence is not None:
         click.echo(f"licence: {describe_consent(info.licence)}")
     if files:
-        from tts_cli.tables import show_table
+        from tts_cli.commands.table import show_table
 
         columns = ("name", "mode", "made with", "can be used")
         show_table(

@@ -13,7 +13,7 @@ from tts_cli.commands.options import (
     voices_option,
 )
 from tts_cli.config import DTYPES, RunConfig
-from tts_cli.rows import CLONE_MODES
+from tts_cli.manifest.row import CLONE_MODES
 
 
 @click.command("add")
@@ -55,7 +55,7 @@ def command(
     """
     config = RunConfig.from_options(options)
     from tts_cli.commands.voices import show_made
-    from tts_cli.voice_making import add_voice
+    from tts_cli.run.make_voice import add_voice
 
     reference = {"ref_audio": ref_audio, "ref_text": ref_text, "clone_mode": mode}
     path, stored = add_voice(name, reference, config, is_overwriting)

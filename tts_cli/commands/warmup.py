@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.commands.options import common_options, config_option, device_options, model_options
+from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
-from tts_cli.tables import show_table
 
 if TYPE_CHECKING:
     import torch
 
     from models.base import SpeechModel
-    from models.graphs import GraphRunner
-    from tts_cli.session import Session
+    from models.device.graphs import GraphRunner
+    from tts_cli.run.load import Session
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +45,11 @@ def command(**options: Any) -> int:
     graph is missing or differs.
     """
     config = RunConfig.from_options(options)
-    from kernels.compilation import cache_folder
-    from tts_cli.checks import require_speakable
-    from tts_cli.references import MAX_SECONDS
-    from tts_cli.session import open_session, prepare, read_info
-    from tts_cli.workload import sample_prompts
+    from kernels.launch.compilation import cache_folder
+    from tts_cli.measure.sample_rows import sample_prompts
+    from tts_cli.run.load import open_session, prepare, read_info
+    from tts_cli.run.survey import require_speakable
+    from tts_cli.voices.recording import MAX_SECONDS
 
     require_speakable(read_info(config))
     session = open_session(config)
@@ -110,7 +110,7 @@ def check_frames(model: SpeechModel, runner: GraphRunner[Any], bucket: int) -> s
     """Speak the same rows by graph and eagerly and compare every code."""
     import torch
 
-    from tts_cli.workload import sample_prompts
+    from tts_cli.measure.sample_rows import sample_prompts
 
     slots = list(range(bucket))
     prompts = sample_prompts(model, bucket, CHECK_FRAMES)

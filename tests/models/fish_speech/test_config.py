@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tiny_fish_speech as tiny
 
-from models.checkpoint import CheckpointError
+from models.checkpoint.files import CheckpointError
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.synthetic import released_config
 

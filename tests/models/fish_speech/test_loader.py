@@ -11,7 +11,7 @@ import tiny_fish_speech as tiny
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.checkpoint import CheckpointError
+from models.checkpoint.files import CheckpointError
 from models.fish_speech.loader import halves
 from models.fish_speech.model import FishSpeech
 from models.registry import describe, load_model

@@ -16,9 +16,9 @@ from fakes import FakeCapturer
 from speak import Row, speak
 
 from models.base import RequestError, Sampling, SlotStatus, SpeechModel, SpeechRequest, Voice
+from models.device.graphs import GraphRunner
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.model import FishSpeech
-from models.graphs import GraphRunner
 from models.registry import load_model
 
 FRAMES = 30
@@ -130,7 +130,7 @@ def test_prefill_in_one_group_or_several(
     model: FishSpeech, requests: list[SpeechRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = speak(model, requests, 8)
-    monkeypatch.setattr("models.slot_model.PREFILL_TOKENS", 60)
+    monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 60)
     assert_same(speak(model, requests, 8), expected)
 
 

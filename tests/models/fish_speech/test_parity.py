@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from speak import speak
 from torch import Tensor
 
-from kernels.sample_nucleus import sample_nucleus
+from kernels.sampling.nucleus import sample_nucleus
 from models.base import REFERENCE, Sampling, SpeechRequest
 from models.fish_speech.model import FishSpeech
 from models.registry import load_model

@@ -11,7 +11,7 @@ from torch import Tensor
 from models.base import Sampling
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
-from models.sampling import UNKNOWN
+from models.slots.sampling import UNKNOWN
 
 SLOTS, CODES, BOOKS = 3, 30, 4
 EOS = CODES

@@ -11,7 +11,7 @@ from speak import speak
 
 from models.base import SpeechRequest
 from models.fish_speech import synthetic
-from models.fish_speech.codec_config import CodecConfig
+from models.fish_speech.codec.config import CodecConfig
 from models.registry import describe
 
 NAME = "fish-s2-pro"

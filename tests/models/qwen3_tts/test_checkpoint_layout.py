@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from speak import speak
 
 from models.base import RequestError, Sampling, SpeechRequest
-from models.checkpoint import CheckpointError
+from models.checkpoint.files import CheckpointError
 from models.registry import describe, load_model
 
 Write = Callable[..., Path]

@@ -107,7 +107,7 @@ def test_long_prompts_are_prefilled_in_parts(
     alone: list[Row],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("models.slot_model.PREFILL_TOKENS", 250)
+    monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 250)
     assert_same(speak(model, requests, 16), alone)
 
 

@@ -13,15 +13,15 @@ import torch
 from tiny_qwen3_tts import write_checkpoint
 
 from models.base import Sampling
-from models.checkpoint import CheckpointError
+from models.checkpoint.files import CheckpointError
+from models.decoder.config import TransformerConfig
 from models.qwen3_tts import synthetic
 from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.loader import describe
 from models.qwen3_tts.synthetic import config_for, load_synthetic, tokenize, vocoder_config
 from models.qwen3_tts.talker import Talker
-from models.qwen3_tts.vocoder_weights import expected_shapes
-from models.transformer import TransformerConfig
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from models.base import SpeechModel
-from models.checkpoint import CheckpointError, read_tensors
+from models.checkpoint.files import CheckpointError, read_tensors
+from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
+from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror
 from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
-from models.qwen3_tts.speech_encoder import SpeechEncoder
-from models.qwen3_tts.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.synthetic import (
     config_for,
     speaker_config,

@@ -18,7 +18,7 @@ from tiny_qwen3_tts import SPECS, write_checkpoint
 from torch import Tensor
 
 from models.base import Sampling, SlotStatus, SpeechRequest
-from models.graphs import GraphRunner
+from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 
@@ -192,7 +192,7 @@ class TestBatching:
         expected: list[Spoken],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("models.slot_model.PREFILL_TOKENS", 40)
+        monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 40)
         allocate(model, 8)
         start(model, requests, list(range(7)))
         assert_same(finish(model, list(range(7)), 8), expected)

@@ -12,9 +12,9 @@ from speak import Row, speak
 from tiny_qwen3_tts import write_checkpoint
 
 from models.base import SpeechRequest
-from models.packed_prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.slots.prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
 
 FRAMES = 12
 
@@ -101,7 +101,7 @@ def test_a_prompt_longer_than_every_bucket_runs_alone(
 ) -> None:
     items = requests(5)
     expected = speak(model, items, 8)
-    monkeypatch.setattr("models.packed_prefill.TOKEN_BUCKETS", (16, 32))
+    monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (16, 32))
     pack(model)
     assert_same(speak(model, items, 8, has_graphs=True), expected)
     assert model.packed.runner.stats.misses > 0
@@ -111,7 +111,7 @@ def test_a_prompt_longer_than_every_bucket_runs_alone(
 def test_more_rows_than_a_pass_holds(model: Qwen3TTS, monkeypatch: pytest.MonkeyPatch) -> None:
     items = requests(8)
     expected = speak(model, items, 8)
-    monkeypatch.setattr("models.packed_prefill.MAX_ROWS", 3)
+    monkeypatch.setattr("models.slots.prefill.MAX_ROWS", 3)
     pack(model)
     assert_same(speak(model, items, 8, has_graphs=True), expected)
     assert model.packed.runner.stats.hits == 3

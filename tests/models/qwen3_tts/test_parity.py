@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from speak import speak
 from torch import Tensor
 
-from kernels.sample import sample
+from kernels.sampling.sample import sample
 from models.base import SpeechModel
 from models.registry import load_model
 

@@ -1,0 +1,355 @@
+"""Attention of a decode step: one new query row per sequence against its static KV cache.
+
+    out = softmax(scale * q . K[0..p]) . V[0..p]        for each head, p the row's position
+
+q is (R, H * D_h); the caches are (N, H_kv, S, D_h); row r reads slot r // rows_per_slot and query
+head h reads KV head h // (H / H_kv). Softmax is float32. Positions beyond p hold whatever an older,
+longer row left, NaN included, and never reach the result.
+
+The work is reading the cache once, so a program owns one KV head of one slot and serves all its
+query heads and rows from the same tiles, with the online softmax of FlashAttention (Dao et al.,
+2022). A few rows with a long cache would leave most of the GPU idle: then the cache is split
+between several programs (Flash-Decoding, Dao et al., 2023) and a second small kernel merges their
+parts. The number of splits comes from R and S alone, so launches stay fixed under a CUDA graph, and
+each row's own length decides what a split covers.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.early_launch import launch_options, wait_for_previous
+
+_SPLIT_FROM = 512  # cache length from which splitting can pay
+_MAX_SPLITS = 16
+_WANTED_PROGRAMS = 512  # about four for each multiprocessor of a large GPU
+
+
+def decode_attention_ref(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+    rows_per_slot: int = 1,
+) -> Tensor:
+    """Plain PyTorch: the CPU path, and what the kernel is tested against.
+
+    On the CPU the host may look at the lengths: every row then reads exactly its own positions, so
+    it computes the same whatever its batch mates hold. Elsewhere the whole cache is masked.
+    """
+    if q.device.type == "cpu":
+        return _attend_by_length(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
+    return _attend_masked(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
+
+
+def _attend_by_length(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+    rows_per_slot: int,
+) -> Tensor:
+    num_rows = q.shape[0]
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    group = num_heads // num_kv_heads
+    lengths = [position + 1 for position in positions.tolist()]
+    queries = q.view(num_rows // rows_per_slot, rows_per_slot, num_kv_heads, group, head_dim)
+    if num_rows == 1:
+        keys, values = k_cache[:1, :, : lengths[0]], v_cache[:1, :, : lengths[0]]
+        out = F.scaled_dot_product_attention(queries[:, 0], keys, values, scale=scale)
+        return out.view(1, num_heads * head_dim)
+    out = torch.empty_like(queries)
+    for index in range(rows_per_slot):
+        column = lengths[index::rows_per_slot]
+        first = 0
+        while first < len(column):
+            # Neighbours of one length go together.
+            last = first + 1
+            while last < len(column) and column[last] == column[first]:
+                last += 1
+            keys = k_cache[first:last, :, : column[first]]
+            values = v_cache[first:last, :, : column[first]]
+            out[first:last, index] = F.scaled_dot_product_attention(
+                queries[first:last, index], keys, values, scale=scale
+            )
+            first = last
+    return out.view(num_rows, num_heads * head_dim)
+
+
+def _attend_masked(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+    rows_per_slot: int,
+) -> Tensor:
+    num_rows = q.shape[0]
+    num_kv_heads, num_positions, head_dim = k_cache.shape[1:]
+    group = num_heads // num_kv_heads
+    num_slots = num_rows // rows_per_slot
+    visible = torch.arange(num_positions, device=q.device) <= positions.unsqueeze(1)  # (R, S)
+    queries = q.view(num_slots, rows_per_slot, num_kv_heads, group, head_dim).transpose(1, 2)
+    queries = queries.flatten(2, 3).float()  # (B, H_kv, rows_per_slot * group, D_h)
+    mask = visible.view(num_slots, 1, rows_per_slot, num_positions).repeat_interleave(group, dim=2)
+    scores = (queries @ k_cache[:num_slots].float().transpose(2, 3)) * scale
+    weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
+    # A weight of zero does not silence a NaN, so what no row of the slot sees is zeroed in V
+    # itself.
+    seen = visible.view(num_slots, 1, rows_per_slot, num_positions, 1).any(dim=2)
+    out = weights @ v_cache[:num_slots].float().masked_fill(~seen, 0.0)
+    out = out.unflatten(2, (rows_per_slot, group)).transpose(1, 2)
+    return out.reshape(num_rows, num_heads * head_dim).to(q.dtype)
+
+
+@jit
+def _split_span(longest, NUM_SPLITS: tl.constexpr, BLOCK_S: tl.constexpr):
+    """Positions a split covers: an even share of the longest row, in whole blocks."""
+    share = (longest + NUM_SPLITS - 1) // NUM_SPLITS
+    return (share + BLOCK_S - 1) // BLOCK_S * BLOCK_S
+
+
+@jit
+def _attention_kernel(
+    q_ptr,
+    k_cache_ptr,
+    v_cache_ptr,
+    positions_ptr,
+    out_ptr,
+    stats_ptr,
+    q_stride,
+    k_slot_stride,
+    k_head_stride,
+    k_position_stride,
+    v_slot_stride,
+    v_head_stride,
+    v_position_stride,
+    scale,
+    NUM_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    ROWS_PER_SLOT: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    NUM_SPLITS: tl.constexpr,
+    UPCAST: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    wait_for_previous(IS_DEPENDENT)
+    slot = tl.program_id(0).to(tl.int64)
+    kv_head = tl.program_id(1)
+    split = tl.program_id(2)
+    # One line of the tile per (row of the slot, query head of the group); tl.dot wants at least 16.
+    line = tl.arange(0, BLOCK_M)
+    is_line = line < ROWS_PER_SLOT * GROUP
+    row = slot * ROWS_PER_SLOT + line // GROUP
+    head = kv_head * GROUP + line % GROUP
+    length = tl.load(positions_ptr + row, mask=is_line, other=-1).to(tl.int32) + 1
+    longest = tl.max(length, axis=0)
+    begin = 0
+    end = longest
+    if NUM_SPLITS > 1:
+        span = _split_span(longest, NUM_SPLITS, BLOCK_S)
+        begin = split * span
+        end = tl.minimum(begin + span, longest)
+
+    dim = tl.arange(0, BLOCK_D)
+    is_dim = dim < HEAD_DIM
+    tile = tl.arange(0, BLOCK_S)
+    q_offset = row[:, None] * q_stride + head[:, None] * HEAD_DIM + dim[None, :]
+    q = tl.load(q_ptr + q_offset, mask=is_line[:, None] & is_dim[None, :], other=0.0)
+    if UPCAST:
+        q = q.to(tl.float32)
+    k_base = k_cache_ptr + slot * k_slot_stride + kv_head * k_head_stride
+    v_base = v_cache_ptr + slot * v_slot_stride + kv_head * v_head_stride
+    # A large finite number, not -inf: a line that sees nothing of this split must not become NaN.
+    highest = tl.full((BLOCK_M,), -1e30, tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    mixed = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    for first in range(begin, end, BLOCK_S):
+        position = first + tile
+        is_position = position < end
+        k_offset = position[None, :].to(tl.int64) * k_position_stride + dim[:, None]
+        k = tl.load(k_base + k_offset, mask=is_dim[:, None] & is_position[None, :], other=0.0)
+        v_offset = position[:, None].to(tl.int64) * v_position_stride + dim[None, :]
+        v = tl.load(v_base + v_offset, mask=is_position[:, None] & is_dim[None, :], other=0.0)
+        if UPCAST:
+            k = k.to(tl.float32)
+            v = v.to(tl.float32)
+        scores = tl.dot(q, k, input_precision="ieee") * scale
+        scores = tl.where(position[None, :] < length[:, None], scores, -1e30)
+        new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+        fade = tl.exp(highest - new_highest)
+        weight = tl.exp(scores - new_highest[:, None])
+        total = total * fade + tl.sum(weight, axis=1)
+        mixed = mixed * fade[:, None]
+        mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
+        highest = new_highest
+
+    if NUM_SPLITS == 1:
+        out_offset = (row[:, None] * NUM_HEADS + head[:, None]) * HEAD_DIM + dim[None, :]
+        mixed = (mixed / total[:, None]).to(out_ptr.dtype.element_ty)
+        tl.store(out_ptr + out_offset, mixed, mask=is_line[:, None] & is_dim[None, :])
+    elif begin < longest:  # the merge does not ask splits past the longest row
+        part = (row * NUM_HEADS + head) * NUM_SPLITS + split
+        tl.store(stats_ptr + part * 2, highest, mask=is_line)
+        tl.store(stats_ptr + part * 2 + 1, total, mask=is_line)
+        part_offset = part[:, None] * HEAD_DIM + dim[None, :]
+        tl.store(out_ptr + part_offset, mixed, mask=is_line[:, None] & is_dim[None, :])
+
+
+@jit
+def _merge_kernel(
+    parts_ptr,
+    stats_ptr,
+    positions_ptr,
+    out_ptr,
+    NUM_HEADS: tl.constexpr,
+    ROWS_PER_SLOT: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    NUM_SPLITS: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
+    BLOCK_R: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    wait_for_previous(IS_DEPENDENT)
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    neighbour = tl.arange(0, BLOCK_R)
+    slot_row = row // ROWS_PER_SLOT * ROWS_PER_SLOT + neighbour
+    position = tl.load(positions_ptr + slot_row, mask=neighbour < ROWS_PER_SLOT, other=-1)
+    longest = tl.max(position.to(tl.int32), axis=0) + 1
+    span = _split_span(longest, NUM_SPLITS, BLOCK_S)
+    split = tl.arange(0, NUM_SPLITS)
+    is_used = split * span < longest
+    dim = tl.arange(0, BLOCK_D)
+    part = (row * NUM_HEADS + head) * NUM_SPLITS + split
+    highest = tl.load(stats_ptr + part * 2, mask=is_used, other=-1e30)
+    total = tl.load(stats_ptr + part * 2 + 1, mask=is_used, other=0.0)
+    mask = is_used[:, None] & (dim < HEAD_DIM)[None, :]
+    mixed = tl.load(parts_ptr + part[:, None] * HEAD_DIM + dim[None, :], mask=mask, other=0.0)
+    share = tl.exp(highest - tl.max(highest, axis=0))
+    out = tl.sum(mixed * share[:, None], axis=0) / tl.sum(total * share, axis=0)
+    out = out.to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + (row * NUM_HEADS + head) * HEAD_DIM + dim, out, mask=dim < HEAD_DIM)
+
+
+def num_splits(num_programs: int, num_positions: int) -> int:
+    """Splits of the cache, a power of two; 1 if the cache is short or the programs fill the GPU."""
+    splits = 1
+    if num_positions >= _SPLIT_FROM:
+        while splits < _MAX_SPLITS and 2 * splits * num_programs <= _WANTED_PROGRAMS:
+            splits *= 2
+    return splits
+
+
+def launch_settings(dtype: torch.dtype, num_positions: int) -> tuple[int, int, int]:
+    """Positions a tile, warps and pipeline stages; a short cache is one tile of one warp."""
+    if num_positions <= 32:
+        return max(16, next_power_of_2(num_positions)), 1, 1
+    return (32, 4, 2) if dtype == torch.float32 else (64, 4, 2)
+
+
+def decode_attention(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+    rows_per_slot: int = 1,
+) -> Tensor:
+    """Attention of R query rows over cache positions 0..positions[r] of their slots.
+
+    Args:
+        q: (R, H * D_h), R a multiple of rows_per_slot.
+        k_cache, v_cache: (N, H_kv, S, D_h) of q's dtype, N >= R / rows_per_slot; may be views.
+        positions: (R,) int64, 0 or more.
+        num_heads: H, a multiple of H_kv.
+        scale: of the scores, before the softmax.
+        rows_per_slot: row r reads slot r // rows_per_slot. The rows of a slot are one request:
+            positions its longest row sees must hold numbers.
+    Returns:
+        (R, H * D_h), contiguous.
+    """
+    if not use_triton(q):
+        return decode_attention_ref(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
+    num_rows = q.shape[0]
+    num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
+    if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:
+        raise ValueError(f"q {tuple(q.shape)} does not hold {num_heads} heads of {head_dim}")
+    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
+        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
+        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
+    if k_cache.dtype != q.dtype or v_cache.dtype != q.dtype or not positions.is_contiguous():
+        raise ValueError("q and caches must share a dtype; positions must be contiguous")
+    out = torch.empty((num_rows, num_heads * head_dim), dtype=q.dtype, device=q.device)
+    if num_rows == 0:
+        return out
+    slots = num_rows // rows_per_slot
+    group = num_heads // num_kv_heads
+    splits = num_splits(slots * num_kv_heads, num_positions)
+    block_d = max(16, next_power_of_2(head_dim))
+    block_s, num_warps, num_stages = launch_settings(q.dtype, num_positions)
+    if splits == 1:
+        target = stats = out
+    else:
+        parts = num_rows * num_heads * splits
+        target = torch.empty((parts, head_dim), dtype=torch.float32, device=q.device)
+        stats = torch.empty((parts, 2), dtype=torch.float32, device=q.device)
+    _attention_kernel[(slots, num_kv_heads, splits)](
+        q,
+        k_cache,
+        v_cache,
+        positions,
+        target,
+        stats,
+        q.stride(0),
+        k_cache.stride(0),
+        k_cache.stride(1),
+        k_cache.stride(2),
+        v_cache.stride(0),
+        v_cache.stride(1),
+        v_cache.stride(2),
+        scale,
+        NUM_HEADS=num_heads,
+        GROUP=group,
+        ROWS_PER_SLOT=rows_per_slot,
+        HEAD_DIM=head_dim,
+        NUM_SPLITS=splits,
+        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
+        BLOCK_M=max(16, next_power_of_2(rows_per_slot * group)),
+        BLOCK_S=block_s,
+        BLOCK_D=block_d,
+        num_warps=num_warps,
+        num_stages=num_stages,
+        **launch_options(),
+    )
+    if splits > 1:
+        _merge_kernel[(num_rows, num_heads)](
+            target,
+            stats,
+            positions,
+            out,
+            NUM_HEADS=num_heads,
+            ROWS_PER_SLOT=rows_per_slot,
+            HEAD_DIM=head_dim,
+            NUM_SPLITS=splits,
+            BLOCK_R=next_power_of_2(rows_per_slot),
+            BLOCK_S=block_s,
+            BLOCK_D=block_d,
+            num_warps=1,
+            **launch_options(),
+        )
+    return out

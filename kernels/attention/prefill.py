@@ -1,0 +1,220 @@
+"""Causal attention over packed prompts: the tokens of all rows one behind the other, no padding.
+
+    out[t] = softmax(scale * q[t] . K[0..p]) . V[0..p]        for each head, p = positions[t]
+
+q is (T, H * D_h); K and V lie in the static cache (N, H_kv, S, D_h), where `qk_norm_rope_store`
+put them just before; token t belongs to the row in slot slots[t] and stands at positions[t].
+Tokens of a row are neighbours and count up from position 0, so its first token is t - p, and that
+is all the kernel needs to keep rows apart. Tokens with slot -1 fill the bucket up: they read
+nothing, give zeros, and stand behind all others.
+
+A padded (B, T) batch spends its time on padding as soon as prompts differ in length, and every
+length is a new shape for a library. Here a launch depends on the number of tokens alone, which
+suits a CUDA graph a bucket. A program owns a tile of tokens of one head, reads keys from the first
+token of its first row on, and masks what belongs to other rows: online softmax in float32, as
+FlashAttention (Dao et al., 2022).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+
+
+def prefill_attention_ref(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    slots: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+) -> Tensor:
+    """Plain PyTorch in float32, row by row: the CPU path, and what the kernel is tested against."""
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    out = torch.zeros_like(q)
+    row_of, place_of = slots.tolist(), positions.tolist()
+    first = 0
+    while first < len(row_of) and row_of[first] >= 0:
+        last = first + 1
+        while last < len(row_of) and row_of[last] >= 0 and place_of[last] > 0:
+            last += 1
+        length, slot = last - first, row_of[first]
+        queries = q[first:last].view(length, num_heads, head_dim).transpose(0, 1).float()
+        attended = F.scaled_dot_product_attention(
+            queries[None],
+            k_cache[slot, :, :length].float()[None],
+            v_cache[slot, :, :length].float()[None],
+            is_causal=True,
+            scale=scale,
+            enable_gqa=num_heads != num_kv_heads,
+        )
+        out[first:last] = attended[0].transpose(0, 1).reshape(length, -1).to(q.dtype)
+        first = last
+    return out
+
+
+@jit
+def _prefill_attention_kernel(
+    q_ptr,
+    k_cache_ptr,
+    v_cache_ptr,
+    slots_ptr,
+    positions_ptr,
+    out_ptr,
+    num_tokens,
+    q_stride,
+    k_slot_stride,
+    k_head_stride,
+    k_position_stride,
+    v_slot_stride,
+    v_head_stride,
+    v_position_stride,
+    scale,
+    NUM_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    UPCAST: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    kv_head = (head // GROUP).to(tl.int64)
+    token = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    is_token = token < num_tokens
+    slot = tl.load(slots_ptr + token, mask=is_token, other=-1)
+    is_real = slot >= 0
+    position = tl.load(positions_ptr + token, mask=is_real, other=0).to(tl.int32)
+    row_start = token - position
+    # A tile of padding alone starts behind its end and reads nothing.
+    end = tl.minimum(tile * BLOCK_M + BLOCK_M, num_tokens)
+    begin = tl.min(tl.where(is_real, row_start, end), axis=0)
+
+    dim = tl.arange(0, BLOCK_D)
+    is_dim = dim < HEAD_DIM
+    tile_s = tl.arange(0, BLOCK_S)
+    q_offset = token[:, None].to(tl.int64) * q_stride + head * HEAD_DIM + dim[None, :]
+    q = tl.load(q_ptr + q_offset, mask=is_real[:, None] & is_dim[None, :], other=0.0)
+    if UPCAST:
+        q = q.to(tl.float32)
+    k_base = k_cache_ptr + kv_head * k_head_stride
+    v_base = v_cache_ptr + kv_head * v_head_stride
+    highest = tl.full((BLOCK_M,), -1e30, tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    mixed = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    for first in range(begin, end, BLOCK_S):
+        key = first + tile_s
+        key_slot = tl.load(slots_ptr + key, mask=key < end, other=-1)
+        is_key = key_slot >= 0
+        place = tl.load(positions_ptr + key, mask=is_key, other=0)
+        k_offset = key_slot * k_slot_stride + place * k_position_stride
+        k_mask = is_dim[:, None] & is_key[None, :]
+        k = tl.load(k_base + k_offset[None, :] + dim[:, None], mask=k_mask, other=0.0)
+        v_offset = key_slot * v_slot_stride + place * v_position_stride
+        v_mask = is_key[:, None] & is_dim[None, :]
+        v = tl.load(v_base + v_offset[:, None] + dim[None, :], mask=v_mask, other=0.0)
+        # A weight of zero does not silence a NaN of another row, so values that are not finite
+        # become 0 here, and their own row learns of them through its scores.
+        wide = v.to(tl.float32)
+        poison = tl.sum(wide * 0.0, axis=1)
+        v = tl.where(tl.abs(wide) < float("inf"), wide, 0.0).to(v.dtype)
+        if UPCAST:
+            k = k.to(tl.float32)
+            v = v.to(tl.float32)
+        scores = tl.dot(q, k, input_precision="ieee") * scale + poison[None, :]
+        is_seen = (key[None, :] <= token[:, None]) & (key[None, :] >= row_start[:, None])
+        scores = tl.where(is_seen & is_key[None, :], scores, -1e30)
+        new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+        fade = tl.exp(highest - new_highest)
+        # Of a row that starts further on nothing is seen yet: its highest is the mask's own value,
+        # and what it adds up meanwhile fades to 0 at its first key.
+        weight = tl.exp(scores - new_highest[:, None])
+        total = total * fade + tl.sum(weight, axis=1)
+        mixed = mixed * fade[:, None]
+        mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
+        highest = new_highest
+
+    mixed = mixed / tl.where(is_real, total, 1.0)[:, None]
+    mixed = tl.where(is_real[:, None], mixed, 0.0).to(out_ptr.dtype.element_ty)
+    out_offset = (token[:, None].to(tl.int64) * NUM_HEADS + head) * HEAD_DIM + dim[None, :]
+    tl.store(out_ptr + out_offset, mixed, mask=is_token[:, None] & is_dim[None, :])
+
+
+def launch_settings(dtype: torch.dtype, num_tokens: int) -> tuple[int, int, int, int]:
+    """Tokens and keys a tile, warps, pipeline stages; small tiles spread a short prompt."""
+    if dtype == torch.float32 or num_tokens <= 64:
+        return 32, 32, 4, 1
+    return 64, 64, 4, 2
+
+
+def prefill_attention(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    slots: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+) -> Tensor:
+    """Attention of T packed tokens, each over the positions of its row up to its own.
+
+    Args:
+        q: (T, H * D_h), last dimension contiguous.
+        k_cache, v_cache: (N, H_kv, S, D_h) of q's dtype, written for these tokens before;
+            may be views.
+        slots: (T,) int64, each token's slot; -1 for padding, which comes last.
+        positions: (T,) int64, each token's position in its row, counting up from 0.
+        num_heads: H, a multiple of H_kv.
+        scale: of the scores, before the softmax.
+    Returns:
+        (T, H * D_h), contiguous; zeros for padding. A row that holds NaN disturbs no other.
+    """
+    if not use_triton(q):
+        return prefill_attention_ref(q, k_cache, v_cache, slots, positions, num_heads, scale)
+    num_tokens = q.shape[0]
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:
+        raise ValueError(f"q {tuple(q.shape)} does not hold {num_heads} heads of {head_dim}")
+    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
+        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
+    if k_cache.dtype != q.dtype or v_cache.dtype != q.dtype:
+        raise ValueError("q and caches must share a dtype")
+    for name, values in (("slots", slots), ("positions", positions)):
+        if values.shape != (num_tokens,) or not values.is_contiguous():
+            raise ValueError(f"{name} must be contiguous ({num_tokens},), not {values.shape}")
+    out = torch.empty((num_tokens, num_heads * head_dim), dtype=q.dtype, device=q.device)
+    if num_tokens == 0:
+        return out
+    block_m, block_s, num_warps, num_stages = launch_settings(q.dtype, num_tokens)
+    _prefill_attention_kernel[(-(-num_tokens // block_m), num_heads)](
+        q,
+        k_cache,
+        v_cache,
+        slots,
+        positions,
+        out,
+        num_tokens,
+        q.stride(0),
+        k_cache.stride(0),
+        k_cache.stride(1),
+        k_cache.stride(2),
+        v_cache.stride(0),
+        v_cache.stride(1),
+        v_cache.stride(2),
+        scale,
+        NUM_HEADS=num_heads,
+        GROUP=num_heads // num_kv_heads,
+        HEAD_DIM=head_dim,
+        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
+        BLOCK_M=block_m,
+        BLOCK_S=block_s,
+        BLOCK_D=max(16, next_power_of_2(head_dim)),
+        num_warps=num_warps,
+        num_stages=num_stages,
+    )
+    return out

@@ -1,0 +1,299 @@
+"""Rotary positions, and the fused step between a decode step's QKV product and its attention.
+
+    rope(x) = x * cos[p] + rotate_half(x) * sin[p],    rotate_half(x) = (-second half, first half)
+
+Tables are (S, D_h) in the NeoX layout: two equal halves, so cos[:, i] and cos[:, i + D_h/2] share a
+frequency. They are computed in float32 and cast to the model's dtype; each product and the sum is
+rounded to that dtype. Tables more precise than in training end the speech early, so the rounding is
+part of the definition.
+
+`qk_norm_rope_store` takes the fused product qkv (R, (H + 2*H_kv) * D_h), normalises each query and
+key head (RMSNorm over D_h, its own rounding kept), rotates them by the row's position, writes key
+and value into the row's cache slot, and returns the queries (R, H * D_h). PyTorch needs about
+twenty kernels for this; here it is one, a program a head. Rows are the new positions of a step, or
+the tokens of packed prompts, which name their slots.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.early_launch import launch_options, wait_for_previous
+
+
+def rope_tables(
+    num_positions: int, head_dim: int, theta: float, device: torch.device | str, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """cos and sin, each (S, D_h), computed on the CPU so that every device gets the same ones."""
+    exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
+    angle = torch.outer(torch.arange(num_positions).float(), 1.0 / (theta**exponent))
+    angle = torch.cat((angle, angle), dim=-1)
+    return angle.cos().to(device, dtype), angle.sin().to(device, dtype)
+
+
+def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate x (..., D_h) by tables of its dtype that broadcast to it; every step is rounded."""
+    first, second = x.chunk(2, dim=-1)
+    return (x * cos).add_(torch.cat((-second, first), dim=-1).mul_(sin))
+
+
+def qk_norm_rope_store_ref(
+    qkv: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    num_heads: int,
+    eps: float,
+    rows_per_slot: int = 1,
+    slots: Tensor | None = None,
+) -> Tensor:
+    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    num_rows = qkv.shape[0]
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    heads = qkv.view(num_rows, num_heads + 2 * num_kv_heads, head_dim)
+    qk, v = heads[:, :-num_kv_heads], heads[:, -num_kv_heads:]
+    if q_weight is not None and k_weight is not None:
+        # rms_norm on both at once, each part then times its own weight.
+        wide = qk.float()
+        scale = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+        qk = (wide * scale).to(qkv.dtype)
+        qk[:, :num_heads].mul_(q_weight)
+        qk[:, num_heads:].mul_(k_weight)
+    same = _shared_position(positions) if slots is None else None
+    if slots is not None:
+        qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
+        is_row = slots >= 0
+        k_cache[slots[is_row], :, positions[is_row]] = qk[is_row, num_heads:]
+        v_cache[slots[is_row], :, positions[is_row]] = v[is_row]
+    elif same is not None and rows_per_slot == 1:
+        # On the CPU a batch in step needs no gather and no scatter.
+        qk = apply_rope(qk, cos[same], sin[same])
+        k_cache[:num_rows, :, same] = qk[:, num_heads:]
+        v_cache[:num_rows, :, same] = v
+    else:
+        owners = torch.arange(num_rows, device=qkv.device) // rows_per_slot
+        qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
+        k_cache[owners, :, positions] = qk[:, num_heads:]
+        v_cache[owners, :, positions] = v
+    return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
+
+
+def _shared_position(positions: Tensor) -> int | None:
+    """The position all rows share, where the host may look (CPU), else None."""
+    if positions.device.type != "cpu":
+        return None
+    values = positions.tolist()
+    return values[0] if values.count(values[0]) == len(values) else None
+
+
+@jit
+def _rotate_half(x, other, sign, cos, sin, dtype: tl.constexpr):
+    """One half of the rotation, every product and the sum rounded to dtype."""
+    straight = (x * cos).to(dtype).to(tl.float32)
+    crossed = (sign * other * sin).to(dtype).to(tl.float32)
+    return (straight + crossed).to(dtype)
+
+
+@jit
+def _qk_norm_rope_store_kernel(
+    qkv_ptr,
+    q_weight_ptr,
+    k_weight_ptr,
+    cos_ptr,
+    sin_ptr,
+    positions_ptr,
+    slots_ptr,
+    q_out_ptr,
+    k_cache_ptr,
+    v_cache_ptr,
+    qkv_stride,
+    table_stride,
+    k_slot_stride,
+    k_head_stride,
+    k_position_stride,
+    v_slot_stride,
+    v_head_stride,
+    v_position_stride,
+    eps,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    ROWS_PER_SLOT: tl.constexpr,
+    HAS_SLOTS: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    wait_for_previous(IS_DEPENDENT)
+    row = tl.program_id(0).to(tl.int64)
+    slot = row // ROWS_PER_SLOT
+    if HAS_SLOTS:
+        slot = tl.load(slots_ptr + row)
+    HALF: tl.constexpr = HEAD_DIM // 2
+    dtype: tl.constexpr = q_out_ptr.dtype.element_ty
+    # A tile of heads, whatever they are: its parts go three ways at the end.
+    head = (tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H))[:, None]
+    is_query = head < NUM_HEADS
+    is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS)
+    is_value = (head >= NUM_HEADS + NUM_KV_HEADS) & (head < NUM_HEADS + 2 * NUM_KV_HEADS)
+    low = tl.arange(0, BLOCK_D)[None, :]
+    high = low + HALF
+    is_dim = low < HALF
+    inside = (head < NUM_HEADS + 2 * NUM_KV_HEADS) & is_dim
+    source = qkv_ptr + row * qkv_stride + head * HEAD_DIM
+    position = tl.load(positions_ptr + row)
+    given_low = tl.load(source + low, mask=inside, other=0.0)
+    given_high = tl.load(source + high, mask=inside, other=0.0)
+    x_low = given_low.to(tl.float32)
+    x_high = given_high.to(tl.float32)
+    if HAS_NORM:
+        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
+        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
+        q_low = tl.load(q_weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
+        q_high = tl.load(q_weight_ptr + high, mask=is_dim, other=0.0).to(tl.float32)
+        k_low = tl.load(k_weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
+        k_high = tl.load(k_weight_ptr + high, mask=is_dim, other=0.0).to(tl.float32)
+        x_low = (x_low * scale).to(dtype).to(tl.float32)
+        x_high = (x_high * scale).to(dtype).to(tl.float32)
+        x_low = (x_low * tl.where(is_query, q_low, k_low)).to(dtype).to(tl.float32)
+        x_high = (x_high * tl.where(is_query, q_high, k_high)).to(dtype).to(tl.float32)
+    table = position * table_stride
+    cos_low = tl.load(cos_ptr + table + low, mask=is_dim, other=0.0).to(tl.float32)
+    sin_low = tl.load(sin_ptr + table + low, mask=is_dim, other=0.0).to(tl.float32)
+    cos_high = tl.load(cos_ptr + table + high, mask=is_dim, other=0.0).to(tl.float32)
+    sin_high = tl.load(sin_ptr + table + high, mask=is_dim, other=0.0).to(tl.float32)
+    y_low = _rotate_half(x_low, x_high, -1.0, cos_low, sin_low, dtype)
+    y_high = _rotate_half(x_high, x_low, 1.0, cos_high, sin_high, dtype)
+
+    q = q_out_ptr + (row * NUM_HEADS + head) * HEAD_DIM
+    tl.store(q + low, y_low, mask=is_query & is_dim)
+    tl.store(q + high, y_high, mask=is_query & is_dim)
+    if HAS_SLOTS:
+        # Padding goes nowhere. A block, because the interpreter's scalars are no masks.
+        has_slot = (slot + 0 * head) >= 0
+        is_key = is_key & has_slot
+        is_value = is_value & has_slot
+    k_head = (head - NUM_HEADS).to(tl.int64)
+    k = k_cache_ptr + slot * k_slot_stride + k_head * k_head_stride + position * k_position_stride
+    tl.store(k + low, y_low, mask=is_key & is_dim)
+    tl.store(k + high, y_high, mask=is_key & is_dim)
+    v_head = k_head - NUM_KV_HEADS
+    v = v_cache_ptr + slot * v_slot_stride + v_head * v_head_stride + position * v_position_stride
+    tl.store(v + low, given_low, mask=is_value & is_dim)
+    tl.store(v + high, given_high, mask=is_value & is_dim)
+
+
+def launch_settings(num_rows: int) -> tuple[int, int]:
+    """Heads a program handles and its warps: single heads spread a few rows over the GPU."""
+    return (1, 1) if num_rows <= 8 else (8, 2)
+
+
+def qk_norm_rope_store(
+    qkv: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    num_heads: int,
+    eps: float,
+    rows_per_slot: int = 1,
+    slots: Tensor | None = None,
+) -> Tensor:
+    """Normalise and rotate queries and keys, write keys and values to the cache, return queries.
+
+    Args:
+        qkv: (R, (H + 2*H_kv) * D_h): query heads, key heads, value heads.
+        q_weight, k_weight: (D_h,) RMSNorm weights, or both None for no norm.
+        cos, sin: (S, D_h) tables of qkv's dtype, from `rope_tables`.
+        positions: (R,) int64, each row's position in its slot.
+        k_cache, v_cache: (N, H_kv, S, D_h), written in place at each row's position; may be views.
+        num_heads: H.
+        eps: of the norms.
+        rows_per_slot: row r belongs to slot r // rows_per_slot.
+        slots: (R,) int64, each row's slot instead of that; -1: nothing is written.
+    Returns:
+        q (R, H * D_h), contiguous.
+    """
+    if (q_weight is None) != (k_weight is None):
+        raise ValueError("q_weight and k_weight must both be given or both be None")
+    if not use_triton(qkv):
+        return qk_norm_rope_store_ref(
+            qkv,
+            q_weight,
+            k_weight,
+            cos,
+            sin,
+            positions,
+            k_cache,
+            v_cache,
+            num_heads,
+            eps,
+            rows_per_slot,
+            slots,
+        )
+    num_rows = qkv.shape[0]
+    num_slots, num_kv_heads, _, head_dim = k_cache.shape
+    num_all_heads = num_heads + 2 * num_kv_heads
+    if qkv.shape[1] != num_all_heads * head_dim or qkv.stride(1) != 1 or head_dim % 2:
+        raise ValueError(
+            f"qkv {tuple(qkv.shape)} does not hold {num_heads} + 2 * {num_kv_heads} heads "
+            f"of {head_dim}"
+        )
+    if slots is None and num_rows > num_slots * rows_per_slot:
+        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    if slots is not None and (slots.shape != (num_rows,) or not slots.is_contiguous()):
+        raise ValueError(f"slots must be contiguous ({num_rows},), not {tuple(slots.shape)}")
+    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
+        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
+    if cos.stride() != sin.stride() or cos.stride(1) != 1 or not positions.is_contiguous():
+        raise ValueError(
+            "cos and sin must share a layout with contiguous rows; positions contiguous"
+        )
+    q = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
+    if num_rows == 0:
+        return q
+    block_h, num_warps = launch_settings(num_rows)
+    # Without fused multiply-add the float32 kernel rounds where the reference does.
+    _qk_norm_rope_store_kernel[(num_rows, -(-num_all_heads // block_h))](
+        qkv,
+        q_weight if q_weight is not None else qkv,
+        k_weight if k_weight is not None else qkv,
+        cos,
+        sin,
+        positions,
+        positions if slots is None else slots,
+        q,
+        k_cache,
+        v_cache,
+        qkv.stride(0),
+        cos.stride(0),
+        k_cache.stride(0),
+        k_cache.stride(1),
+        k_cache.stride(2),
+        v_cache.stride(0),
+        v_cache.stride(1),
+        v_cache.stride(2),
+        eps,
+        NUM_HEADS=num_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_DIM=head_dim,
+        ROWS_PER_SLOT=rows_per_slot,
+        HAS_SLOTS=slots is not None,
+        HAS_NORM=q_weight is not None,
+        BLOCK_H=block_h,
+        BLOCK_D=next_power_of_2(head_dim // 2),
+        num_warps=num_warps,
+        enable_fp_fusion=False,
+        **launch_options(),
+    )
+    return q

@@ -1,0 +1,416 @@
+"""What lies between a decode step's q/k/v product and its output projection, in one launch:
+
+    QK norm, RoPE and cache store (`kernels.attention.rope`), attention (`kernels.attention.decode`)
+
+qkv is (R, (H + 2 H_kv) * D_h), the result (R, H * D_h); rounding points are those of the two
+operations. A program owns one pair of slot and KV head and everything that belongs to it, so nobody
+else waits for what it stores. It pays where a step is bound by launches: short caches, as the code
+predictor's. Long ones that are split between programs stay with the two operations.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.attention.decode import decode_attention, num_splits
+from kernels.attention.rope import qk_norm_rope_store
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.early_launch import launch_options, wait_for_previous
+
+SHORT_CACHE = 32  # positions up to which one launch is the default
+HAS_PTX = tl.constexpr(not IS_INTERPRETED) if tl is not None else None
+
+
+@jit
+def product(x, y):
+    """x * y in float32, which no compiler joins with a sum behind it.
+
+    Rounded to bfloat16 and then added to another such product, LLVM makes one fused bfloat16
+    multiply-add of them, which leaves out a rounding that the models were trained with.
+    """
+    if HAS_PTX:
+        return tl.inline_asm_elementwise(
+            "mul.rn.f32 $0, $1, $2;", "=f,f,f", [x, y], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return x * y
+
+
+@jit
+def halves(source, low, mask, HALF: tl.constexpr):
+    """Both halves of the heads at `source`, as they are stored."""
+    x_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg")
+    x_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg")
+    return x_low, x_high
+
+
+@jit
+def rotate(
+    x_low,
+    x_high,
+    w_low,
+    w_high,
+    cos_low,
+    cos_high,
+    sin_low,
+    sin_high,
+    eps,
+    HEAD_DIM: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    """Normalise and rotate heads, one a line; norm weights and tables are float32 in registers."""
+    dtype: tl.constexpr = x_low.dtype
+    x_low = x_low.to(tl.float32)
+    x_high = x_high.to(tl.float32)
+    if HAS_NORM:
+        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
+        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
+        x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
+        x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
+    y_low = product(x_low, cos_low).to(dtype).to(tl.float32)
+    y_low -= product(x_high, sin_low).to(dtype).to(tl.float32)
+    y_high = product(x_high, cos_high).to(dtype).to(tl.float32)
+    y_high += product(x_low, sin_high).to(dtype).to(tl.float32)
+    return y_low.to(dtype).to(tl.float32), y_high.to(dtype).to(tl.float32)
+
+
+@jit
+def wide_halves(source, low, mask, HALF: tl.constexpr):
+    """Both halves of what nobody writes during the launch, as float32."""
+    x_low = tl.load(source + low, mask=mask, other=0.0).to(tl.float32)
+    x_high = tl.load(source + HALF + low, mask=mask, other=0.0).to(tl.float32)
+    return x_low, x_high
+
+
+@jit
+def _turn(
+    x_low,
+    x_high,
+    weight_ptr,
+    cos_ptr,
+    sin_ptr,
+    table,
+    low,
+    mask,
+    eps,
+    HEAD_DIM: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    """Normalise and rotate heads, one a line: both halves (lines, D_h / 2), rounded, as float32."""
+    HALF: tl.constexpr = HEAD_DIM // 2
+    cos_low, cos_high = wide_halves(cos_ptr + table, low, mask, HALF)
+    sin_low, sin_high = wide_halves(sin_ptr + table, low, mask, HALF)
+    w_low = cos_low
+    w_high = cos_high
+    if HAS_NORM:
+        w_low, w_high = wide_halves(weight_ptr, low, low < HALF, HALF)
+    return rotate(
+        x_low, x_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM, HAS_NORM
+    )
+
+
+@jit
+def cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
+    """Cache positions `at` below `end` (lines,): both halves (lines, positions, D_h / 2)."""
+    HALF: tl.constexpr = HEAD_DIM // 2
+    offset = base[:, :, None] + (at * HEAD_DIM)[None, :, None] + low[:, None, :]
+    mask = (at[None, :] < end[:, None])[:, :, None] & (low < HALF)[:, None, :]
+    x_low = tl.load(ptr + offset, mask=mask, other=0.0, cache_modifier=".cg")
+    x_high = tl.load(ptr + HALF + offset, mask=mask, other=0.0, cache_modifier=".cg")
+    return x_low, x_high
+
+
+@jit
+def put(is_new, new, tile):
+    """A cache tile as float32, with the position of this step from registers."""
+    return tl.where(is_new[:, :, None], new[:, None, :], tile.to(tl.float32))
+
+
+@jit
+def store_pair(
+    keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF: tl.constexpr
+):
+    """A new key (rounded here) and value into the cache, by halves."""
+    dtype: tl.constexpr = v_low.dtype
+    tl.store(keys_ptr + target, k_low.to(dtype), mask=mask)
+    tl.store(keys_ptr + target + HALF, k_high.to(dtype), mask=mask)
+    tl.store(values_ptr + target, v_low, mask=mask)
+    tl.store(values_ptr + target + HALF, v_high, mask=mask)
+
+
+@jit
+def mix(
+    q_low,
+    q_high,
+    keys_low,
+    keys_high,
+    values_low,
+    values_high,
+    seen,
+    scale,
+    highest,
+    total,
+    low,
+    high,
+    dtype: tl.constexpr,
+):
+    """One tile of the online softmax for one query head a line; all (lines, positions, D_h / 2)."""
+    scores = tl.sum(keys_low * q_low[:, None, :] + keys_high * q_high[:, None, :], axis=2) * scale
+    scores = tl.where(seen, scores, -1e30)
+    new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+    fade = tl.exp(highest - new_highest)
+    weight = tl.where(seen, tl.exp(scores - new_highest[:, None]), 0.0)
+    total = total * fade + tl.sum(weight, axis=1)
+    weight = weight.to(dtype).to(tl.float32)[:, :, None]
+    low = low * fade[:, None] + tl.sum(weight * values_low, axis=1)
+    high = high * fade[:, None] + tl.sum(weight * values_high, axis=1)
+    return new_highest, total, low, high
+
+
+@jit
+def store_head(target, low, high, total, mask, HALF: tl.constexpr):
+    """Divide by the softmax total; a line that saw nothing stays 0."""
+    dtype: tl.constexpr = target.dtype.element_ty
+    divisor = tl.where(total == 0.0, 1.0, total)[:, None]
+    tl.store(target, (low / divisor).to(dtype), mask=mask)
+    tl.store(target + HALF, (high / divisor).to(dtype), mask=mask)
+
+
+@jit
+def _step_attention_kernel(
+    qkv_ptr,
+    q_norm_ptr,
+    k_norm_ptr,
+    cos_ptr,
+    sin_ptr,
+    positions_ptr,
+    keys_ptr,
+    values_ptr,
+    out_ptr,
+    slot_stride,
+    head_stride,
+    eps,
+    scale,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    ROWS_PER_SLOT: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    SHARES: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+):
+    """Norm, rotation, cache store and attention of one pair of slot and KV head, or of a share of
+    its query heads.
+
+    A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
+    a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
+    With one row a slot this step's key and value never leave the registers on their way to the
+    scores.
+    """
+    HALF: tl.constexpr = HEAD_DIM // 2
+    GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
+    QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
+    IS_SINGLE: tl.constexpr = ROWS_PER_SLOT == 1
+    # Query heads served by one pass over the cache, and passes a program makes.
+    PAIR: tl.constexpr = 2 if GROUP % 2 == 0 else 1
+    PASSES: tl.constexpr = GROUP // PAIR // SHARES
+    share = tl.program_id(1) + tl.arange(0, 1)
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    wait_for_previous(IS_DEPENDENT)
+    task = tl.program_id(0) + tl.arange(0, 1)
+    slot = (task // NUM_KV_HEADS).to(tl.int64)
+    head = task % NUM_KV_HEADS
+    low = tl.arange(0, BLOCK_H)[None, :]
+    mask = low < HALF
+    base = (slot * slot_stride + head * head_stride)[:, None]
+    tile = tl.arange(0, BLOCK_S)
+    if IS_SINGLE:
+        old = tl.load(positions_ptr + slot).to(tl.int32)
+        first_keys_low, first_keys_high = cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
+        first_values_low, first_values_high = cache_tile(values_ptr, base, tile, old, low, HEAD_DIM)
+    for index in tl.static_range(ROWS_PER_SLOT):
+        row = slot * ROWS_PER_SLOT + index
+        position = tl.load(positions_ptr + row)[:, None]
+        source = (qkv_ptr + row * QKV + (NUM_HEADS + head) * HEAD_DIM)[:, None]
+        k_low, k_high = halves(source, low, mask, HALF)
+        v_low, v_high = halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
+        k_low, k_high = _turn(
+            k_low, k_high, k_norm_ptr, cos_ptr, sin_ptr, position * HEAD_DIM, low, mask, eps,
+            HEAD_DIM, HAS_NORM,
+        )  # fmt: skip
+        target = base + position * HEAD_DIM + low
+        is_mine = mask & (share == 0)[:, None]
+        store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, is_mine, HALF)
+    v_low = v_low.to(tl.float32)
+    v_high = v_high.to(tl.float32)
+    if not IS_SINGLE:
+        tl.debug_barrier()  # the rows of a slot are read back from the cache
+    for index in tl.static_range(ROWS_PER_SLOT):
+        row = slot * ROWS_PER_SLOT + index
+        position = tl.load(positions_ptr + row).to(tl.int32)
+        length = position + 1
+        read = length
+        if IS_SINGLE:
+            read = position
+        longest = tl.max(length, axis=0)
+        table = position[:, None] * HEAD_DIM
+        for index_of_pass in tl.static_range(PASSES):
+            q_head = head * GROUP + (share * PASSES + index_of_pass) * PAIR
+            source = (qkv_ptr + row * QKV + q_head * HEAD_DIM)[:, None]
+            qa_low, qa_high = halves(source, low, mask, HALF)
+            if PAIR == 2:
+                qb_low, qb_high = halves(source + HEAD_DIM, low, mask, HALF)
+            qa_low, qa_high = _turn(
+                qa_low, qa_high, q_norm_ptr, cos_ptr, sin_ptr, table, low, mask, eps, HEAD_DIM,
+                HAS_NORM,
+            )  # fmt: skip
+            a_highest = tl.full((1,), -1e30, tl.float32)
+            a_total = tl.zeros((1,), tl.float32)
+            a_low = tl.zeros((1, BLOCK_H), tl.float32)
+            a_high = tl.zeros((1, BLOCK_H), tl.float32)
+            if PAIR == 2:
+                qb_low, qb_high = _turn(
+                    qb_low, qb_high, q_norm_ptr, cos_ptr, sin_ptr, table, low, mask, eps, HEAD_DIM,
+                    HAS_NORM,
+                )  # fmt: skip
+                b_highest = tl.full((1,), -1e30, tl.float32)
+                b_total = tl.zeros((1,), tl.float32)
+                b_low = tl.zeros((1, BLOCK_H), tl.float32)
+                b_high = tl.zeros((1, BLOCK_H), tl.float32)
+            begin = 0
+            if IS_SINGLE:
+                seen = tile[None, :] < length[:, None]
+                is_new = tile[None, :] == position[:, None]
+                keys_low = put(is_new, k_low, first_keys_low)
+                keys_high = put(is_new, k_high, first_keys_high)
+                values_low = put(is_new, v_low, first_values_low)
+                values_high = put(is_new, v_high, first_values_high)
+                a_highest, a_total, a_low, a_high = mix(
+                    qa_low, qa_high, keys_low, keys_high, values_low, values_high, seen, scale,
+                    a_highest, a_total, a_low, a_high, dtype,
+                )  # fmt: skip
+                if PAIR == 2:
+                    b_highest, b_total, b_low, b_high = mix(
+                        qb_low, qb_high, keys_low, keys_high, values_low, values_high, seen, scale,
+                        b_highest, b_total, b_low, b_high, dtype,
+                    )  # fmt: skip
+                begin = BLOCK_S
+            for first in tl.range(begin, longest, BLOCK_S, num_stages=1):
+                at = first + tile
+                more_seen = at[None, :] < length[:, None]
+                more_low, more_high = cache_tile(keys_ptr, base, at, read, low, HEAD_DIM)
+                mixed_low, mixed_high = cache_tile(values_ptr, base, at, read, low, HEAD_DIM)
+                if IS_SINGLE:
+                    is_last = at[None, :] == position[:, None]
+                    more_low = put(is_last, k_low, more_low)
+                    more_high = put(is_last, k_high, more_high)
+                    mixed_low = put(is_last, v_low, mixed_low)
+                    mixed_high = put(is_last, v_high, mixed_high)
+                else:
+                    more_low = more_low.to(tl.float32)
+                    more_high = more_high.to(tl.float32)
+                    mixed_low = mixed_low.to(tl.float32)
+                    mixed_high = mixed_high.to(tl.float32)
+                a_highest, a_total, a_low, a_high = mix(
+                    qa_low, qa_high, more_low, more_high, mixed_low, mixed_high, more_seen, scale,
+                    a_highest, a_total, a_low, a_high, dtype,
+                )  # fmt: skip
+                if PAIR == 2:
+                    b_highest, b_total, b_low, b_high = mix(
+                        qb_low, qb_high, more_low, more_high, mixed_low, mixed_high, more_seen,
+                        scale, b_highest, b_total, b_low, b_high, dtype,
+                    )  # fmt: skip
+            out = out_ptr + ((row * NUM_HEADS + q_head) * HEAD_DIM)[:, None] + low
+            store_head(out, a_low, a_high, a_total, mask, HALF)
+            if PAIR == 2:
+                store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
+
+
+def use_one_launch(qkv: Tensor, k_cache: Tensor, v_cache: Tensor, num_slots: int) -> bool:
+    """Whether one launch serves: Triton, a short cache, keys and values laid out alike."""
+    _, num_kv_heads, num_positions, head_dim = k_cache.shape
+    return (
+        use_triton(qkv)
+        and num_positions <= SHORT_CACHE
+        and num_splits(num_slots * num_kv_heads, num_positions) == 1
+        and k_cache.stride() == v_cache.stride()
+        and k_cache.stride(2) == head_dim
+        and k_cache.stride(3) == 1
+    )
+
+
+def step_attention(
+    qkv: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    positions: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    num_heads: int,
+    scale: float,
+    eps: float,
+    rows_per_slot: int = 1,
+) -> Tensor:
+    """Norm and rotate, write keys and values to the cache, attend to it.
+
+    Args: as of `qk_norm_rope_store` and `decode_attention`.
+    Returns:
+        (R, H * D_h), contiguous.
+    """
+    num_rows = qkv.shape[0]
+    if not use_one_launch(qkv, k_cache, v_cache, num_rows // rows_per_slot):
+        q = qk_norm_rope_store(
+            qkv, q_weight, k_weight, cos, sin, positions, k_cache, v_cache, num_heads, eps,
+            rows_per_slot,
+        )  # fmt: skip
+        return decode_attention(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
+    num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
+    width = (num_heads + 2 * num_kv_heads) * head_dim
+    if qkv.shape[1] != width or not qkv.is_contiguous() or head_dim % 2:
+        raise ValueError(
+            f"qkv {tuple(qkv.shape)} must hold {num_heads} + 2 * {num_kv_heads} heads of "
+            f"{head_dim} and be contiguous"
+        )
+    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
+        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    if not (cos.is_contiguous() and sin.is_contiguous() and positions.is_contiguous()):
+        raise ValueError("cos, sin and positions must be contiguous")
+    out = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
+    num_tasks = num_rows // rows_per_slot * num_kv_heads
+    if num_tasks == 0:
+        return out
+    # Where a KV head serves many query heads and nobody reads what this launch stores, they are
+    # shared out to several programs, each of which reads the short cache and the new key again.
+    group = num_heads // num_kv_heads
+    shares = group // 2 if rows_per_slot == 1 and group % 2 == 0 else 1
+    _step_attention_kernel[(num_tasks, shares)](
+        qkv,
+        qkv if q_weight is None else q_weight,
+        qkv if k_weight is None else k_weight,
+        cos,
+        sin,
+        positions,
+        k_cache,
+        v_cache,
+        out,
+        k_cache.stride(0),
+        k_cache.stride(1),
+        eps,
+        scale,
+        NUM_HEADS=num_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_DIM=head_dim,
+        ROWS_PER_SLOT=rows_per_slot,
+        HAS_NORM=q_weight is not None,
+        SHARES=shares,
+        BLOCK_S=min(16, next_power_of_2(num_positions)),
+        BLOCK_H=next_power_of_2(head_dim // 2),
+        num_warps=1,
+        **launch_options(),
+    )
+    return out

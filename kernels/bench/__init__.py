@@ -1,0 +1,1 @@
+"""Timings of single operations (`python -m kernels.bench`) and of decoder steps."""

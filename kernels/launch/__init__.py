@@ -1,0 +1,1 @@
+"""How kernels are switched, compiled and launched."""

@@ -1,0 +1,33 @@
+"""Tensor descriptors: tensors as Hopper's copy engine knows them, to fetch blocks of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from kernels.launch.dispatch import TensorDescriptor, has_copy_engine, use_triton
+
+ALIGNMENT_BYTES = 16  # of what the copy engine reads
+
+
+def use_descriptors(tensor: Tensor) -> bool:
+    """Whether an operation on `tensor` runs a kernel made for the copy engine: its tiles ask for
+    more shared memory than some GPUs have, and without the engine nothing says that they pay.
+    """
+    return use_triton(tensor) and (not tensor.is_cuda or has_copy_engine(tensor.device))
+
+
+def described(tensor: Tensor, *block: int) -> Any:
+    """A tensor as kernels load blocks of it; what lies outside reads as zeros and is not stored."""
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    for dim in reversed(range(len(shape) - 1)):
+        if shape[dim] == 1:  # PyTorch lets its stride be anything
+            strides[dim] = shape[dim + 1] * strides[dim + 1]
+    starts = tensor.data_ptr(), *(stride * tensor.element_size() for stride in strides[:-1])
+    if any(start % ALIGNMENT_BYTES for start in starts):
+        raise ValueError(
+            f"steps must start at multiples of {ALIGNMENT_BYTES} bytes: {tuple(shape)} with "
+            f"strides {tuple(strides)} of {tensor.dtype}"
+        )
+    return TensorDescriptor(tensor, shape, strides, list(block))

@@ -1,0 +1,302 @@
+"""Linear layers of a few rows: products that are bound by reading their weight once.
+
+    row_linear         x . w^T                    rounded
+    row_linear_parts   x . w^T over parts of K    float32, for the next step to add
+    row_swiglu         swiglu(x . gate_up^T)      rounded as the separate steps are
+
+x is (R, K), R at most 64, or 256 before a small weight, which is (N, K). A decode step is a chain
+of these, and a library's kernels read a weight at one to three TB/s of an H200's 4.8. Here tiles of
+the weight arrive by the tensor memory accelerator of Hopper GPUs, several ahead of the product.
+Many programs are small enough to be resident at once, so it does not matter that their number is no
+multiple of the multiprocessors. Measured with 64 rows (us, H200; in brackets cuBLAS, each with the
+norm or activation behind it):
+
+    Fish Speech S2     q/k/v 10.4 (11.2)   o 10.6 (11.8)   gate, up 27.7 (33)    down 19.4 (21.5)
+    Qwen3-TTS 1.7B     q/k/v  7.1 (7.3)    o  7.1 (8.2)    gate, up 16.2 (19.2)  down 11.5 (14.2)
+    Qwen3-TTS 0.6B     q/k/v  5.0 (5.4)    o  6.0 (7.6)    gate, up  6.7 (8.9)   down  6.5 (9.8)
+
+Where N gives too few programs K is split, and each part written as it is. `add_rms_norm_` adds the
+parts in their order; a kernel that only adds them, which libraries launch, is not needed.
+
+With more rows a weight is read once for 64 of them, which its place in the L2 cache makes cheap if
+it is small: at Qwen3-TTS 0.6B's sizes the five products of a layer and head take 32.0 us with 128
+rows (37.8) and 37.5 with 256 (40.9). Before the others' larger weights cuBLAS is as fast or faster.
+
+A row's result does not depend on its neighbours, nor on their number up to 16, from 17 to 32, from
+33 to 64, to 128 and beyond: each of these has a tile of its own, whose sums may round differently.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.launch.descriptors import ALIGNMENT_BYTES, described, use_descriptors
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.linear.swiglu import swiglu_ref
+
+TILE_ROWS = 64  # at most
+MAX_ROWS = 256
+MAX_SHARED_BYTES = 16 * 2**20  # of a weight that several tiles of rows read
+# Below, launches count for more than bytes.
+MIN_WEIGHT_BYTES = 2**20
+WANTED_PROGRAMS = 128  # about one a multiprocessor
+MAX_PARTS = 4
+BLOCK_K = 128  # widths are multiples of this
+NUM_WARPS = 4
+
+
+def row_linear_ref(x: Tensor, weight: Tensor) -> Tensor:
+    """Plain PyTorch, summed in float32: what the kernel is tested against."""
+    return (x.float() @ weight.float().t()).to(x.dtype)
+
+
+def row_linear_parts_ref(x: Tensor, weight: Tensor) -> Tensor:
+    """Plain PyTorch, each part summed in float32."""
+    parts = num_parts(*weight.shape)
+    span = part_span(weight.shape[1], parts)
+    pieces = zip(x.float().split(span, 1), weight.float().split(span, 1), strict=True)
+    return torch.stack([piece @ matrix.t() for piece, matrix in pieces])
+
+
+def row_swiglu_ref(x: Tensor, gate_up: Tensor) -> Tensor:
+    """Plain PyTorch, the product summed in float32 and rounded."""
+    return swiglu_ref(row_linear_ref(x, gate_up))
+
+
+@jit
+def _row_linear_kernel(
+    x_desc,
+    weight_desc,
+    out_ptr,
+    num_rows,
+    num_tiles,
+    num_columns,
+    num_blocks,
+    part_blocks,
+    IS_PART: tl.constexpr,
+    UPCAST: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    wait_for_previous(IS_DEPENDENT)
+    # Tiles of rows run first: they share what they read of the weight.
+    first_row = tl.program_id(0) % num_tiles * ROWS
+    first_column = tl.program_id(0) // num_tiles * BLOCK_N
+    part = tl.program_id(1)
+    first = part * part_blocks
+    total = tl.zeros((ROWS, BLOCK_N), tl.float32)
+    for block in tl.range(first, tl.minimum(first + part_blocks, num_blocks), num_stages=STAGES):
+        x = x_desc.load([first_row, block * BLOCK_K])
+        weight = weight_desc.load([first_column, block * BLOCK_K])
+        if UPCAST:
+            x = x.to(tl.float32)
+            weight = weight.to(tl.float32)
+        total = tl.dot(x, weight.T, total, input_precision="ieee")
+    row = (first_row + tl.arange(0, ROWS))[:, None]
+    column = (first_column + tl.arange(0, BLOCK_N))[None, :]
+    place = row * num_columns + column
+    if IS_PART:
+        place += part * num_rows * num_columns
+    mask = (row < num_rows) & (column < num_columns)
+    tl.store(out_ptr + place, total.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@jit
+def _row_swiglu_kernel(
+    x_desc,
+    weight_desc,
+    out_ptr,
+    num_rows,
+    num_tiles,
+    width,
+    num_blocks,
+    UPCAST: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    wait_for_previous(IS_DEPENDENT)
+    first_row = tl.program_id(0) % num_tiles * ROWS
+    first_column = tl.program_id(0) // num_tiles * BLOCK_N
+    gate = tl.zeros((ROWS, BLOCK_N), tl.float32)
+    up = tl.zeros((ROWS, BLOCK_N), tl.float32)
+    for block in tl.range(0, num_blocks, num_stages=STAGES):
+        x = x_desc.load([first_row, block * BLOCK_K])
+        gate_weight = weight_desc.load([first_column, block * BLOCK_K])
+        up_weight = weight_desc.load([width + first_column, block * BLOCK_K])
+        if UPCAST:
+            x = x.to(tl.float32)
+            gate_weight = gate_weight.to(tl.float32)
+            up_weight = up_weight.to(tl.float32)
+        gate = tl.dot(x, gate_weight.T, gate, input_precision="ieee")
+        up = tl.dot(x, up_weight.T, up, input_precision="ieee")
+    # A tile may reach beyond its half; what it makes there is not stored.
+    # Both are rounded as a linear layer rounds them; then as `kernels/linear/swiglu.py` does.
+    gate = gate.to(dtype).to(tl.float32)
+    up = up.to(dtype).to(tl.float32)
+    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
+    row = (first_row + tl.arange(0, ROWS))[:, None]
+    column = (first_column + tl.arange(0, BLOCK_N))[None, :]
+    mask = (row < num_rows) & (column < width)
+    tl.store(out_ptr + row * width + column, (silu * up).to(dtype), mask=mask)
+
+
+def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
+    """Whether these kernels serve x (R, K) and a weight (N, K): few rows, a large weight in
+    bfloat16, and a GPU that has what they use.
+    """
+    most = MAX_ROWS if weight.nbytes <= MAX_SHARED_BYTES else TILE_ROWS
+    return (
+        x.shape[0] <= most
+        and x.dtype == torch.bfloat16
+        and weight.nbytes >= MIN_WEIGHT_BYTES
+        and weight.shape[1] % BLOCK_K == 0
+        and x.is_contiguous()
+        and weight.is_contiguous()
+        and x.data_ptr() % ALIGNMENT_BYTES == weight.data_ptr() % ALIGNMENT_BYTES == 0
+        and use_descriptors(x)
+    )
+
+
+def tile_rows(num_rows: int) -> int:
+    """Rows of a tile: the tensor memory accelerator is slow where much of a tile is outside."""
+    return min(TILE_ROWS, max(16, next_power_of_2(num_rows)))
+
+
+def tile_columns(num_columns: int, parts: int = 1) -> int:
+    """Columns a program makes: fewer where there would be too few programs for the GPU."""
+    return 64 if 4 * parts * num_columns >= 3 * 64 * WANTED_PROGRAMS else 32
+
+
+def num_parts(num_columns: int, width: int) -> int:
+    """Parts of K, so that there is about a program for every multiprocessor."""
+    programs = -(-num_columns // tile_columns(num_columns, MAX_PARTS))
+    wanted = min(MAX_PARTS, max(1, WANTED_PROGRAMS // programs), -(-width // BLOCK_K))
+    return -(-width // part_span(width, wanted))  # none of them empty
+
+
+def part_span(width: int, parts: int) -> int:
+    """Width of each part of K but the last, in whole blocks."""
+    blocks = -(-width // BLOCK_K)
+    return -(-blocks // parts) * BLOCK_K
+
+
+def row_linear(x: Tensor, weight: Tensor) -> Tensor:
+    """x (R, K) times weight (N, K) transposed: (R, N) in x's dtype."""
+    if not use_descriptors(x):
+        return row_linear_ref(x, weight)
+    out = torch.empty((x.shape[0], weight.shape[0]), dtype=x.dtype, device=x.device)
+    _launch(x, weight, out, parts=1)
+    return out
+
+
+def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
+    """The same product as (P, R, N) float32, P = num_parts(N, K), whose sum over P it is."""
+    if not use_descriptors(x):
+        return row_linear_parts_ref(x, weight)
+    parts = num_parts(*weight.shape)
+    shape = (parts, x.shape[0], weight.shape[0])
+    out = torch.empty(shape, dtype=torch.float32, device=x.device)
+    _launch(x, weight, out, parts)
+    return out
+
+
+def linear_settings(num_rows: int, num_columns: int, parts: int) -> tuple[int, int, int]:
+    """Columns and depth of a tile and stages."""
+    if num_rows <= TILE_ROWS:
+        return tile_columns(num_columns, MAX_PARTS if parts > 1 else 1), BLOCK_K, 6
+    return (32, BLOCK_K, 4) if num_rows <= 2 * TILE_ROWS else (64, BLOCK_K // 2, 6)
+
+
+def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
+    _check(x, weight)
+    num_columns, width = weight.shape
+    if x.shape[0] == 0:
+        return
+    rows = tile_rows(x.shape[0])
+    num_tiles = -(-x.shape[0] // rows)
+    block_n, block_k, num_stages = linear_settings(x.shape[0], num_columns, parts)
+    _row_linear_kernel[(-(-num_columns // block_n) * num_tiles, parts)](
+        described(x, rows, block_k),
+        described(weight, block_n, block_k),
+        out,
+        x.shape[0],
+        num_tiles,
+        num_columns,
+        width // block_k,
+        part_span(width, parts) // block_k,
+        IS_PART=parts > 1,
+        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
+        ROWS=rows,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        STAGES=num_stages,
+        num_warps=NUM_WARPS,
+        **launch_options(),
+    )
+
+
+def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
+    """Columns and depth of a tile and stages, by the rows and I; the fastest of six on an H200."""
+    programs = -(-width // 32)
+    rows = tile_rows(num_rows)
+    if num_rows > TILE_ROWS:
+        return (32, BLOCK_K, 3) if num_rows <= 2 * TILE_ROWS else (64, BLOCK_K // 2, 4)
+    if programs < WANTED_PROGRAMS:
+        return 16, BLOCK_K, 4
+    if rows == 16 or programs <= 2 * WANTED_PROGRAMS:
+        return 32, BLOCK_K, 3
+    # Many programs: small enough to be resident together.
+    return (64 if rows == 32 else 32), BLOCK_K // 2, 4
+
+
+def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
+    """silu(gate) * up of x (R, K) times gate_up (2I, K) transposed, gate first: (R, I)."""
+    if not use_descriptors(x):
+        return row_swiglu_ref(x, gate_up)
+    if gate_up.shape[0] % 2:
+        raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
+    width = gate_up.shape[0] // 2
+    block_n, block_k, num_stages = swiglu_settings(x.shape[0], width)
+    _check(x, gate_up)
+    out = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)
+    if x.shape[0] == 0:
+        return out
+    rows = tile_rows(x.shape[0])
+    num_tiles = -(-x.shape[0] // rows)
+    _row_swiglu_kernel[(-(-width // block_n) * num_tiles,)](
+        described(x, rows, block_k),
+        described(gate_up, block_n, block_k),
+        out,
+        x.shape[0],
+        num_tiles,
+        width,
+        x.shape[1] // block_k,
+        UPCAST=IS_INTERPRETED,
+        ROWS=rows,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        STAGES=num_stages,
+        num_warps=NUM_WARPS,
+        **launch_options(),
+    )
+    return out
+
+
+def _check(x: Tensor, weight: Tensor) -> None:
+    is_fitting = x.ndim == 2 and weight.ndim == 2 and x.shape[1] == weight.shape[1]
+    if not is_fitting or x.shape[0] > MAX_ROWS or x.shape[1] % BLOCK_K or x.dtype != weight.dtype:
+        raise ValueError(
+            f"x {tuple(x.shape)} {x.dtype} and weight {tuple(weight.shape)} {weight.dtype}: up to "
+            f"{MAX_ROWS} rows of one width, a multiple of {BLOCK_K}, are served"
+        )
+    if not (x.is_contiguous() and weight.is_contiguous()):
+        raise ValueError("x and weight must be contiguous")

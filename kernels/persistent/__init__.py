@@ -1,0 +1,1 @@
+"""A whole decoder step of one or two rows as one launch."""

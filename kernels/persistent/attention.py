@@ -1,0 +1,238 @@
+"""Attention of `kernels.persistent.kernel`, split over positions between programs."""
+
+from __future__ import annotations
+
+from kernels.attention.step import (
+    cache_tile,
+    halves,
+    mix,
+    put,
+    rotate,
+    store_head,
+    store_pair,
+    wide_halves,
+)
+from kernels.launch.dispatch import jit, tl
+from kernels.persistent.stages import arrive, wait_for
+
+
+@jit
+def _new_pair(
+    qkv_ptr,
+    row_index,
+    head,
+    position,
+    w_low,
+    w_high,
+    cos_ptr,
+    sin_ptr,
+    dims,
+    mask,
+    eps,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    """Key (normalised, rotated) and value of one row and KV head, as halves (1, D_h / 2)."""
+    HALF: tl.constexpr = HEAD_DIM // 2
+    QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
+    source = qkv_ptr + row_index * QKV + (NUM_HEADS + head) * HEAD_DIM
+    k_low, k_high = halves(source, dims, mask, HALF)
+    v_low, v_high = halves(source + NUM_KV_HEADS * HEAD_DIM, dims, mask, HALF)
+    cos_low, cos_high = wide_halves(cos_ptr + position * HEAD_DIM, dims, mask, HALF)
+    sin_low, sin_high = wide_halves(sin_ptr + position * HEAD_DIM, dims, mask, HALF)
+    k_low, k_high = rotate(
+        k_low, k_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM, HAS_NORM
+    )
+    return k_low, k_high, v_low, v_high
+
+
+@jit
+def attend_split(
+    qkv_ptr,
+    q_norm_ptr,
+    k_norm_ptr,
+    cos_ptr,
+    sin_ptr,
+    positions_ptr,
+    keys_ptr,
+    values_ptr,
+    out_ptr,
+    mixed_ptr,
+    stats_ptr,
+    tickets_ptr,
+    counter_ptr,
+    target_count,
+    task,
+    slot_stride,
+    head_stride,
+    eps,
+    scale,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    ROWS_PER_SLOT: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    SPLITS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    POLL_ATOMIC: tl.constexpr,
+):
+    """One span of the cache for one row and KV head; the last span to end joins them all.
+
+    Spans are joined in their order whoever is last, so the sum is the same at every replay. The
+    cache is read before this layer's q/k/v are there. Positions that the step itself writes come
+    from registers, so what is read there, old or new, does not matter. One arrival a row and KV
+    head; a span without positions does nothing.
+    """
+    HALF: tl.constexpr = HEAD_DIM // 2
+    GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
+    QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    split = task % SPLITS
+    pair = task // SPLITS
+    row_index = pair // NUM_KV_HEADS
+    head = pair % NUM_KV_HEADS
+    slot = row_index // ROWS_PER_SLOT
+    line = tl.arange(0, 1)
+    dims = tl.arange(0, BLOCK_H)[None, :]
+    mask = dims < HALF
+    own = tl.load(positions_ptr + row_index).to(tl.int32)
+    length = own + 1
+    span = tl.cdiv(tl.cdiv(length, SPLITS), BLOCK_S) * BLOCK_S
+    used = tl.cdiv(length, span)
+    begin = split * span
+    if begin < length:
+        end = tl.minimum(begin + span, length)
+        ends = line + end
+        base = (line.to(tl.int64) + slot) * slot_stride + head * head_stride
+        base = base[:, None]
+        at = begin + tl.arange(0, BLOCK_S)
+        keys_low, keys_high = cache_tile(keys_ptr, base, at, ends, dims, HEAD_DIM)
+        values_low, values_high = cache_tile(values_ptr, base, at, ends, dims, HEAD_DIM)
+        kw_low = tl.zeros((1, BLOCK_H), tl.float32)
+        kw_high = kw_low
+        qw_low = kw_low
+        qw_high = kw_low
+        if HAS_NORM:
+            kw_low, kw_high = wide_halves(k_norm_ptr, dims, mask, HALF)
+            qw_low, qw_high = wide_halves(q_norm_ptr, dims, mask, HALF)
+        cos_low, cos_high = wide_halves(cos_ptr + own * HEAD_DIM, dims, mask, HALF)
+        sin_low, sin_high = wide_halves(sin_ptr + own * HEAD_DIM, dims, mask, HALF)
+        wait_for(counter_ptr, target_count, POLL_ATOMIC)
+
+        keys_low = keys_low.to(tl.float32)
+        keys_high = keys_high.to(tl.float32)
+        values_low = values_low.to(tl.float32)
+        values_high = values_high.to(tl.float32)
+        for index in tl.static_range(ROWS_PER_SLOT):
+            mate = slot * ROWS_PER_SLOT + index
+            position = tl.load(positions_ptr + mate).to(tl.int32)
+            k_low, k_high, v_low, v_high = _new_pair(
+                qkv_ptr, mate, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
+                NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
+            )  # fmt: skip
+            is_new = (at == position)[None, :]
+            keys_low = put(is_new, k_low, keys_low)
+            keys_high = put(is_new, k_high, keys_high)
+            values_low = put(is_new, v_low.to(tl.float32), values_low)
+            values_high = put(is_new, v_high.to(tl.float32), values_high)
+            if (mate == row_index) & (split == 0):
+                target = base + position * HEAD_DIM + dims
+                store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
+        seen = (at < end)[None, :]
+        for member in tl.static_range(GROUP):
+            q_head = head * GROUP + member
+            q_low, q_high = halves(qkv_ptr + row_index * QKV + q_head * HEAD_DIM, dims, mask, HALF)
+            q_low, q_high = rotate(
+                q_low, q_high, qw_low, qw_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM,
+                HAS_NORM,
+            )  # fmt: skip
+            highest = tl.full((1,), -1e30, tl.float32)
+            total = tl.zeros((1,), tl.float32)
+            low = tl.zeros((1, BLOCK_H), tl.float32)
+            high = tl.zeros((1, BLOCK_H), tl.float32)
+            highest, total, low, high = mix(
+                q_low, q_high, keys_low, keys_high, values_low, values_high, seen, scale, highest,
+                total, low, high, dtype,
+            )  # fmt: skip
+            for first in range(begin + BLOCK_S, end, BLOCK_S):
+                more = first + tl.arange(0, BLOCK_S)
+                more_keys_low, more_keys_high = cache_tile(
+                    keys_ptr, base, more, ends, dims, HEAD_DIM
+                )
+                more_values_low, more_values_high = cache_tile(
+                    values_ptr, base, more, ends, dims, HEAD_DIM
+                )
+                more_keys_low = more_keys_low.to(tl.float32)
+                more_keys_high = more_keys_high.to(tl.float32)
+                more_values_low = more_values_low.to(tl.float32)
+                more_values_high = more_values_high.to(tl.float32)
+                for index in tl.static_range(ROWS_PER_SLOT):
+                    mate = slot * ROWS_PER_SLOT + index
+                    position = tl.load(positions_ptr + mate).to(tl.int32)
+                    k_low, k_high, v_low, v_high = _new_pair(
+                        qkv_ptr, mate, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims,
+                        mask, eps, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
+                    )  # fmt: skip
+                    is_new = (more == position)[None, :]
+                    more_keys_low = put(is_new, k_low, more_keys_low)
+                    more_keys_high = put(is_new, k_high, more_keys_high)
+                    more_values_low = put(is_new, v_low.to(tl.float32), more_values_low)
+                    more_values_high = put(is_new, v_high.to(tl.float32), more_values_high)
+                highest, total, low, high = mix(
+                    q_low, q_high, more_keys_low, more_keys_high, more_values_low,
+                    more_values_high, (more < end)[None, :], scale, highest, total, low, high,
+                    dtype,
+                )  # fmt: skip
+            at_head = row_index * NUM_HEADS + q_head
+            if SPLITS == 1:
+                store_head(out_ptr + at_head * HEAD_DIM + dims, low, high, total, mask, HALF)
+            else:
+                place = at_head * SPLITS + split
+                target = mixed_ptr + place * HEAD_DIM + dims
+                tl.store(target, low, mask=mask)
+                tl.store(target + HALF, high, mask=mask)
+                tl.store(stats_ptr + place * 2 + line, highest)
+                tl.store(stats_ptr + place * 2 + 1 + line, total)
+        if SPLITS == 1:
+            arrive(counter_ptr)
+        else:
+            tl.debug_barrier()
+            ticket = tl.atomic_add(tickets_ptr + pair, 1, sem="acq_rel", scope="gpu")
+            tl.debug_barrier()
+            if ticket == used - 1:
+                tl.store(tickets_ptr + pair, 0)
+                for member in tl.static_range(GROUP):
+                    at_head = row_index * NUM_HEADS + head * GROUP + member
+                    _join(mixed_ptr, stats_ptr, out_ptr, at_head, used, SPLITS, HEAD_DIM, BLOCK_H)
+                arrive(counter_ptr)
+
+
+@jit
+def _join(
+    mixed_ptr,
+    stats_ptr,
+    out_ptr,
+    at_head,
+    used,
+    SPLITS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+):
+    """Join the first `used` spans of one query head."""
+    splits = tl.arange(0, SPLITS)
+    is_used = splits < used
+    place = at_head * SPLITS + splits
+    dims = tl.arange(0, 2 * BLOCK_H)
+    mask = is_used[:, None] & (dims < HEAD_DIM)[None, :]
+    source = stats_ptr + place * 2
+    highest = tl.load(source, mask=is_used, other=-1e30, cache_modifier=".cg")
+    total = tl.load(source + 1, mask=is_used, other=0.0, cache_modifier=".cg")
+    source = mixed_ptr + place[:, None] * HEAD_DIM + dims[None, :]
+    mixed = tl.load(source, mask=mask, other=0.0, cache_modifier=".cg")
+    fade = tl.where(is_used, tl.exp(highest - tl.max(highest, axis=0)), 0.0)
+    out = tl.sum(fade[:, None] * mixed, axis=0) / tl.sum(fade * total, axis=0)
+    target = out_ptr + at_head * HEAD_DIM + dims
+    tl.store(target, out.to(out_ptr.dtype.element_ty), mask=dims < HEAD_DIM)

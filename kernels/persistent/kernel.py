@@ -1,0 +1,244 @@
+"""The body of `kernels.persistent.step`: stages of a layer, and who waits for whom.
+
+`arrived` is the count of arrivals that the stage at hand waits for. Stages follow each other in one
+chain, every stage waits for all of the one before, and so for all before that: a buffer may be
+written again as soon as the stage that reads it is over.
+
+Every product is cut by output columns, one run of columns a program: nothing is split along K, so
+the owner of a column adds the residual itself. A program loads its columns of a stage into
+registers before it waits for the stage's input: the memory works while programs wait for each
+other, and nothing but the rows is read behind the wait. The norm is done by every program in
+registers. Attention is split over positions between programs (`kernels.persistent.attention`).
+
+Columns a program: N / programs, as the largest power of two (A) and what remains (B).
+"""
+
+from __future__ import annotations
+
+from kernels.launch.dispatch import jit, tl
+from kernels.persistent.attention import attend_split
+from kernels.persistent.stages import (
+    arrive,
+    columns,
+    dot,
+    norm_weight,
+    normed_row,
+    row,
+    store_act,
+    store_sum,
+    wait_for,
+)
+
+
+# Compiled once for any column of codes and row of positions.
+@jit(
+    do_not_specialize=["num_layers", "codes_stride"],
+    do_not_specialize_on_alignment=["codes_ptr", "positions_ptr"],
+)
+def _persistent_decoder_kernel(
+    x_ptr,
+    codes_ptr,
+    positions_ptr,
+    qkv_w_ptr,
+    o_w_ptr,
+    gate_up_w_ptr,
+    down_w_ptr,
+    norms_ptr,
+    post_norms_ptr,
+    q_norms_ptr,
+    k_norms_ptr,
+    head_w_ptr,
+    cos_ptr,
+    sin_ptr,
+    keys_ptr,
+    values_ptr,
+    out_ptr,
+    logits_ptr,
+    residual_ptr,
+    qkv_ptr,
+    attended_ptr,
+    act_ptr,
+    mixed_ptr,
+    stats_ptr,
+    counters_ptr,
+    num_layers,
+    x_stride,
+    codes_stride,
+    layer_stride,
+    slot_stride,
+    head_stride,
+    eps,
+    scale,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    INNER: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    ROWS_PER_SLOT: tl.constexpr,
+    HAS_QK_NORM: tl.constexpr,
+    HAS_CODES: tl.constexpr,
+    QKV_PER: tl.constexpr,
+    QKV_A: tl.constexpr,
+    QKV_B: tl.constexpr,
+    OUT_PER: tl.constexpr,
+    OUT_A: tl.constexpr,
+    OUT_B: tl.constexpr,
+    MLP_PER: tl.constexpr,
+    MLP_A: tl.constexpr,
+    MLP_B: tl.constexpr,
+    HEAD_PER: tl.constexpr,
+    HEAD_A: tl.constexpr,
+    HEAD_B: tl.constexpr,
+    SPLITS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_MIXED: tl.constexpr,
+    BLOCK_INNER: tl.constexpr,
+    POLL_ATOMIC: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    programs = tl.num_programs(0)
+    QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
+    MIXED: tl.constexpr = NUM_HEADS * HEAD_DIM
+    dtype: tl.constexpr = x_ptr.dtype.element_ty
+    tickets_ptr = counters_ptr + 2
+    long_zero = tl.zeros((), tl.int64)
+    arrived = 0
+
+    for layer in range(num_layers):
+        long_layer = long_zero + layer
+        # Norm and q/k/v.
+        first = pid * QKV_PER
+        if first < QKV:
+            end = tl.minimum(first + QKV_PER, QKV)
+            w_ptr = qkv_w_ptr + long_layer * (QKV * WIDTH)
+            w = columns(w_ptr, first, end, WIDTH, QKV_A, BLOCK_D)
+            if QKV_B > 0:
+                w_more = columns(w_ptr, first + QKV_A, end, WIDTH, QKV_B, BLOCK_D)
+            weight = norm_weight(norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
+            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            for index in tl.static_range(ROWS):
+                source = residual_ptr + index * WIDTH
+                if layer == 0:
+                    source_row = long_zero + index
+                    if HAS_CODES:
+                        source_row = tl.maximum(tl.load(codes_ptr + index * codes_stride), 0)
+                    source = x_ptr + source_row * x_stride
+                x = normed_row(source, weight, eps, dtype, WIDTH, BLOCK_D)
+                target = qkv_ptr + index * QKV + first
+                cols = tl.arange(0, QKV_A)
+                tl.store(target + cols, dot(w, x).to(dtype), mask=first + cols < end)
+                if QKV_B > 0:
+                    cols = QKV_A + tl.arange(0, QKV_B)
+                    tl.store(target + cols, dot(w_more, x).to(dtype), mask=first + cols < end)
+            arrive(counters_ptr)
+        arrived += tl.cdiv(QKV, QKV_PER)
+
+        # Attention.
+        for task in range(pid, ROWS * NUM_KV_HEADS * SPLITS, programs):
+            attend_split(
+                qkv_ptr, q_norms_ptr + layer * HEAD_DIM, k_norms_ptr + layer * HEAD_DIM, cos_ptr,
+                sin_ptr, positions_ptr, keys_ptr + long_layer * layer_stride,
+                values_ptr + long_layer * layer_stride, attended_ptr, mixed_ptr, stats_ptr,
+                tickets_ptr, counters_ptr, arrived, task, slot_stride, head_stride, eps, scale,
+                NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, ROWS_PER_SLOT, HAS_QK_NORM, SPLITS, BLOCK_S,
+                BLOCK_H, POLL_ATOMIC,
+            )  # fmt: skip
+        arrived += ROWS * NUM_KV_HEADS
+
+        # Output projection and residual.
+        first = pid * OUT_PER
+        if first < WIDTH:
+            end = tl.minimum(first + OUT_PER, WIDTH)
+            w_ptr = o_w_ptr + long_layer * (WIDTH * MIXED)
+            w = columns(w_ptr, first, end, MIXED, OUT_A, BLOCK_MIXED)
+            if OUT_B > 0:
+                w_more = columns(w_ptr, first + OUT_A, end, MIXED, OUT_B, BLOCK_MIXED)
+            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            for index in tl.static_range(ROWS):
+                target = residual_ptr + index * WIDTH
+                source = target
+                if layer == 0:
+                    source_row = long_zero + index
+                    if HAS_CODES:
+                        source_row = tl.maximum(tl.load(codes_ptr + index * codes_stride), 0)
+                    source = x_ptr + source_row * x_stride
+                x = row(attended_ptr + index * MIXED, MIXED, BLOCK_MIXED)
+                store_sum(target, source, first, end, dot(w, x), OUT_A)
+                if OUT_B > 0:
+                    store_sum(target, source, first + OUT_A, end, dot(w_more, x), OUT_B)
+            arrive(counters_ptr)
+        arrived += tl.cdiv(WIDTH, OUT_PER)
+
+        # Norm, gate, up and SwiGLU.
+        first = pid * MLP_PER
+        if first < INNER:
+            end = tl.minimum(first + MLP_PER, INNER)
+            w_ptr = gate_up_w_ptr + long_layer * (2 * INNER * WIDTH)
+            up_ptr = w_ptr + INNER * WIDTH
+            w = columns(w_ptr, first, end, WIDTH, MLP_A, BLOCK_D)
+            w_up = columns(up_ptr, first, end, WIDTH, MLP_A, BLOCK_D)
+            if MLP_B > 0:
+                w_more = columns(w_ptr, first + MLP_A, end, WIDTH, MLP_B, BLOCK_D)
+                w_more_up = columns(up_ptr, first + MLP_A, end, WIDTH, MLP_B, BLOCK_D)
+            weight = norm_weight(post_norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
+            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            for index in tl.static_range(ROWS):
+                x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
+                target = act_ptr + index * INNER
+                store_act(target, first, end, dot(w, x), dot(w_up, x), MLP_A)
+                if MLP_B > 0:
+                    store_act(target, first + MLP_A, end, dot(w_more, x), dot(w_more_up, x), MLP_B)
+            arrive(counters_ptr)
+        arrived += tl.cdiv(INNER, MLP_PER)
+
+        # Down and residual.
+        first = pid * OUT_PER
+        if first < WIDTH:
+            end = tl.minimum(first + OUT_PER, WIDTH)
+            w_ptr = down_w_ptr + long_layer * (WIDTH * INNER)
+            w = columns(w_ptr, first, end, INNER, OUT_A, BLOCK_INNER)
+            if OUT_B > 0:
+                w_more = columns(w_ptr, first + OUT_A, end, INNER, OUT_B, BLOCK_INNER)
+            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            for index in tl.static_range(ROWS):
+                target = residual_ptr + index * WIDTH
+                x = row(act_ptr + index * INNER, INNER, BLOCK_INNER)
+                store_sum(target, target, first, end, dot(w, x), OUT_A)
+                if OUT_B > 0:
+                    store_sum(target, target, first + OUT_A, end, dot(w_more, x), OUT_B)
+            arrive(counters_ptr)
+        arrived += tl.cdiv(WIDTH, OUT_PER)
+
+    # Final norm and head.
+    first = pid * HEAD_PER
+    if (pid == 0) | (first < HEAD_SIZE):
+        end = tl.minimum(first + HEAD_PER, HEAD_SIZE)
+        if HEAD_SIZE > 0:
+            w = columns(head_w_ptr, first, end, WIDTH, HEAD_A, BLOCK_D)
+            if HEAD_B > 0:
+                w_more = columns(head_w_ptr, first + HEAD_A, end, WIDTH, HEAD_B, BLOCK_D)
+        weight = norm_weight(norms_ptr + num_layers * WIDTH, WIDTH, BLOCK_D)
+        wait_for(counters_ptr, arrived, POLL_ATOMIC)
+        for index in tl.static_range(ROWS):
+            x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
+            if pid == 0:
+                depth = tl.arange(0, BLOCK_D)
+                tl.store(out_ptr + index * WIDTH + depth, x.to(dtype), mask=depth < WIDTH)
+            if HEAD_SIZE > 0:
+                target = logits_ptr + index * HEAD_SIZE + first
+                cols = tl.arange(0, HEAD_A)
+                tl.store(target + cols, dot(w, x).to(dtype), mask=first + cols < end)
+                if HEAD_B > 0:
+                    cols = HEAD_A + tl.arange(0, HEAD_B)
+                    tl.store(target + cols, dot(w_more, x).to(dtype), mask=first + cols < end)
+
+    # Whoever leaves last finds nobody waiting and clears the counters for the next launch.
+    tl.debug_barrier()
+    left = tl.atomic_add(counters_ptr + 1, 1, sem="acq_rel", scope="gpu")
+    if left == programs - 1:
+        tl.store(counters_ptr, 0)
+        tl.store(counters_ptr + 1, 0)

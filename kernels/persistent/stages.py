@@ -1,0 +1,89 @@
+"""Device functions of `kernels.persistent.kernel`: waiting between programs, columns of a weight
+held in registers, and the norm of one row.
+
+Programs of one launch hand work to each other through global memory, so whatever another program
+wrote in this launch is read with `.cg`: past the L1 cache, which is not coherent. A program's
+stores come before its arrival: a barrier of its threads, then one release by a single thread,
+which in the PTX memory model also covers what the barrier ordered before it (PTX ISA, memory
+consistency model, causality order).
+"""
+
+from __future__ import annotations
+
+from kernels.launch.dispatch import jit, tl
+
+
+@jit
+def arrive(counter_ptr):
+    """Tell the others that this program's stores of a stage are done."""
+    tl.debug_barrier()
+    tl.atomic_add(counter_ptr, 1, sem="release", scope="gpu")
+
+
+@jit
+def wait_for(counter_ptr, target, POLL_ATOMIC: tl.constexpr):
+    """Spin until `target` arrivals of this launch are counted."""
+    if POLL_ATOMIC:
+        while tl.atomic_add(counter_ptr, 0, sem="acquire", scope="gpu") < target:
+            pass
+    else:
+        while tl.load(counter_ptr, volatile=True) < target:
+            pass
+    tl.debug_barrier()
+
+
+@jit
+def columns(w_ptr, first, end, SIZE: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Rows first..end of a weight (N, SIZE), at most COLS: they stay in registers."""
+    cols = first + tl.arange(0, COLS)
+    depth = tl.arange(0, BLOCK_K)
+    mask = (cols < end)[:, None] & (depth < SIZE)[None, :]
+    return tl.load(w_ptr + cols[:, None] * SIZE + depth[None, :], mask=mask, other=0.0)
+
+
+@jit
+def dot(w, x):
+    """w (COLS, K) times x (K,), float32."""
+    return tl.sum(w.to(tl.float32) * x[None, :], axis=1)
+
+
+@jit
+def row(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A row that other programs of this launch may have written, as float32."""
+    depth = tl.arange(0, BLOCK_K)
+    return tl.load(ptr + depth, mask=depth < SIZE, other=0.0, cache_modifier=".cg").to(tl.float32)
+
+
+@jit
+def norm_weight(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
+    depth = tl.arange(0, BLOCK_K)
+    return tl.load(ptr + depth, mask=depth < SIZE, other=0.0).to(tl.float32)
+
+
+@jit
+def normed_row(ptr, weight, eps, dtype: tl.constexpr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
+    """RMSNorm of a row, rounded where `kernels.linear.rms_norm` rounds, as float32."""
+    x = row(ptr, SIZE, BLOCK_K)
+    scale = tl.rsqrt(tl.sum(x * x, axis=0) / SIZE + eps)
+    return ((x * scale).to(dtype).to(tl.float32) * weight).to(dtype).to(tl.float32)
+
+
+@jit
+def store_sum(out_ptr, source_ptr, first, end, out, COLS: tl.constexpr):
+    """Round a product's columns, add what `source_ptr` holds there, store."""
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    cols = first + tl.arange(0, COLS)
+    before = tl.load(source_ptr + cols, mask=cols < end, other=0.0, cache_modifier=".cg")
+    total = out.to(dtype).to(tl.float32) + before.to(tl.float32)
+    tl.store(out_ptr + cols, total.to(dtype), mask=cols < end)
+
+
+@jit
+def store_act(out_ptr, first, end, gate, up, COLS: tl.constexpr):
+    """SwiGLU, rounded where `kernels.linear.swiglu` rounds."""
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    cols = first + tl.arange(0, COLS)
+    gate = gate.to(dtype).to(tl.float32)
+    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
+    act = silu * up.to(dtype).to(tl.float32)
+    tl.store(out_ptr + cols, act.to(dtype), mask=cols < end)

@@ -1,0 +1,302 @@
+"""A whole decoder step of one or two rows, all its layers, in one launch.
+
+At so few rows a step is a chain of small operations: the GPU waits for launches and for the first
+bytes of each kernel, not for arithmetic. Here the programs stay for the whole step and each takes
+its share of every stage; between stages they wait for each other on a counter in global memory. A
+layer has five waits:
+
+    norm, q/k/v | QK norm, RoPE, cache, attention | o, add | norm, gate, up, SwiGLU | down, add
+
+A program loads its columns of a stage's weight into registers before it waits for the stage's input
+(`kernels.persistent.kernel`). Rounding points are those of the separate operations (`rms_norm`,
+`row_linear`, `qk_norm_rope_store`, `decode_attention`, `swiglu`), which remain as the slow twin in
+`models.decoder.decoder.Decoder.step`; all sums have a fixed order, so a step is the same at every
+replay.
+
+Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): one row 2.67 to
+2.86, separate operations, whose products were cuBLAS's then, 4.1 to 5.0; two rows 3.84 against
+4.67. Tried and dropped: products in
+tiles of tl.dot, split along K, for any number of rows. 3.5 with one row and 3.64 with two, but a
+code predictor's step took 262 us against 208 with 64 rows and 578 against 255 with 256.
+
+The counter only grows during a launch, and every stage knows the count it waits for, so a program
+without work in a stage neither waits nor arrives. The last program to leave sets it back to zero:
+the host never does, and a recorded launch can be replayed.
+
+All programs must run at once, or the first would wait for ever: the grid is no larger than the
+multiprocessors and launched cooperatively, which makes the driver check it.
+
+Source of the counter scheme: the usual grid barrier of cooperative kernels, with partial arrivals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import IS_INTERPRETED, next_power_of_2, use_triton
+from kernels.persistent.kernel import _persistent_decoder_kernel
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the work of a step is cut."""
+
+    num_programs: int = 0  # at most one a multiprocessor; 0: one on each
+    num_warps: int = 4
+    attention_splits: int = 1  # of a row's cache, a power of two
+    block_s: int = 16  # cache positions a step of attention
+    # Wait with acquiring atomics instead of volatile loads: an empty barrier of 132 programs took
+    # 0.87 us instead of 1.11 (4 warps) or 1.61 (8 warps) on an H200.
+    use_atomic_poll: bool = True
+
+
+@dataclass(frozen=True)
+class DecoderWeights:
+    """All layers' weights of one kind stacked, so that one pointer and a stride reach each."""
+
+    qkv: Tensor  # (L, (H + 2 H_kv) D_h, D)
+    o: Tensor  # (L, D, H D_h)
+    gate_up: Tensor  # (L, 2I, D)
+    down: Tensor  # (L, D, I)
+    norms: Tensor  # (L + 1, D): each layer's first norm, then the final one
+    post_norms: Tensor  # (L, D)
+    q_norms: Tensor | None  # (L, D_h)
+    k_norms: Tensor | None
+
+
+@lru_cache
+def num_processors(device: torch.device) -> int:
+    """Multiprocessors of a CUDA device; 1 elsewhere, where the interpreter runs one program."""
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+MAX_ROWS = 2  # of a launch: the kernel is unrolled over them
+MAX_KV_HEADS = 16
+# Counters of a launch: arrivals, leavers, and one a row and KV head for attention in splits.
+NUM_COUNTERS = 2 + MAX_ROWS * MAX_KV_HEADS
+MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
+_max_rows = MAX_ROWS
+_DTYPES = (torch.bfloat16, torch.float16)
+
+
+@contextmanager
+def limit_rows(rows: int) -> Iterator[None]:
+    """Within the block, only steps of at most `rows` rows take the persistent launch; 0: none."""
+    global _max_rows
+    before, _max_rows = _max_rows, min(rows, MAX_ROWS)
+    try:
+        yield
+    finally:
+        _max_rows = before
+
+
+def use_persistent(
+    weights: DecoderWeights, x: Tensor, num_rows: int, num_heads: int, cache: Tensor
+) -> bool:
+    """Whether a step of `num_rows` rows runs as one launch: Triton, a half-width dtype (float32
+    takes twice the registers), not more rows than `MAX_ROWS`, weights that fit into registers.
+    """
+    if num_rows > _max_rows or x.dtype not in _DTYPES or not use_triton(x):
+        return False
+    num_positions, head_dim = cache.shape[4:]
+    return choose_settings(weights, num_heads, head_dim, num_positions, num_rows) is not None
+
+
+def choose_settings(
+    weights: DecoderWeights, num_heads: int, head_dim: int, num_positions: int, num_rows: int
+) -> Settings | None:
+    """The default settings, with more warps where a GPU of fewer multiprocessors needs them; None
+    where no settings serve.
+    """
+    best = default_settings(num_positions, num_rows)
+    for settings in (best, replace(best, num_warps=8)):
+        if fits(weights, num_heads, head_dim, settings):
+            return settings
+    return None
+
+
+def default_settings(num_positions: int, num_rows: int) -> Settings:
+    """Settings by cache length and rows.
+
+    128 programs: the products of the 0.6B models have 4096, 1024, 3072 and 2048 columns. Measured
+    on an H200, microseconds of a step with 4 / 8 / 16 warps: code predictor 134 / 126 / 162, talker
+    735 / 786 / 1,086; as separate operations with cuBLAS 221 and 1,312 (in tiles 145 and 1,186).
+    """
+    is_short = num_positions <= 32
+    return Settings(
+        num_programs=128,
+        num_warps=8 if is_short or num_rows > 1 else 4,
+        attention_splits=1 if is_short else 16,
+    )
+
+
+def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Settings) -> bool:
+    """Whether the kernel serves these heads, and a program's columns of every layer's weights fit
+    into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do
+    not.
+    """
+    width, inner = weights.down.shape[1], weights.down.shape[2]
+    mixed, qkv = weights.o.shape[2], weights.qkv.shape[1]
+    programs = _num_programs(settings, weights.qkv.device)
+    # Columns of a weight, and what each holds: gate and up have one together.
+    counts = ((qkv, width), (width, mixed), (inner, 2 * next_power_of_2(width)), (width, inner))
+    held = max(
+        sum(_columns(count, programs)[1:]) * next_power_of_2(depth) for count, depth in counts
+    )
+    registers = held * weights.qkv.itemsize // (settings.num_warps * 32 * 4)  # a thread
+    return (
+        head_dim % 2 == 0
+        and mixed == num_heads * head_dim
+        and qkv <= (num_heads + 2 * MAX_KV_HEADS) * head_dim
+        and (programs == 1 or registers <= MAX_HELD_REGISTERS)
+    )
+
+
+def _num_programs(settings: Settings, device: torch.device) -> int:
+    most = num_processors(device)
+    return min(settings.num_programs or most, most)
+
+
+def _columns(count: int, programs: int) -> tuple[int, int, int]:
+    """Columns a program, their largest power of two, and one that holds the remaining."""
+    per = max(1, -(-count // programs))
+    first = 1 << (per.bit_length() - 1)
+    return per, first, 0 if per == first else next_power_of_2(per - first)
+
+
+def persistent_step(
+    weights: DecoderWeights,
+    x: Tensor,
+    positions: Tensor,
+    cache: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    counters: Tensor,
+    num_heads: int,
+    scale: float,
+    eps: float,
+    rows_per_slot: int = 1,
+    codes: Tensor | None = None,
+    head: Tensor | None = None,
+    settings: Settings | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """One new position a row through all layers and the final norm.
+
+    Args:
+        weights: L layers; every tensor contiguous, one dtype.
+        x: (R, D) inputs, kept; with `codes` an embedding table (V, D).
+        positions: (R,) int64 cache positions to write; a row sees 0..its position.
+        cache: (L, 2, N, H_kv, S, D_h), keys and values, contiguous.
+        cos, sin: (S, D_h) tables of x's dtype.
+        counters: (NUM_COUNTERS,) int32, zero before the first launch and left so. Launches that
+            share counters must not overlap.
+        rows_per_slot: consecutive rows that share a slot, at rising positions.
+        codes: (R,) int64 rows of the table to start from, may be strided; below 0 counts as 0.
+        head: (V, D) weight of a last product, contiguous, or None.
+        settings: default `choose_settings`.
+    Returns:
+        hidden states (R, D) after the final norm, and logits (R, V) or None.
+    Raises:
+        ValueError: shapes that do not fit, or tensors of another layout.
+    """
+    num_rows = positions.shape[0]
+    num_layers, width, inner = weights.down.shape
+    _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
+    if settings is None:
+        settings = choose_settings(weights, num_heads, head_dim, num_positions, num_rows)
+    if settings is None or not fits(weights, num_heads, head_dim, settings):
+        wanted = settings or "any settings"
+        raise ValueError(f"width {width}, MLP {inner} and {num_heads} heads do not fit {wanted}")
+    if num_rows > MAX_ROWS:
+        raise ValueError(f"{num_rows} rows are too many: at most {MAX_ROWS}")
+    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
+        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    if x.shape[1:] != (width,) or (codes is None and x.shape[0] != num_rows):
+        raise ValueError(f"x {tuple(x.shape)} must be ({num_rows}, {width}), or a table as wide")
+    if not cache.is_contiguous() or not positions.is_contiguous() or x.stride(1) != 1:
+        raise ValueError("cache and positions must be contiguous, x with contiguous rows")
+    if cos.shape[0] < num_positions or not (cos.is_contiguous() and sin.is_contiguous()):
+        raise ValueError("cos and sin must be contiguous and as long as the cache")
+    if head is not None and not (head.is_contiguous() and head.shape[1] == width):
+        raise ValueError(f"head {tuple(head.shape)} must be contiguous, rows of {width}")
+    if counters.shape != (NUM_COUNTERS,):
+        raise ValueError(f"counters {tuple(counters.shape)} must be ({NUM_COUNTERS},)")
+    programs = _num_programs(settings, x.device)
+    qkv_width, mixed = weights.qkv.shape[1], weights.o.shape[2]
+    head_size = 0 if head is None else head.shape[0]
+
+    def empty(*shape: int, dtype: torch.dtype = x.dtype) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=x.device)
+
+    out = empty(num_rows, width)
+    logits = None if head is None else empty(num_rows, head_size)
+    splits = settings.attention_splits
+    spans = num_rows * num_heads * splits
+    q_norms, k_norms = weights.q_norms, weights.k_norms
+    options = {} if IS_INTERPRETED else {"launch_cooperative_grid": True}
+    for name, count in (("QKV", qkv_width), ("OUT", width), ("MLP", inner), ("HEAD", head_size)):
+        per, first, more = _columns(count, programs)
+        options |= {f"{name}_PER": per, f"{name}_A": first, f"{name}_B": more}
+    _persistent_decoder_kernel[(programs,)](
+        x,
+        positions if codes is None else codes,
+        positions,
+        weights.qkv,
+        weights.o,
+        weights.gate_up,
+        weights.down,
+        weights.norms,
+        weights.post_norms,
+        weights.norms if q_norms is None else q_norms,
+        weights.norms if k_norms is None else k_norms,
+        x if head is None else head,
+        cos,
+        sin,
+        cache,
+        cache[:, 1:],
+        out,
+        out if logits is None else logits,
+        empty(num_rows, width),
+        empty(num_rows, qkv_width),
+        empty(num_rows, mixed),
+        empty(num_rows, inner),
+        empty(spans, head_dim, dtype=torch.float32),
+        empty(spans, 2, dtype=torch.float32),
+        counters,
+        num_layers,
+        x.stride(0),
+        0 if codes is None else codes.stride(0),
+        cache.stride(0),
+        cache.stride(2),
+        cache.stride(3),
+        eps,
+        scale,
+        ROWS=num_rows,
+        WIDTH=width,
+        INNER=inner,
+        HEAD_SIZE=head_size,
+        NUM_HEADS=num_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_DIM=head_dim,
+        ROWS_PER_SLOT=rows_per_slot,
+        HAS_QK_NORM=q_norms is not None,
+        HAS_CODES=codes is not None,
+        SPLITS=splits,
+        BLOCK_S=settings.block_s,
+        BLOCK_H=next_power_of_2(head_dim // 2),
+        BLOCK_D=next_power_of_2(width),
+        BLOCK_MIXED=next_power_of_2(mixed),
+        BLOCK_INNER=next_power_of_2(inner),
+        POLL_ATOMIC=settings.use_atomic_poll,
+        num_warps=settings.num_warps,
+        **options,
+    )
+    return out, logits

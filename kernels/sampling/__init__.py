@@ -1,0 +1,1 @@
+"""Drawing codes from logits."""

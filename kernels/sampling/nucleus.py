@@ -1,0 +1,283 @@
+"""One id per row from logits: nucleus before temperature, and another draw for repeated ids.
+
+logits (R, V), V up to a few thousand; every setting is per row. The order:
+
+    1. logits to float32; a row holding NaN or +inf gets -1 and nothing else
+    2. eos to -inf where the row may not end yet
+    3. greedy rows: argmax, the lowest id wins a tie, and nothing below applies
+    4. ids by falling logit, the lower id first among equals; the i-th is kept while i < top_k and
+       the mass of the first i ids, itself included, is at most top_p of the whole (softmax without
+       temperature). The first is always kept
+    5. divide by temperature, softmax over what is kept, then the first id in id order whose
+       cumulative mass exceeds uniform * total
+    6. repetition: an id that is in the row's window, and is not eos, is replaced by another draw:
+       the same logits and top_k, `window_top_p`, `window_temperature` and `window_uniform`
+
+A row with nothing left to draw also gets -1. The id that crosses top_p is dropped, unlike in
+`kernels/sampling/sample.py`. The noise comes in as uniforms, so a draw is a pure function of its
+row.
+
+In PyTorch this is a sort and some twenty kernels, twice; here one program keeps a whole row in
+registers and walks down its distinct values, of which a nucleus has few.
+
+Source: the sampler of the official fish-speech at 3dd1f85 (2026-04-06), in float32 and with our own
+noise. There step 6 draws both and chooses; so does the reference, the kernel draws again if needed.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.sampling.sample import check_draws, num_warps
+
+_INF = float("inf")
+
+
+def sample_nucleus_ref(
+    logits: Tensor,
+    uniform: Tensor,
+    greedy: Tensor,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    out: Tensor,
+    *,
+    eos: int = -1,
+    no_eos: Tensor | None = None,
+    window: Tensor | None = None,
+    window_uniform: Tensor | None = None,
+    window_temperature: float = 1.0,
+    window_top_p: float = 1.0,
+) -> Tensor:
+    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    x = logits.float()
+    incoming_top = x.amax(-1)  # NaN if the row holds one
+    if no_eos is not None and eos >= 0:
+        x = x.clone() if x is logits else x
+        x[:, eos].masked_fill_(no_eos, -_INF)
+    top = x.amax(-1)
+    values, ids = x.sort(dim=-1, descending=True, stable=True)
+    values = values - values[:, :1]
+    mass = values.exp().cumsum(-1)
+    rank = torch.arange(x.shape[1], device=x.device)
+    is_ranked = (rank < top_k.unsqueeze(1)) | (top_k <= 0).unsqueeze(1)
+
+    def draw(noise: Tensor, heat: Tensor, share: Tensor) -> Tensor:
+        share = share.unsqueeze(1)
+        is_kept = is_ranked & ((mass <= share * mass[:, -1:]) | (share >= 1))
+        is_kept[:, 0] = True
+        weight = (values / heat.unsqueeze(1)).exp() * is_kept
+        weight = torch.zeros_like(weight).scatter_(1, ids, weight)
+        # Zero at dropped ids, so that no rounding of the scan can be drawn.
+        total = weight.cumsum(-1) * (weight > 0)
+        mark = noise.unsqueeze(1) * total.amax(-1, keepdim=True)
+        return (total > mark).view(torch.uint8).argmax(-1)
+
+    token = draw(uniform, temperature, top_p)
+    if window is not None and window_uniform is not None:
+        is_repeated = (window == token.unsqueeze(1)).any(1) & (token != eos)
+        heat = torch.full_like(temperature, window_temperature)
+        again = draw(window_uniform, heat, torch.full_like(top_p, window_top_p))
+        token = torch.where(is_repeated, again, token)
+    token = torch.where(greedy, x.argmax(-1), token)
+    usable = (incoming_top < _INF) & (top > -_INF)
+    return out.copy_(torch.where(usable, token, -1))
+
+
+@jit
+def _draw(x, top, mass, ids, num_ids, top_k, top_p, temperature, uniform):
+    """Steps 4 and 5; `mass` is the sum of exp(x - top)."""
+    limit = tl.where(top_p < 1.0, top_p * mass, float("inf"))
+    most = tl.where(top_k > 0, top_k, num_ids)
+    # The largest value is kept whatever its mass; of its equals as many as fit besides.
+    value = top
+    count = tl.sum((x == value).to(tl.int32), axis=0)
+    room = tl.minimum(limit, num_ids * 1.0).to(tl.int32)
+    kept = tl.minimum(tl.minimum(count, most), tl.maximum(room, 1))  # in all
+    extra = kept  # of the ids of the last value
+    above = count * 1.0  # mass of this and larger values
+    is_open = kept == count
+    while is_open & (kept < most):
+        lower = tl.max(tl.where(x < value, x, float("-inf")), axis=0)
+        weight = tl.exp(lower - top)
+        is_open = (lower > float("-inf")) & (above + weight <= limit)
+        if is_open:
+            value = lower
+            count = tl.sum((x == value).to(tl.int32), axis=0)
+            room = tl.minimum((limit - above) / weight, num_ids * 1.0).to(tl.int32)
+            extra = tl.minimum(tl.minimum(count, most - kept), tl.maximum(room, 1))
+            kept += extra
+            above += count * weight
+            is_open = extra == count
+    at_last = x == value
+    place = tl.cumsum(at_last.to(tl.int32), axis=0)
+    is_kept = (x > value) | (at_last & (place <= extra))
+    weight = tl.where(is_kept, tl.exp(tl.div_rn(x - top, temperature)), 0.0)
+    # Zero at dropped ids, so that no rounding of the scan can be drawn.
+    total = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
+    mark = uniform * tl.max(total, axis=0)
+    token = tl.min(tl.where(total > mark, ids, num_ids), axis=0)
+    return tl.where(token < num_ids, token, -1)
+
+
+@jit
+def _sample_nucleus_kernel(
+    logits_ptr,
+    uniform_ptr,
+    greedy_ptr,
+    temperature_ptr,
+    top_k_ptr,
+    top_p_ptr,
+    out_ptr,
+    no_eos_ptr,
+    window_ptr,
+    window_uniform_ptr,
+    logits_stride,
+    uniform_stride,
+    out_stride,
+    window_stride,
+    window_uniform_stride,
+    num_ids,
+    eos,
+    window_size,
+    window_temperature,
+    window_top_p,
+    HAS_NO_EOS: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WINDOW_BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    ids = tl.arange(0, BLOCK)
+    inside = ids < num_ids
+    low = float("-inf")
+    x = tl.load(logits_ptr + row * logits_stride + ids, mask=inside, other=low).to(tl.float32)
+    # False for NaN as well as +inf.
+    is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
+    if HAS_NO_EOS:
+        may_not_end = tl.load(no_eos_ptr + row)
+        x = tl.where((ids == eos) & (may_not_end != 0), low, x)
+    top = tl.max(x, axis=0)
+    is_usable = is_usable & (top > low)
+    is_greedy = tl.load(greedy_ptr + row) != 0
+    token = tl.full((), -1, tl.int32)
+    if is_usable & is_greedy:
+        token = tl.argmax(x, axis=0)
+    if is_usable & (is_greedy == 0):
+        mass = tl.sum(tl.exp(x - top), axis=0)
+        top_k = tl.load(top_k_ptr + row)
+        top_p = tl.load(top_p_ptr + row)
+        temperature = tl.load(temperature_ptr + row)
+        uniform = tl.load(uniform_ptr + row * uniform_stride)
+        token = _draw(x, top, mass, ids, num_ids, top_k, top_p, temperature, uniform)
+        if HAS_WINDOW:
+            entry = tl.arange(0, WINDOW_BLOCK)
+            recent = tl.load(
+                window_ptr + row * window_stride + entry, mask=entry < window_size, other=-1
+            )
+            is_repeated = tl.max((recent == token).to(tl.int32), axis=0) > 0
+            if is_repeated & (token != eos):
+                uniform = tl.load(window_uniform_ptr + row * window_uniform_stride)
+                token = _draw(
+                    x, top, mass, ids, num_ids, top_k, window_top_p, window_temperature, uniform
+                )
+    tl.store(out_ptr + row * out_stride, token.to(tl.int64))
+
+
+def sample_nucleus(
+    logits: Tensor,
+    uniform: Tensor,
+    greedy: Tensor,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    out: Tensor,
+    *,
+    eos: int = -1,
+    no_eos: Tensor | None = None,
+    window: Tensor | None = None,
+    window_uniform: Tensor | None = None,
+    window_temperature: float = 1.0,
+    window_top_p: float = 1.0,
+) -> Tensor:
+    """Draw one id per row; the module docstring gives the order of steps.
+
+    Args:
+        logits: (R, V).
+        uniform: (R,) float32 in [0, 1); may be strided.
+        greedy: (R,) bool; true rows take the argmax and ignore the settings below.
+        temperature: (R,) float32, above 0 where the row is not greedy.
+        top_k: (R,) int32, 0 = off.
+        top_p: (R,) float32, 1 = off.
+        out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
+        eos: the end id; no_eos (R,) bool marks rows that may not draw it.
+        window: (R, W) int64, recent ids, -1 for none; window_uniform (R,) float32, may be strided.
+            Both or neither.
+        window_temperature, window_top_p: of the draw that replaces a repeated id.
+    Returns:
+        out.
+    """
+    if (window is None) != (window_uniform is None):
+        raise ValueError("window and window_uniform must both be given or both be None")
+    if not use_triton(logits):
+        return sample_nucleus_ref(
+            logits,
+            uniform,
+            greedy,
+            temperature,
+            top_k,
+            top_p,
+            out,
+            eos=eos,
+            no_eos=no_eos,
+            window=window,
+            window_uniform=window_uniform,
+            window_temperature=window_temperature,
+            window_top_p=window_top_p,
+        )
+    num_rows, num_ids = logits.shape
+    rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    rows |= {"no_eos": no_eos}
+    check_draws(num_rows, rows, uniform, out)
+    if logits.stride(1) != 1:
+        raise ValueError("logits must have contiguous rows")
+    window_size = 1
+    if window is not None and window_uniform is not None:
+        window_size = window.shape[1]
+        if window.shape[0] != num_rows or window.stride(1) != 1 or window.dtype != torch.int64:
+            raise ValueError(f"window must be int64 ({num_rows}, W) with contiguous rows")
+        if window_uniform.shape != (num_rows,):
+            raise ValueError(f"window_uniform must be ({num_rows},)")
+    if num_rows == 0:
+        return out
+    block = next_power_of_2(num_ids)
+    _sample_nucleus_kernel[(num_rows,)](
+        logits,
+        uniform,
+        greedy,
+        temperature,
+        top_k,
+        top_p,
+        out,
+        no_eos if no_eos is not None else greedy,
+        window if window is not None else out,
+        window_uniform if window_uniform is not None else uniform,
+        logits.stride(0),
+        uniform.stride(0),
+        out.stride(0),
+        window.stride(0) if window is not None else 0,
+        window_uniform.stride(0) if window_uniform is not None else 0,
+        num_ids,
+        eos,
+        window_size,
+        float(window_temperature),
+        float(window_top_p),
+        HAS_NO_EOS=no_eos is not None and eos >= 0,
+        HAS_WINDOW=window is not None,
+        BLOCK=block,
+        WINDOW_BLOCK=next_power_of_2(window_size),
+        num_warps=num_warps(block),
+    )
+    return out

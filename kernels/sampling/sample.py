@@ -1,0 +1,366 @@
+"""One id per row from logits: penalty, masks, temperature, top-k, top-p and draw in one kernel.
+
+logits (R, V), V up to a few thousand; every setting is per row. The order, which matches the
+models' own generation:
+
+    1. logits to float32; a row holding NaN or +inf gets -1 and nothing else
+    2. repetition penalty on seen ids: positive values divided, negative multiplied
+    3. eos to -inf where the row may not end yet; suppressed ids to -inf
+    4. greedy rows: argmax, the lowest id wins a tie
+    5. divide by temperature
+    6. top-k: drop what is below the k-th largest value; ties with it stay
+    7. top-p: drop each value whose mass, with all smaller or equal ones, is at most 1 - top_p of
+       what is left; ties share their fate, the largest value stays
+    8. softmax, then the first id in id order whose cumulative mass exceeds uniform * total
+
+A row with nothing left to draw also gets -1. The noise comes in as `uniform`, so a draw is a pure
+function of its row.
+
+In PyTorch this is a sort or two and some thirty kernels; here one program keeps a whole row in
+registers. Sorting is avoided by searching for the thresholds: the k-th value by bisection in about
+ten counts, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
+exact.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+
+_INF = float("inf")
+
+
+def sample_ref(
+    logits: Tensor,
+    uniform: Tensor,
+    greedy: Tensor,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    out: Tensor,
+    *,
+    seen: Tensor | None = None,
+    penalty: Tensor | None = None,
+    suppress: Tensor | None = None,
+    eos: int = -1,
+    no_eos: Tensor | None = None,
+    max_top_k: int | None = None,
+    has_top_p: bool = True,
+) -> Tensor:
+    """Plain PyTorch: the CPU path, and what the kernel is tested against.
+
+    On the CPU the host may look at the settings, and skips what no row asks for.
+    """
+    x = logits.float()
+    incoming_top = top = x.amax(-1)  # NaN if the row holds one
+    x = _masked(x, seen, penalty, suppress, eos, no_eos)
+    if x is not logits:
+        top = x.amax(-1)
+    on_host = logits.device.type == "cpu"
+    some_greedy, all_greedy = True, False
+    if on_host:
+        flags = greedy.tolist()
+        some_greedy, all_greedy = any(flags), all(flags)
+    if all_greedy:
+        token = x.argmax(-1)
+    else:
+        token = _draw(x, top, uniform, temperature, top_k, top_p, max_top_k, has_top_p, on_host)
+        if some_greedy:
+            token = torch.where(greedy, x.argmax(-1), token)
+    usable = (incoming_top < _INF) & (top > -_INF)
+    return out.copy_(torch.where(usable, token, -1))
+
+
+def _masked(
+    x: Tensor,
+    seen: Tensor | None,
+    penalty: Tensor | None,
+    suppress: Tensor | None,
+    eos: int,
+    no_eos: Tensor | None,
+) -> Tensor:
+    """Steps 2 and 3; returns x itself if there was nothing to do, else a new tensor."""
+    given = x
+    if seen is not None and penalty is not None:
+        factor = penalty.unsqueeze(1)
+        x = torch.where(seen, torch.where(x > 0, x / factor, x * factor), x)
+    if suppress is not None:
+        x = x.masked_fill(suppress, -_INF)
+    if no_eos is not None and eos >= 0:
+        if x is given:
+            x = x.clone()
+        x[:, eos].masked_fill_(no_eos, -_INF)
+    return x
+
+
+def _draw(
+    x: Tensor,
+    top: Tensor,
+    uniform: Tensor,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    max_top_k: int | None,
+    has_top_p: bool,
+    on_host: bool,
+) -> Tensor:
+    """Steps 5 to 8; x (R, V) float32, top its (R,) maxima."""
+    num_ids = x.shape[1]
+    x = x / temperature.unsqueeze(1)
+    top = (top / temperature).unsqueeze(1)  # division keeps the order, so still the maximum
+    lowest_k = 0
+    if on_host and max_top_k != 0:
+        counts = top_k.tolist()
+        lowest_k, max_top_k = min(counts), max(counts)
+    if max_top_k is None:
+        max_top_k = num_ids
+    if max_top_k > 0:
+        widest = min(max_top_k, num_ids)
+        values = x.topk(widest).values
+        if lowest_k == max_top_k:
+            kth = values[:, -1:]
+        else:
+            kth = values.gather(1, (top_k.long().clamp(1, widest) - 1).unsqueeze(1))
+            kth = kth.masked_fill((top_k <= 0).unsqueeze(1), -_INF)
+        x = x.masked_fill(x < kth, -_INF)
+    if on_host and has_top_p:
+        has_top_p = min(top_p.tolist()) < 1.0
+    if has_top_p:
+        ordered = x.sort(-1).values
+        mass = (ordered - top).exp_().cumsum(-1)
+        limit = (1.0 - top_p).unsqueeze(1) * mass[:, -1:]
+        first_kept = (mass <= limit).sum(-1, keepdim=True).clamp_(max=num_ids - 1)
+        x = x.masked_fill(x < ordered.gather(1, first_kept), -_INF)
+    weight = (x - top).exp_()
+    # Zero at dropped ids: neither they nor a rounding of the scan can be drawn, and some id always
+    # exceeds the mark.
+    mass = weight.cumsum(-1) * (weight > 0)
+    mark = uniform.unsqueeze(1) * mass.amax(-1, keepdim=True)
+    return (mass > mark).view(torch.uint8).argmax(-1)
+
+
+@jit
+def _kth_largest(x, top, k):
+    """A threshold that keeps the k largest values above -inf, ties with the k-th, and no others."""
+    is_number = x > float("-inf")
+    low = tl.min(tl.where(is_number, x, float("inf")), axis=0)  # reached by at least k values
+    at_low = tl.sum(is_number.to(tl.int32), axis=0)
+    high = top + float("inf")  # reached by fewer
+    at_high = at_low * 0
+    # Bisect the values until few are left in between. Logits in bfloat16 have many ties, which
+    # would keep a search for the last bit busy.
+    middle = 0.5 * low + 0.5 * top
+    while (at_low > k) & (at_low - at_high > 4) & (middle > low) & (middle < high):
+        count = tl.sum((x >= middle).to(tl.int32), axis=0)
+        is_low = count >= k
+        low = tl.where(is_low, middle, low)
+        at_low = tl.where(is_low, count, at_low)
+        high = tl.where(is_low, high, middle)
+        at_high = tl.where(is_low, at_high, count)
+        middle = 0.5 * low + 0.5 * tl.minimum(high, top)
+    # Then go down from above, one distinct value at a time.
+    if at_low > k:
+        while (at_high < k) & (high > float("-inf")):
+            high = tl.max(tl.where(x < high, x, float("-inf")), axis=0)
+            at_high = tl.sum((x >= high).to(tl.int32), axis=0)
+        low = high
+    return low
+
+
+@jit
+def _sample_kernel(
+    logits_ptr,
+    uniform_ptr,
+    greedy_ptr,
+    temperature_ptr,
+    top_k_ptr,
+    top_p_ptr,
+    out_ptr,
+    seen_ptr,
+    penalty_ptr,
+    suppress_ptr,
+    no_eos_ptr,
+    logits_stride,
+    uniform_stride,
+    out_stride,
+    seen_stride,
+    num_ids,
+    eos,
+    HAS_SEEN: tl.constexpr,
+    HAS_SUPPRESS: tl.constexpr,
+    HAS_NO_EOS: tl.constexpr,
+    HAS_TOP_K: tl.constexpr,
+    HAS_TOP_P: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    ids = tl.arange(0, BLOCK)
+    inside = ids < num_ids
+    low = float("-inf")
+    x = tl.load(logits_ptr + row * logits_stride + ids, mask=inside, other=low).to(tl.float32)
+    # False for NaN as well as +inf.
+    is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
+    if HAS_SEEN:
+        seen = tl.load(seen_ptr + row * seen_stride + ids, mask=inside, other=0)
+        penalty = tl.load(penalty_ptr + row)
+        x = tl.where(seen != 0, tl.where(x > 0, tl.div_rn(x, penalty), x * penalty), x)
+    if HAS_SUPPRESS:
+        suppressed = tl.load(suppress_ptr + ids, mask=inside, other=0)
+        x = tl.where(suppressed != 0, low, x)
+    if HAS_NO_EOS:
+        may_not_end = tl.load(no_eos_ptr + row)
+        x = tl.where((ids == eos) & (may_not_end != 0), low, x)
+    top = tl.max(x, axis=0)
+    is_usable = is_usable & (top > low)
+    is_greedy = tl.load(greedy_ptr + row) != 0
+    token = tl.full((), -1, tl.int32)
+    if is_usable & is_greedy:
+        token = tl.argmax(x, axis=0)
+    if is_usable & (is_greedy == 0):
+        temperature = tl.load(temperature_ptr + row)
+        x = tl.div_rn(x, temperature)
+        top = tl.div_rn(top, temperature)
+        if HAS_TOP_K:
+            k = tl.load(top_k_ptr + row)
+            if k > 0:
+                x = tl.where(x >= _kth_largest(x, top, k), x, low)
+        if HAS_TOP_P:
+            top_p = tl.load(top_p_ptr + row)
+            if top_p < 1.0:
+                weight = tl.exp(x - top)
+                limit = (1.0 - top_p) * tl.sum(weight, axis=0)
+                # Unsigned integers in the order of the floats, both zeros made one. The largest of
+                # them with at most the limit's mass below it is the lowest value kept.
+                bits = tl.where(x == 0.0, 0.0, x).to(tl.uint32, bitcast=True)
+                key = tl.where(bits >= 0x80000000, bits ^ 0xFFFFFFFF, bits ^ 0x80000000)
+                threshold = tl.full((), 0, tl.uint32)
+                bit = tl.full((), 0x80000000, tl.uint32)
+                while bit > 0:
+                    candidate = threshold | bit
+                    below = tl.sum(tl.where(key < candidate, weight, 0.0), axis=0)
+                    threshold = tl.where(below <= limit, candidate, threshold)
+                    bit = bit >> 1
+                # With top_p at 0 no mass exceeds the limit; the largest value stays all the same.
+                x = tl.where((key >= threshold) | (x == top), x, low)
+        weight = tl.exp(x - top)
+        # Zero at dropped ids: neither they nor a rounding of the scan can be drawn, and some id
+        # exceeds the mark.
+        mass = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
+        mark = tl.load(uniform_ptr + row * uniform_stride) * tl.max(mass, axis=0)
+        token = tl.min(tl.where(mass > mark, ids, num_ids), axis=0)
+        token = tl.where(token < num_ids, token, -1)
+    tl.store(out_ptr + row * out_stride, token.to(tl.int64))
+
+
+def num_warps(block: int) -> int:
+    """Warps of a program that draws among `block` ids."""
+    return 16 if block > 2048 else max(1, block // 512)
+
+
+def check_draws(
+    num_rows: int, rows: dict[str, Tensor | None], uniform: Tensor, out: Tensor
+) -> None:
+    """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
+
+    Args:
+        rows: settings by name; None where there is none.
+    """
+    for name, value in rows.items():
+        if value is not None and (value.shape != (num_rows,) or not value.is_contiguous()):
+            raise ValueError(f"{name} must be contiguous ({num_rows},), got {tuple(value.shape)}")
+    if uniform.shape != (num_rows,) or out.shape != (num_rows,) or out.dtype != torch.int64:
+        raise ValueError(f"uniform and out (int64) must be ({num_rows},)")
+
+
+def sample(
+    logits: Tensor,
+    uniform: Tensor,
+    greedy: Tensor,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    out: Tensor,
+    *,
+    seen: Tensor | None = None,
+    penalty: Tensor | None = None,
+    suppress: Tensor | None = None,
+    eos: int = -1,
+    no_eos: Tensor | None = None,
+    max_top_k: int | None = None,
+    has_top_p: bool = True,
+) -> Tensor:
+    """Draw one id per row; the module docstring gives the order of steps.
+
+    Args:
+        logits: (R, V).
+        uniform: (R,) float32 in [0, 1); may be strided.
+        greedy: (R,) bool; true rows take the argmax and ignore the settings below.
+        temperature: (R,) float32, above 0 where the row is not greedy.
+        top_k: (R,) int32, 0 = off.
+        top_p: (R,) float32, 1 = off.
+        out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
+        seen: (R, V) bool, ids the penalty applies to; penalty (R,) float32. Both or neither.
+        suppress: (V,) bool, ids no row may draw.
+        eos: the end id; no_eos (R,) bool marks rows that may not draw it.
+        max_top_k: the largest top_k of any row if the host knows it (0: all off), to skip work.
+        has_top_p: False if the host knows that no row's top_p is below 1.
+    Returns:
+        out.
+    """
+    if (seen is None) != (penalty is None):
+        raise ValueError("seen and penalty must both be given or both be None")
+    if not use_triton(logits):
+        return sample_ref(
+            logits,
+            uniform,
+            greedy,
+            temperature,
+            top_k,
+            top_p,
+            out,
+            seen=seen,
+            penalty=penalty,
+            suppress=suppress,
+            eos=eos,
+            no_eos=no_eos,
+            max_top_k=max_top_k,
+            has_top_p=has_top_p,
+        )
+    num_rows, num_ids = logits.shape
+    rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    rows |= {"penalty": penalty, "no_eos": no_eos}
+    check_draws(num_rows, rows, uniform, out)
+    if logits.stride(1) != 1 or (seen is not None and seen.stride(1) != 1):
+        raise ValueError("logits and seen must have contiguous rows")
+    if num_rows == 0:
+        return out
+    block = next_power_of_2(num_ids)
+    _sample_kernel[(num_rows,)](
+        logits,
+        uniform,
+        greedy,
+        temperature,
+        top_k,
+        top_p,
+        out,
+        seen if seen is not None else greedy,
+        penalty if penalty is not None else temperature,
+        suppress if suppress is not None else greedy,
+        no_eos if no_eos is not None else greedy,
+        logits.stride(0),
+        uniform.stride(0),
+        out.stride(0),
+        seen.stride(0) if seen is not None else 0,
+        num_ids,
+        eos,
+        HAS_SEEN=seen is not None,
+        HAS_SUPPRESS=suppress is not None,
+        HAS_NO_EOS=no_eos is not None and eos >= 0,
+        HAS_TOP_K=max_top_k != 0,
+        HAS_TOP_P=has_top_p,
+        BLOCK=block,
+        num_warps=num_warps(block),
+    )
+    return out

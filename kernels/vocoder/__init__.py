@@ -1,0 +1,1 @@
+"""Operations of the vocoder's residual units and their activations."""

@@ -1,0 +1,154 @@
+"""A tile of a dilated convolution over time, for the kernels that go on with it.
+
+A tile is a main part and a rest, so that it can be as wide as the channels where those are no power
+of two (96 = 64 + 32, 192 = 128 + 64): with few channels the limit is not arithmetic but what
+programs read, each its steps once a tap and all weights of its channels.
+
+Everything large goes through tensor descriptors, which Hopper's copy engine follows without
+registers for addresses: what they would take lets two or three programs run side by side, of which
+one multiplies while another is at its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernels.launch.descriptors import described, use_descriptors
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.vocoder.snake import snake_of
+
+Constants = tuple[Tensor, Tensor, Tensor]  # alpha_exp, inv_beta and bias, as for `snake_beta`
+
+
+class Tile(NamedTuple):
+    """Launch settings: what one program computes, and how."""
+
+    steps: int
+    out: int  # channels, a power of two
+    out_rest: int  # further channels, 0 or a power of two
+    summed: int  # channels summed at once, a power of two
+    num_warps: int
+    num_stages: int
+    max_registers: int | None = None  # of a thread, so that more programs run side by side
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Widths of both parts; kernels ignore the second where there is no rest."""
+        return self.out, self.out_rest or self.out
+
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments of a launch."""
+        return {
+            "UPCAST": IS_INTERPRETED,  # the interpreter multiplies bfloat16's bits, not its values
+            "BLOCK_M": self.steps,
+            "BLOCK_N": self.out,
+            "REST_N": self.out_rest,
+            "BLOCK_K": self.summed,
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+            "maxnreg": self.max_registers,
+        }
+
+
+@jit
+def tap_sums(
+    x,
+    weight,
+    weight_rest,
+    row,
+    first_step,
+    first_channel,
+    dilation,
+    TAPS: tl.constexpr,
+    C: tl.constexpr,
+    UPCAST: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    REST_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """The convolution's sums over BLOCK_M steps of a row.
+
+    Args:
+        x, weight, weight_rest: what `described_inputs` makes.
+    Returns:
+        (BLOCK_M, BLOCK_N) float32 of the channels from `first_channel` on, then (BLOCK_M, REST_N)
+        of those behind; without a rest the second is to be ignored.
+    """
+    # Past its channels x reads as zeros, so it does not matter what weights they meet.
+    num_k: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K
+    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    rest = tl.zeros((BLOCK_M, REST_N if REST_N > 0 else 16), tl.float32)
+    for index in range(0, TAPS * num_k):
+        tap = index // num_k
+        first = index % num_k * BLOCK_K
+        s = x.load([row, first_step + tap * dilation, first]).reshape(BLOCK_M, BLOCK_K)
+        w = weight.load([first_channel, tap * C + first])
+        if UPCAST:
+            s = s.to(tl.float32)
+            w = w.to(tl.float32)
+        total = tl.dot(s, w.T, total, input_precision="ieee")
+        if REST_N > 0:
+            w = weight_rest.load([first_channel + BLOCK_N, tap * C + first])
+            if UPCAST:
+                w = w.to(tl.float32)
+            rest = tl.dot(s, w.T, rest, input_precision="ieee")
+    return total, rest
+
+
+@jit
+def active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, N: tl.constexpr, dtype):
+    """SnakeBeta of sums (steps, channels), both rounded to dtype; zero where no channel is."""
+    is_channel = channel < N
+    alpha_exp = tl.load(alpha_exp_ptr + channel, mask=is_channel, other=0.0)[None, :]
+    inv_beta = tl.load(inv_beta_ptr + channel, mask=is_channel, other=0.0)[None, :]
+    bias = tl.load(bias_ptr + channel, mask=is_channel, other=0.0)[None, :]
+    h = total.to(dtype).to(tl.float32)
+    return snake_of(h + bias, alpha_exp, inv_beta).to(dtype)
+
+
+def parts_of(channels: int) -> tuple[int, int]:
+    """Main part and rest of a tile as wide as the channels, powers of two; 0 for no rest."""
+    main = max(16, 1 << (channels.bit_length() - 1))
+    return main, max(16, next_power_of_2(channels - main)) if main < channels else 0
+
+
+def described_inputs(x: Tensor, weight: Tensor, tile: Tile) -> tuple[Any, Any, Any]:
+    """What `tap_sums` reads: x, and the weights' matrix (N, taps * C) in both parts."""
+    matrix = weight.permute(0, 3, 2, 1).reshape(weight.shape[0], -1)  # a view
+    return (
+        described(x, 1, tile.steps, tile.summed),
+        *(described(matrix, part, tile.summed) for part in tile.parts),
+    )
+
+
+def has_kernel(x: Tensor) -> bool:
+    """Whether convolutions of x run their kernel; float32 on a GPU is left to the reference, and
+    so is a GPU without a copy engine.
+    """
+    return use_descriptors(x) and not (x.is_cuda and x.dtype == torch.float32)
+
+
+def checked_shape(x: Tensor, weight: Tensor, dilation: int) -> tuple[int, int, int]:
+    """Rows, steps and channels that come out; ValueError if x and weight do not fit."""
+    num_out, num_in, height, taps = weight.shape
+    steps = x.shape[1] - (taps - 1) * dilation
+    if (x.shape[2], 1) != (num_in, height) or weight.dtype != x.dtype or steps < 1:
+        raise ValueError(
+            f"weight {tuple(weight.shape)} {weight.dtype} with dilation {dilation} does not fit x "
+            f"{tuple(x.shape)} {x.dtype}"
+        )
+    if x.stride(2) != 1 or weight.stride(1) != 1 or (taps > 1 and weight.stride(3) != num_in):
+        raise ValueError("channels must be innermost in x and in weight")
+    return x.shape[0], steps, num_out
+
+
+def check_constants(constants: Constants | None, num_channels: int) -> None:
+    """ValueError unless each of a Snake's constants is (num_channels,) float32."""
+    for values in constants or ():
+        if values.shape != (num_channels,) or values.dtype != torch.float32:
+            have = f"{tuple(values.shape)} {values.dtype}"
+            raise ValueError(f"constants of SnakeBeta must be ({num_channels},) float32: {have}")

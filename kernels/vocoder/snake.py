@@ -1,0 +1,226 @@
+"""SnakeBeta, the activation between the vocoder's convolutions.
+
+    y = x + bias,    snake_beta = y + inv_beta * sin(y * alpha_exp)^2    per channel
+
+x is (B, C, T) in any layout; alpha_exp, inv_beta and bias are (C,) float32. The vocoder keeps
+channels innermost, so what it passes is a transposed view, and the result has the same order.
+
+PyTorch needs four passes over activations that reach 24,000 columns a second; the kernel needs one
+read and one write. What would cost more than that rides along or is avoided:
+- the bias of the convolution before it, which cuDNN would add in a kernel of its own;
+- the zeros a causal convolution wants on its left (`left_pad`): padding later copies everything;
+- the zeros between rows that lie one behind the other in a batch row (`kept`), for the same reason;
+- the general sine. sin^2 has period pi, so taking off the nearest multiple of pi and an odd
+  polynomial (error 5e-9) do, without the slow path for large arguments: 30 instructions an element,
+  about what an H200 can hide behind its memory traffic.
+
+Source: SnakeBeta of the `Qwen3TTSTokenizerV2` decoder (Qwen team, Apache-2.0); Ziyin et al.,
+arXiv:2006.08195. The three parts of pi are those of the Cephes library.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import jit, tl, use_triton
+
+REF_BLOCK = 131_072  # elements the CPU path handles at once
+TILE = 2048  # elements a program handles
+NUM_WARPS = 4
+
+
+def snake_beta_ref(
+    x: Tensor,
+    alpha_exp: Tensor,
+    inv_beta: Tensor,
+    bias: Tensor | None = None,
+    left_pad: int = 0,
+    kept: Tensor | None = None,
+) -> Tensor:
+    """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
+    out = _empty_result(x, left_pad)
+    out[:, :, :left_pad].zero_()
+    batch, channels, length = x.shape
+    # On a CPU temporaries must stay in the cache: fresh memory for a whole activation costs more
+    # than the arithmetic does.
+    is_cpu = x.device.type == "cpu"
+    step = max(REF_BLOCK // max(batch * channels, 1), 1) if is_cpu else max(length, 1)
+    for start in range(0, length, step):
+        y = x[:, :, start : start + step].float()
+        if bias is not None:
+            y = y + bias[:, None]
+        wave = (y * alpha_exp[:, None]).sin_()
+        wave.mul_(wave)
+        first = left_pad + start
+        out[:, :, first : first + step] = torch.addcmul(y, wave, inv_beta[:, None])
+    if kept is not None:
+        is_gap = ~kept.repeat_interleave(length // kept.shape[1], dim=1)
+        out[:, :, left_pad:].masked_fill_(is_gap[:, None], 0.0)
+    return out
+
+
+@jit
+def snake_of(y, alpha_exp, inv_beta):
+    """y + inv_beta * sin(y * alpha_exp)^2 in float32, for other kernels as well."""
+    # sin^2: take off the nearest multiple of pi (adding 1.5 * 2^23 rounds to a whole number), then
+    # r^2 times the square of a polynomial for sin(r) / r on [-pi/2, pi/2]. The bound on r^2 only
+    # matters for phases beyond 1e7, of which float32 holds no fraction any more.
+    phase = y * alpha_exp
+    turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
+    r = phase - turns * 3.140625
+    r = r - turns * 9.67502593994140625e-4
+    r = r - turns * 1.509957990978376432e-7
+    z = tl.minimum(r * r, 2.4674012, propagate_nan=tl.PropagateNan.ALL)
+    ratio = -1.980661515e-4 + z * 2.600054647e-6
+    ratio = 8.333017291e-3 + z * ratio
+    ratio = -1.66666571e-1 + z * ratio
+    ratio = 1.0 + z * ratio
+    return y + inv_beta * (z * ratio * ratio)
+
+
+@jit
+def _snake_beta_kernel(
+    x_ptr,
+    alpha_exp_ptr,
+    inv_beta_ptr,
+    bias_ptr,
+    kept_ptr,
+    out_ptr,
+    num_channels,
+    out_length,
+    left_pad,
+    num_spans,
+    span,
+    num_c_blocks,
+    num_t_blocks,
+    x_stride_b,
+    x_stride_c,
+    x_stride_t,
+    out_stride_b,
+    out_stride_c,
+    out_stride_t,
+    HAS_BIAS: tl.constexpr,
+    HAS_GAPS: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    BLOCK_T: tl.constexpr,
+):
+    # A flat grid: rows times channels may exceed the limit of the second grid axis. Channel blocks
+    # come first, so that programs running together touch neighbouring memory.
+    program = tl.program_id(0)
+    c_block = program % num_c_blocks
+    t_block = (program // num_c_blocks) % num_t_blocks
+    row = (program // num_c_blocks // num_t_blocks).to(tl.int64)
+    channels = c_block * BLOCK_C + tl.arange(0, BLOCK_C)
+    times = t_block * BLOCK_T + tl.arange(0, BLOCK_T)
+    is_channel = channels < num_channels
+    alpha_exp = tl.load(alpha_exp_ptr + channels, mask=is_channel, other=0.0)[:, None]
+    inv_beta = tl.load(inv_beta_ptr + channels, mask=is_channel, other=0.0)[:, None]
+
+    wide_c = channels.to(tl.int64)[:, None]
+    wide_t = times.to(tl.int64)[None, :]
+    is_out = is_channel[:, None] & (times < out_length)[None, :]
+    is_in = is_out & (times >= left_pad)[None, :]
+    x_offsets = row * x_stride_b + wide_c * x_stride_c + (wide_t - left_pad) * x_stride_t
+    y = tl.load(x_ptr + x_offsets, mask=is_in, other=0.0).to(tl.float32)
+    if HAS_BIAS:
+        y += tl.load(bias_ptr + channels, mask=is_channel, other=0.0)[:, None]
+
+    result = snake_of(y, alpha_exp, inv_beta)
+    if HAS_GAPS:
+        # left_pad is at most a few steps, so what it makes negative is masked by is_in below.
+        place = row * num_spans + tl.maximum(times - left_pad, 0) // span
+        is_kept = tl.load(kept_ptr + place, mask=times < out_length, other=0)
+        result = tl.where((is_kept != 0)[None, :], result, 0.0)
+    if t_block * BLOCK_T < left_pad:
+        result = tl.where(is_in, result, 0.0)
+
+    out_offsets = row * out_stride_b + wide_c * out_stride_c + wide_t * out_stride_t
+    tl.store(out_ptr + out_offsets, result.to(out_ptr.dtype.element_ty), mask=is_out)
+
+
+def snake_beta(
+    x: Tensor,
+    alpha_exp: Tensor,
+    inv_beta: Tensor,
+    bias: Tensor | None = None,
+    left_pad: int = 0,
+    kept: Tensor | None = None,
+) -> Tensor:
+    """SnakeBeta of x + bias, optionally with zeros in front.
+
+    Args:
+        x: (B, C, T), any strides.
+        alpha_exp: (C,) float32, exp of the stored alpha.
+        inv_beta: (C,) float32, 1 / (exp of the stored beta + 1e-9).
+        bias: (C,) float32, or None for none.
+        left_pad: zero columns put before the result.
+        kept: (B, F) bool, F a divisor of T: false where T / F columns become zeros; None: nowhere.
+    Returns:
+        (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
+    """
+    num_channels = x.shape[1]
+    for name, values in (("alpha_exp", alpha_exp), ("inv_beta", inv_beta), ("bias", bias)):
+        if values is None:
+            continue
+        if values.shape != (num_channels,) or values.dtype != torch.float32:
+            have = f"{tuple(values.shape)} {values.dtype}"
+            raise ValueError(f"{name} must be ({num_channels},) float32, not {have}")
+    if left_pad < 0:
+        raise ValueError(f"left_pad must not be negative, it is {left_pad}")
+    if kept is not None:
+        is_fitting = kept.ndim == 2 and kept.shape[0] == x.shape[0] and kept.shape[1] > 0
+        if not is_fitting or x.shape[2] % kept.shape[1] or kept.dtype != torch.bool:
+            raise ValueError(
+                f"kept {tuple(kept.shape)} {kept.dtype} must be (B, F) bool, F a divisor of T, for "
+                f"x {tuple(x.shape)}"
+            )
+    if not use_triton(x):
+        return snake_beta_ref(x, alpha_exp, inv_beta, bias, left_pad, kept)
+    out = _empty_result(x, left_pad)
+    if out.numel() == 0:
+        return out
+    out_length = out.shape[2]
+    block_c = _channel_block(num_channels) if _is_channels_innermost(x) else 1
+    block_t = max(TILE // block_c, 1)
+    num_c_blocks = -(-num_channels // block_c)
+    num_t_blocks = -(-out_length // block_t)
+    _snake_beta_kernel[(x.shape[0] * num_c_blocks * num_t_blocks,)](
+        x,
+        alpha_exp,
+        inv_beta,
+        alpha_exp if bias is None else bias,
+        alpha_exp if kept is None else kept.contiguous(),
+        out,
+        num_channels,
+        out_length,
+        left_pad,
+        1 if kept is None else kept.shape[1],
+        1 if kept is None else x.shape[2] // kept.shape[1],
+        num_c_blocks,
+        num_t_blocks,
+        *x.stride(),
+        *out.stride(),
+        HAS_BIAS=bias is not None,
+        HAS_GAPS=kept is not None,
+        BLOCK_C=block_c,
+        BLOCK_T=block_t,
+        num_warps=NUM_WARPS,
+    )
+    return out
+
+
+def _channel_block(num_channels: int) -> int:
+    """The widest power of two up to 128 that divides the channels; at least 16, then masked."""
+    return max(min(num_channels & -num_channels, 128), 16)
+
+
+def _is_channels_innermost(x: Tensor) -> bool:
+    return x.shape[1] > 1 and x.stride(1) == 1 and x.stride(2) != 1
+
+
+def _empty_result(x: Tensor, left_pad: int) -> Tensor:
+    batch, channels, length = x.shape
+    if _is_channels_innermost(x):
+        return x.new_empty(batch, left_pad + length, channels).transpose(1, 2)
+    return x.new_empty(batch, channels, left_pad + length)

@@ -1,0 +1,1 @@
+"""Files of a checkpoint: finding, reading, strict sections, random stand-ins."""

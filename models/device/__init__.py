@@ -1,0 +1,1 @@
+"""What a device needs: graphs, streams, spans of time, copies, threads, buckets."""

@@ -1,0 +1,227 @@
+"""CUDA graph capture and replay: the only file that touches torch.cuda.CUDAGraph.
+
+A `GraphRunner` owns one function of a key (a bucket) that works on static buffers. `capture`
+records it for every key, largest first, in a shared memory pool; `run` replays the recording, or
+calls the function eagerly where there is none. A graph runs on whatever stream is current at its
+replay. The graphs of a pool must never overlap, which one stream guarantees; those of the vocoder,
+which run beside the frames, have a pool of their own (`Capturers`). The object that captures is
+handed in, so that the choice between replay and eager is tested on a CPU with a fake.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+
+from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
+
+log = logging.getLogger(__name__)
+
+Key = TypeVar("Key", bound=Hashable)
+WARMUP_RUNS = 2
+PROGRESS_S = 2.0  # a capture that goes on for longer says how far it is
+
+
+class Capturer(Protocol):
+    """Records one call and gives back its output and a replay function."""
+
+    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        """Run `function` to warm up, record it, and return (static output, replay)."""
+        ...
+
+    def is_capturing(self) -> bool:
+        """Whether the current stream is being captured by somebody."""
+        ...
+
+    def memory_bytes(self) -> int:
+        """Device memory reserved so far, to tell what a capture added."""
+        ...
+
+
+class CudaCapturer:
+    """Captures with torch.cuda.CUDAGraph on a side stream, all graphs in one pool.
+
+    Args:
+        priority: of the stream, which the recorded kernels keep (`models.device.streams`).
+    """
+
+    def __init__(self, device: torch.device, priority: int = VOCODER_PRIORITY) -> None:
+        self.device = device
+        self.priority = priority
+        self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream(device, priority=priority)
+        self.abandoned: list[torch.cuda.CUDAGraph] = []
+        self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
+
+    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        """Warm up on the capture stream (kernels compile there), then record."""
+        outer = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(outer)
+        with torch.cuda.stream(self.stream):
+            for _ in range(WARMUP_RUNS):
+                function()
+        outer.wait_stream(self.stream)
+        torch.cuda.synchronize(self.device)
+        if not self._graphs:
+            # A pool that lost its last graph is on its way out: PyTorch refuses to record into it.
+            self.pool = torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # Only this thread is forbidden unsafe calls: threads beside the engine may go on.
+            with torch.cuda.graph(
+                graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+            ):
+                output = function()
+        except BaseException:
+            self._abandon(graph, outer)
+            raise
+        self._graphs.add(graph)
+        return output, graph.replay
+
+    def _abandon(self, graph: torch.cuda.CUDAGraph, outer: torch.cuda.Stream) -> None:
+        """Restore what a failed capture leaves behind in torch.
+
+        The capture stream is still the current one, and the allocator may still record into the
+        pool by asking the graph, so the graph must live on and the pool cannot be captured into.
+        """
+        torch.cuda.set_stream(outer)
+        index = torch.cuda.current_device() if self.device.index is None else self.device.index
+        with suppress(AttributeError, RuntimeError):  # ended already, or not to be ended by us
+            torch._C._cuda_endAllocateToPool(index, self.pool)
+        self.abandoned.append(graph)
+        self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream(self.device, priority=self.priority)
+
+    def is_capturing(self) -> bool:
+        """Whether the current stream is being captured."""
+        return torch.cuda.is_current_stream_capturing()
+
+    def memory_bytes(self) -> int:
+        """Bytes the caching allocator has reserved."""
+        return torch.cuda.memory_reserved(self.device)
+
+
+@dataclass(frozen=True)
+class Capturers:
+    """Who records a model's graphs, None for nobody: what overlaps must not share a capturer."""
+
+    frames: Capturer | None = None  # frames and prefill
+    vocoder: Capturer | None = None
+
+
+EAGER = Capturers()
+
+
+def cuda_capturers(device: torch.device) -> Capturers:
+    """One for each of the two streams of a run, with its priority."""
+    return Capturers(CudaCapturer(device, FRAMES_PRIORITY), CudaCapturer(device, VOCODER_PRIORITY))
+
+
+@dataclass
+class GraphStats:
+    """What happened to one runner's keys."""
+
+    hits: int = 0  # replays
+    misses: int = 0  # eager runs of a runner that has graphs, for want of a usable one
+    failures: dict[str, str] = field(default_factory=dict)  # key -> why its capture failed
+    captures: list[dict[str, Any]] = field(default_factory=list)  # key, capture_ms, mib
+
+
+class GraphRunner(Generic[Key]):
+    """Replay by key where recorded, eager otherwise.
+
+    Args:
+        name: for messages, such as `frame`.
+        function: does the work of one key on static buffers; its output is static as well and
+            valid until the next run of any graph of the same pool.
+        capturer: None for a runner that stays eager (CPU, `--no-graphs`).
+        sample: fills the static inputs of a key with something typical, before it is captured and
+            for whoever compares graph and eager; None where they need no filling.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[Key], Any],
+        capturer: Capturer | None,
+        sample: Callable[[Key], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.capturer = capturer
+        self.sample = sample
+        self.stats = GraphStats()
+        self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
+
+    @property
+    def keys(self) -> list[Key]:
+        """Captured keys, in capture order."""
+        return list(self._graphs)
+
+    def reset(self) -> None:
+        """Drop every recording: the static buffers it works on are gone."""
+        self._graphs.clear()
+        self.stats.captures.clear()
+        self.stats.failures.clear()
+
+    def capture(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
+        """Record keys, largest first; one that fails stays eager, is logged once and counted."""
+        if self.capturer is None:
+            return
+        said_s = time.perf_counter()
+        for number, key in enumerate(sorted(keys, key=size, reverse=True), 1):
+            if key in self._graphs:
+                continue
+            if time.perf_counter() - said_s > PROGRESS_S:
+                said_s = time.perf_counter()
+                log.info("capturing %s graph %d of %d", self.name, number, len(keys))
+            before, started = self.capturer.memory_bytes(), time.perf_counter()
+            if self.sample is not None:
+                self.sample(key)
+            try:
+                self._graphs[key] = self.capturer.capture(lambda key=key: self.function(key))  # type: ignore[misc]
+            except RuntimeError as error:
+                cause = first_cause(error)
+                if isinstance(cause, torch.OutOfMemoryError):
+                    raise cause from None
+                reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+                log.warning("%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
+                self.stats.failures[str(key)] = reason
+                continue
+            self.stats.captures.append(
+                {
+                    "graph": self.name,
+                    "key": str(key),
+                    "capture_ms": round(1000 * (time.perf_counter() - started), 1),
+                    "mib": round((self.capturer.memory_bytes() - before) / 2**20, 1),
+                }
+            )
+
+    def run(self, key: Key) -> Any:
+        """Do the work of a key and return its static output.
+
+        Inside somebody else's capture the function runs eagerly: a replay there is illegal.
+        """
+        if self.capturer is None:
+            return self.function(key)
+        if key not in self._graphs or self.capturer.is_capturing():
+            self.stats.misses += 1
+            return self.function(key)
+        output, replay = self._graphs[key]
+        replay()
+        self.stats.hits += 1
+        return output
+
+
+def first_cause(error: RuntimeError) -> RuntimeError:
+    """What went wrong first: leaving a broken capture raises once more."""
+    while isinstance(error.__context__, RuntimeError):
+        error = error.__context__
+    return error

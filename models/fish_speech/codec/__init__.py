@@ -1,0 +1,1 @@
+"""Fish Speech's codec: vocoder and encoder, their config, weights and conversion."""

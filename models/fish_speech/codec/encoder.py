@@ -1,0 +1,222 @@
+"""The encoder of Fish Speech S2 Pro's codec: 44.1 kHz samples to frames of codes, the way back from
+the vocoder.
+
+Encoder blocks lower the rate and double the channels, a transformer with a sliding window looks
+over the steps, two more convolutions make frames of them, a second transformer looks over the
+frames, and each frame's vector is quantised in a chain: the semantic codebook, then the residual
+ones, each of what the one before it left. The nearest entry is that of the smallest angle, in the
+few dimensions a codebook lives in; what is taken off is the entry as it is.
+
+A clip is filled up with silence to whole frames. Everything is causal, so clips share a batch
+without noticing. It computes in float32 always: it runs once a reference, and a code that flips
+changes the voice.
+
+Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.fish_speech.codec.config import CodecConfig, WindowConfig
+from models.fish_speech.codec.folding import fold_encoder, rounded_tables
+from models.fish_speech.codec.weights import LAST_KERNEL
+from models.vocoder.layers import (
+    DILATIONS,
+    Affine,
+    ConvNeXt,
+    PreTransformer,
+    ResidualUnit,
+    Snake,
+    conv,
+    pad_left,
+)
+
+# Padded samples of one batch, 24 s at 44.1 kHz: bounds the first convolutions' memory to 1 GiB.
+BATCH_SAMPLES = 2**20
+
+
+class EncoderBlock(nn.Module):
+    """Three residual units, Snake, a convolution that divides the rate and doubles the channels."""
+
+    def __init__(self, channels: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        self.units = nn.ModuleList(ResidualUnit(channels, dilation) for dilation in DILATIONS)
+        self.snake = Snake(channels)
+        self.down = Affine(2 * channels, stride * channels, 1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) to (B, T / stride, 2 C); T is a multiple of the stride. Overwrites x."""
+        for unit in self.units:
+            x = unit(x)
+        batch, _, channels = x.shape
+        # The kernel is twice the stride: `stride` steps side by side are one step of kernel 2.
+        h = self.snake(x, left_pad=self.stride).view(batch, -1, self.stride * channels)
+        return conv(h, self.down.weight, self.down.bias).contiguous()
+
+
+class DownsampleBlock(ConvNeXt):
+    """A convolution whose kernel is its stride, then a ConvNeXt block."""
+
+    def __init__(self, channels: int, ratio: int) -> None:
+        super().__init__(channels)
+        self.ratio = ratio
+        self.reduce = Affine(channels, ratio * channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) to (B, T / ratio, C)."""
+        batch, _, channels = x.shape
+        x = x.reshape(batch, -1, self.ratio * channels)
+        return super().forward(F.linear(x, self.reduce.weight, self.reduce.bias))
+
+
+class CodecEncoder(nn.Module):
+    """Samples to codes. Built without values: `from_state` is the way to a working one."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__()
+        self.config = config
+        channels, latent = config.encoder_dim, config.latent_dim
+        self.first_conv = Affine(channels, 1, 1, 7)
+        self.blocks = nn.ModuleList(
+            EncoderBlock(channels << index, stride)
+            for index, stride in enumerate(config.encoder_strides)
+        )
+        self.steps = PreTransformer(config.steps, has_projections=False)
+        self.last_snake = Snake(latent)
+        self.last_conv = Affine(latent, latent, 1, LAST_KERNEL)
+        self.downsample = nn.ModuleList(
+            DownsampleBlock(latent, ratio) for ratio in reversed(config.upsampling_ratios)
+        )
+        self.frames = PreTransformer(config.frames, has_projections=False)
+        num_entries = sum(config.codebook_sizes)
+        self.in_weights = _fixed(config.num_codebooks, config.code_dim, latent)
+        self.in_biases = _fixed(config.num_codebooks, config.code_dim)
+        self.directions = _fixed(num_entries, config.code_dim)
+        self.codebooks = _fixed(num_entries, latent)
+
+    @classmethod
+    def from_state(
+        cls, config: CodecConfig, tensors: dict[str, Tensor], device: torch.device | str
+    ) -> CodecEncoder:
+        """Load official tensors without weight norm.
+
+        Args:
+            tensors: float32, all that `codec_weights.is_encoding` accepts; left unchanged.
+        """
+        with torch.device("meta"):
+            encoder = cls(config)
+        state = {name: value.to(device) for name, value in fold_encoder(config, tensors).items()}
+        encoder.load_state_dict(state, assign=True)
+        return encoder.requires_grad_(False).eval()
+
+    @torch.no_grad()
+    def forward(self, waves: Tensor) -> Tensor:
+        """(B, F * samples_per_frame) float32 samples to (B, F, K) int64 codes.
+
+        Raises:
+            ValueError: no whole number of frames, or more steps than there are positions for.
+        """
+        return self.quantise(self.latents(waves))
+
+    def latents(self, waves: Tensor) -> Tensor:
+        """(B, F * samples_per_frame) to (B, F, latent_dim). Raises as `forward` does."""
+        config = self.config
+        length = waves.shape[1]
+        if not length or length % config.samples_per_frame or length > self.most_samples:
+            raise ValueError(
+                f"{length} samples are not 1 to {self.most_samples // config.samples_per_frame} "
+                f"frames of {config.samples_per_frame}"
+            )
+        x = pad_left(waves.unsqueeze(2), 6)
+        x = conv(x, self.first_conv.weight, self.first_conv.bias).contiguous()
+        for block in self.blocks:
+            x = block(x)
+        x = self.steps(x, *self._tables(config.steps, x.shape[1]))
+        h = self.last_snake(x, left_pad=LAST_KERNEL - 1)
+        x = conv(h, self.last_conv.weight, self.last_conv.bias)
+        for block in self.downsample:
+            x = block(x)
+        return self.frames(x, *self._tables(config.frames, x.shape[1]))
+
+    @property
+    def most_samples(self) -> int:
+        """The longest clip: what both transformers have positions for, in whole frames."""
+        config = self.config
+        steps_per_frame = math.prod(config.upsampling_ratios)
+        frames = min(config.frames.max_steps, config.steps.max_steps // steps_per_frame)
+        return frames * config.samples_per_frame
+
+    def _tables(self, config: WindowConfig, steps: int) -> tuple[Tensor, Tensor]:
+        return rounded_tables(steps, config.head_dim, config.rope_theta, self.codebooks.device)
+
+    def quantise(self, x: Tensor) -> Tensor:
+        """(B, F, latent_dim) to (B, F, K) int64: per codebook the entry of the smallest angle."""
+        rest = x.flatten(0, 1)
+        codes, first = [], 0
+        for index, size in enumerate(self.config.codebook_sizes):
+            found = F.linear(rest, self.in_weights[index], self.in_biases[index])
+            entries = self.directions[first : first + size]
+            code = (found @ entries.t()).argmax(-1)  # its own length changes no order
+            rest = rest - F.embedding(code + first, self.codebooks)
+            codes.append(code)
+            first += size
+        return torch.stack(codes, dim=-1).view(*x.shape[:2], -1)
+
+
+class FishVoiceEncoder:
+    """Reference recordings to the codes that stand in a prompt.
+
+    Args:
+        use_batches: encode several clips at once; None: on a GPU. On a CPU each clip runs alone.
+    """
+
+    def __init__(self, encoder: CodecEncoder, use_batches: bool | None = None) -> None:
+        self.encoder = encoder
+        self.device = encoder.codebooks.device
+        self.use_batches = self.device.type == "cuda" if use_batches is None else use_batches
+
+    @torch.inference_mode()
+    def encode(self, waves: list[Tensor]) -> list[Tensor]:
+        """Each clip (n,) float32 at the codec's sample rate to its codes (R, K) int64, on the
+        device; R is n / samples_per_frame, rounded up.
+
+        Raises:
+            ValueError: a clip is empty, no row of samples, or too long.
+        """
+        most = self.encoder.most_samples
+        for wave in waves:
+            if wave.dim() != 1 or not 1 <= len(wave) <= most:
+                raise ValueError(
+                    f"a reference of shape {tuple(wave.shape)}; 1 to {most} samples are needed"
+                )
+        width = self.encoder.config.samples_per_frame
+        frames = [-(-len(wave) // width) for wave in waves]
+        codes: dict[int, Tensor] = {}
+        for batch in self._batches([count * width for count in frames]):
+            padded = torch.zeros(len(batch), max(frames[index] for index in batch) * width)
+            for row, index in enumerate(batch):
+                padded[row, : len(waves[index])] = waves[index]
+            for index, found in zip(batch, self.encoder(padded.to(self.device)), strict=True):
+                codes[index] = found[: frames[index]].clone()
+        return [codes[index] for index in range(len(waves))]
+
+    def _batches(self, lengths: list[int]) -> list[list[int]]:
+        """Clips in order of length, as many to a batch as its padded samples allow."""
+        if not self.use_batches:
+            return [[index] for index in range(len(lengths))]
+        batches: list[list[int]] = []
+        for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
+            if not batches or (len(batches[-1]) + 1) * lengths[index] > BATCH_SAMPLES:
+                batches.append([])
+            batches[-1].append(index)
+        return batches
+
+
+def _fixed(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(*shape), requires_grad=False)

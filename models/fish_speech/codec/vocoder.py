@@ -1,0 +1,95 @@
+"""The vocoder of Fish Speech S2 Pro (decoder of its DAC): frames of codes to 44.1 kHz samples.
+
+One vector per codebook summed, a transformer over frames with a sliding window, two upsampling
+blocks, then decoder blocks that raise the rate and halve the channels until one channel of samples
+is left, and tanh.
+
+All of it is causal, so rows of a batch may be right-padded and trimmed, and F frames give exactly
+F * samples_per_frame samples. Rows may also lie one behind the other (`positions`): attention sees
+its own row only, and every convolution finds zeros in the `gap_frames` between two rows.
+
+The convolutions reach back 10 frames, the transformer more than a thousand; and its tables of RoPE
+are rounded, so that a frame's position matters a little. Chunks are exact nevertheless: latents are
+made of a row from its first frame on, in `CHUNK_FRAMES` only what follows them (`ChunkedVocoder`
+and `PackedVocoder` with `renders_windows`).
+
+Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.fish_speech.codec.config import CodecConfig
+from models.fish_speech.codec.folding import fold_decoder, rounded_tables
+from models.vocoder.layers import PreTransformer
+from models.vocoder.network import CodecDecoder
+
+# Frames whose samples are made at once; with those before them, two chunks fill a lane.
+CHUNK_FRAMES = 496
+LEFT_CONTEXT = 4096 - CHUNK_FRAMES  # frames before them: all, up to what RoPE tables are made for
+
+
+class FishVocoder(CodecDecoder):
+    """Codes to samples. Built without values: `from_state` is the way to a working one."""
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(config)
+        self.config: CodecConfig = config
+        latent, sizes = config.latent_dim, config.codebook_sizes
+        self.codebooks = nn.Parameter(torch.empty(sum(sizes), latent), requires_grad=False)
+        self.transformer = PreTransformer(config.frames, has_projections=False)
+        for name in ("first_codes", "last_codes"):
+            values = torch.empty(config.num_codebooks, 1, dtype=torch.int64)
+            self.register_buffer(name, values)
+        for name in ("rope_cos", "rope_sin"):
+            values = torch.empty(config.frames.max_steps, config.frames.head_dim)
+            self.register_buffer(name, values)
+        self.first_codes: Tensor
+        self.last_codes: Tensor
+        self.rope_cos: Tensor
+        self.rope_sin: Tensor
+
+    @classmethod
+    def from_state(
+        cls,
+        config: CodecConfig,
+        tensors: dict[str, Tensor],
+        device: torch.device | str,
+        dtype: torch.dtype,
+    ) -> FishVocoder:
+        """Load official tensors without weight norm.
+
+        Args:
+            tensors: float32, all that `codec_weights.is_decoding` accepts; left unchanged.
+            dtype: of weights and activations. Snake's constants and RoPE stay float32.
+        """
+        state = fold_decoder(config, tensors)
+        frames = config.frames
+        state["rope_cos"], state["rope_sin"] = rounded_tables(
+            frames.max_steps, frames.head_dim, frames.rope_theta, device
+        )
+        with torch.device("meta"):
+            vocoder = cls(config)
+        sizes = torch.tensor(config.codebook_sizes)[:, None]
+        state["first_codes"], state["last_codes"] = sizes.cumsum(0) - sizes, sizes - 1
+        vocoder.take(state, device, dtype, wide=("rope_cos", "rope_sin"))
+        return vocoder
+
+    @torch.no_grad()
+    def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
+        """(B, K, F) codes to (B, F, latent_dim), a thirtieth of the work. What is beyond a codebook
+        counts as its last entry, as in the official code.
+        """
+        self.check_codes(codes, self.config.num_codebooks, self.config.frames.max_steps)
+        frames = codes.shape[2]
+        rows = torch.minimum(codes, self.last_codes) + self.first_codes
+        x = F.embedding(rows, self.codebooks).sum(1)  # (B, F, latent_dim)
+        tables = self.rope_cos[:frames], self.rope_sin[:frames]
+        return self.transformer(x, *tables, positions)
+
+    def bound_(self, samples: Tensor) -> Tensor:
+        """Keep samples in [-1, 1], in place."""
+        return samples.tanh_()

@@ -1,0 +1,266 @@
+"""The speech encoder of Qwen3-TTS (`Qwen3TTSTokenizerV2Encoder`, a Mimi encoder): 24 kHz samples to
+frames of codes, the way back from the vocoder.
+
+Convolutions with strides bring the rate down to two steps a frame, a causal transformer looks over
+the steps, one more convolution halves the rate, and each frame's vector is quantised: the first
+codebook and a chain of the others (each takes what the one before it left) both start from it.
+
+Everything is causal, but a clip's last frame is not whole: each convolution with a stride fills its
+own input up, with zeros, or with the last step before the rate is halved. Filled up as samples the
+clip would get other codes there. So clips in a batch carry their lengths, each input is filled up
+where its clip ends, and what padding computes is never seen.
+
+It computes in float32 always: it runs once a reference, and a code that flips changes the voice.
+
+Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0) and the Mimi model of
+transformers 4.57 (Apache-2.0), reproduced to rounding; Défossez et al. 2024, "Moshi".
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from kernels.attention.rope import apply_rope, rope_tables
+from models.checkpoint.files import load_strictly
+from models.decoder.decoder import Weight
+from models.qwen3_tts.codec.speech_encoder_config import (
+    EMBEDDING_FLOOR,
+    HALVING,
+    SpeechEncoderConfig,
+)
+from models.vocoder.layers import Affine
+
+
+class Stage(nn.Module):
+    """A residual block, then a convolution that divides the rate and doubles the channels."""
+
+    def __init__(self, channels: int, config: SpeechEncoderConfig, stride: int) -> None:
+        super().__init__()
+        inner = channels // config.compress
+        self.stride = stride
+        self.inner1 = Affine(inner, channels, config.residual_kernel)
+        self.inner2 = Affine(channels, inner, 1)
+        self.down = Affine(2 * channels, channels, 2 * stride)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, C, T) to (B, 2 C, T / stride, rounded up), and the new lengths."""
+        h = causal_conv(F.elu(x), self.inner1.weight, self.inner1.bias)
+        h = causal_conv(F.elu(h), self.inner2.weight, self.inner2.bias)
+        x = F.elu(x + h)
+        x = x.masked_fill(torch.arange(x.shape[2], device=x.device) >= lengths[:, None, None], 0)
+        x = F.pad(x, (0, -x.shape[2] % self.stride))
+        return (
+            causal_conv(x, self.down.weight, self.down.bias, self.stride),
+            divide_up(lengths, self.stride),
+        )
+
+
+class TransformerLayer(nn.Module):
+    """LayerNorm, causal attention, residual; LayerNorm, GELU between two linear maps, residual."""
+
+    def __init__(self, config: SpeechEncoderConfig) -> None:
+        super().__init__()
+        width = config.width
+        queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+        self.heads = (config.num_heads, config.num_kv_heads, config.num_kv_heads)
+        self.eps = config.norm_eps
+        self.input_norm = Affine(width)
+        self.q = Weight(queries, width)
+        self.k = Weight(keys, width)
+        self.v = Weight(keys, width)
+        self.o = Weight(width, queries)
+        self.attention_scale = Weight(width)
+        self.post_norm = Affine(width)
+        self.widen = Weight(config.mlp_width, width)
+        self.narrow = Weight(width, config.mlp_width)
+        self.mlp_scale = Weight(width)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """(B, T, D) to the same; cos and sin (T, D_h)."""
+        batch, steps, width = x.shape
+        h = F.layer_norm(x, (width,), self.input_norm.weight, self.input_norm.bias, self.eps)
+        q, k, v = (
+            F.linear(h, part.weight).view(batch, steps, heads, -1).transpose(1, 2)
+            for part, heads in zip((self.q, self.k, self.v), self.heads, strict=True)
+        )
+        attended = F.scaled_dot_product_attention(
+            apply_rope(q, cos, sin),
+            apply_rope(k, cos, sin),
+            v,
+            is_causal=True,
+            enable_gqa=self.heads[0] != self.heads[1],
+        )
+        h = F.linear(attended.transpose(1, 2).flatten(2), self.o.weight)
+        x = x + self.attention_scale.weight * h
+        h = F.layer_norm(x, (width,), self.post_norm.weight, self.post_norm.bias, self.eps)
+        h = F.linear(F.gelu(F.linear(h, self.widen.weight)), self.narrow.weight)
+        return x + self.mlp_scale.weight * h
+
+
+class SpeechEncoder(nn.Module):
+    """Samples to codes. Built without values: `from_state` is the way to a working one."""
+
+    def __init__(self, config: SpeechEncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        channels = [config.num_filters << index for index in range(len(config.strides) + 1)]
+        self.first = Affine(channels[0], 1, config.kernel)
+        self.stages = nn.ModuleList(
+            Stage(width, config, stride)
+            for width, stride in zip(channels[:-1], config.strides, strict=True)
+        )
+        self.last = Affine(config.width, channels[-1], config.last_kernel)
+        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
+        self.halve = Weight(config.width, config.width, config.halving_kernel)
+        self.semantic = Weight(config.codebook_dim, config.width, 1)
+        self.acoustic = Weight(config.codebook_dim, config.width, 1)
+        self.codebooks = Weight(config.num_codebooks, config.codebook_size, config.codebook_dim)
+
+    @classmethod
+    def from_state(cls, config: SpeechEncoderConfig, tensors: dict[str, Tensor]) -> SpeechEncoder:
+        """Load official tensors, on the device they are on.
+
+        Args:
+            tensors: `encoder.*` of the speech tokenizer under their official names; used up.
+                Codebooks beyond those kept, and what only decoding needs, may be there or not.
+        Raises:
+            CheckpointError: names every missing, unexpected and misshapen tensor.
+        """
+        with torch.device("meta"):
+            encoder = cls(config)
+        state = _renamed(config, tensors)
+        load_strictly(encoder, state, torch.float32, "speech encoder")
+        return encoder.eval()
+
+    @torch.no_grad()
+    def forward(self, waves: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode clips.
+
+        Args:
+            waves: (B, N) float32 at `config.sample_rate_hz`, padded on the right with anything
+                finite.
+            lengths: (B,) int64 samples of each, at least 1.
+        Returns:
+            (B, F, K) int64 codes, and (B,) frames of each clip; what follows a clip's last frame
+            is meaningless.
+        """
+        x = causal_conv(waves.unsqueeze(1), self.first.weight, self.first.bias)
+        for stage in self.stages:
+            x, lengths = stage(x, lengths)
+        x = causal_conv(F.elu(x), self.last.weight, self.last.bias).transpose(1, 2)
+        cos, sin = rope_tables(
+            x.shape[1], self.config.head_dim, self.config.rope_theta, x.device, x.dtype
+        )
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        return self.quantise(self.halved(x, lengths)), divide_up(lengths, HALVING)
+
+    def halved(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T, D) at two steps a frame to (B, F, D); edges are repeated, not zero."""
+        steps = torch.arange(
+            HALVING - self.halve.weight.shape[2],
+            x.shape[1] + x.shape[1] % HALVING,
+            device=x.device,
+        )
+        source = torch.minimum(steps, lengths[:, None] - 1).clamp(min=0)
+        x = x.gather(1, source.unsqueeze(2).expand(-1, -1, x.shape[2]))
+        return F.conv1d(x.transpose(1, 2), self.halve.weight, stride=HALVING).transpose(1, 2)
+
+    def quantise(self, x: Tensor) -> Tensor:
+        """(B, F, D) to (B, F, K) int64: per codebook the nearest entry, the first of equals."""
+        codes = []
+        for index, codebook in enumerate(self.codebooks.weight):
+            if index < 2:
+                projection = self.semantic if index == 0 else self.acoustic
+                rest = F.conv1d(x.transpose(1, 2), projection.weight).transpose(1, 2).flatten(0, 1)
+            code = torch.cdist(rest.unsqueeze(0), codebook.unsqueeze(0))[0].argmin(-1)
+            rest = rest - F.embedding(code, codebook)
+            codes.append(code)
+        return torch.stack(codes, dim=-1).view(*x.shape[:2], -1)
+
+
+def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, stride: int = 1) -> Tensor:
+    """(B, C_in, T) to (B, C_out, T / stride), with zeros before the first step."""
+    return F.conv1d(F.pad(x, (weight.shape[2] - stride, 0)), weight, bias, stride)
+
+
+def divide_up(lengths: Tensor, divisor: int) -> Tensor:
+    """Quotients rounded up."""
+    return (lengths + divisor - 1) // divisor
+
+
+def official_names(config: SpeechEncoderConfig) -> dict[str, str]:
+    """Our names, without those of the codebooks, and the checkpoint's."""
+    names: dict[str, str] = {}
+
+    def affine(ours: str, theirs: str) -> None:
+        for part in ("weight", "bias"):
+            names[f"{ours}.{part}"] = f"encoder.{theirs}.{part}"
+
+    affine("first", "encoder.layers.0.conv")
+    for index in range(len(config.strides)):
+        place = 3 * index + 1  # block, activation, convolution
+        affine(f"stages.{index}.inner1", f"encoder.layers.{place}.block.1.conv")
+        affine(f"stages.{index}.inner2", f"encoder.layers.{place}.block.3.conv")
+        affine(f"stages.{index}.down", f"encoder.layers.{place + 2}.conv")
+    affine("last", f"encoder.layers.{3 * len(config.strides) + 2}.conv")
+    for index in range(config.num_layers):
+        ours, theirs = f"layers.{index}", f"encoder_transformer.layers.{index}"
+        affine(f"{ours}.input_norm", f"{theirs}.input_layernorm")
+        affine(f"{ours}.post_norm", f"{theirs}.post_attention_layernorm")
+        for part in "qkvo":
+            names[f"{ours}.{part}.weight"] = f"encoder.{theirs}.self_attn.{part}_proj.weight"
+        names[f"{ours}.attention_scale.weight"] = f"encoder.{theirs}.self_attn_layer_scale.scale"
+        names[f"{ours}.widen.weight"] = f"encoder.{theirs}.mlp.fc1.weight"
+        names[f"{ours}.narrow.weight"] = f"encoder.{theirs}.mlp.fc2.weight"
+        names[f"{ours}.mlp_scale.weight"] = f"encoder.{theirs}.mlp_layer_scale.scale"
+    names["halve.weight"] = "encoder.downsample.conv.weight"
+    for part in ("semantic", "acoustic"):
+        names[f"{part}.weight"] = f"{_quantizer(part)}.input_proj.weight"
+    return names
+
+
+def _quantizer(part: str) -> str:
+    return f"encoder.quantizer.{part}_residual_vector_quantizer"
+
+
+def _codebook(index: int) -> str:
+    """Where codebook `index` of the stored ones is."""
+    part, place = ("semantic", 0) if index == 0 else ("acoustic", index - 1)
+    return f"{_quantizer(part)}.layers.{place}.codebook"
+
+
+def _renamed(config: SpeechEncoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under our names; what has no place keeps its own."""
+    state = {
+        ours: tensors.pop(theirs)
+        for ours, theirs in official_names(config).items()
+        if theirs in tensors
+    }
+    tables = []
+    for index in range(config.num_stored_codebooks):
+        book = _codebook(index)
+        tensors.pop(f"{book}.initialized", None)
+        total = tensors.get(f"{book}.embed_sum")
+        usage = tensors.get(f"{book}.cluster_usage")
+        is_whole = (
+            total is not None
+            and usage is not None
+            and total.shape == (config.codebook_size, config.codebook_dim)
+            and usage.shape == total.shape[:1]
+        )
+        if index >= config.num_codebooks:
+            tensors.pop(f"{book}.embed_sum", None)
+            tensors.pop(f"{book}.cluster_usage", None)
+        elif is_whole:
+            assert total is not None
+            assert usage is not None
+            del tensors[f"{book}.embed_sum"], tensors[f"{book}.cluster_usage"]
+            tables.append(total.float() / usage.float().clamp(min=EMBEDDING_FLOOR)[:, None])
+    if len(tables) == config.num_codebooks:
+        state["codebooks.weight"] = torch.stack(tables)
+    for part in ("semantic", "acoustic"):
+        tensors.pop(f"{_quantizer(part)}.output_proj.weight", None)
+    return state | tensors

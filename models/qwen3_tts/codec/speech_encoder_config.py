@@ -1,0 +1,140 @@
+"""Configuration of the speech encoder, from `speech_tokenizer/config.json`; nothing is guessed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.section import Section
+
+HALVING = 2  # stride of the last convolution, fixed in the Mimi code
+EMBEDDING_FLOOR = 1e-5
+
+
+@dataclass(frozen=True)
+class SpeechEncoderConfig:
+    """Sizes of the speech tokenizer's encoder, a Mimi encoder."""
+
+    num_codebooks: int  # kept; the first is semantic, the others acoustic
+    num_stored_codebooks: int  # in the checkpoint
+    codebook_size: int
+    codebook_dim: int
+    width: int  # of the transformer
+    mlp_width: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    rope_theta: float
+    norm_eps: float
+    num_filters: int  # channels of the first convolution; every stage doubles them
+    kernel: int
+    residual_kernel: int
+    last_kernel: int
+    compress: int  # a residual block's inner channels are this many times fewer
+    strides: tuple[int, ...]  # of the stages, in order
+    halving_kernel: int
+    sample_rate_hz: int
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples that become one frame of codes."""
+        return math.prod(self.strides) * HALVING
+
+    def num_frames(self, num_samples: int) -> int:
+        """Frames of a clip; the last one may be filled up with silence."""
+        return -(-num_samples // self.samples_per_frame)
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> SpeechEncoderConfig:
+        """Read `config.json` of a speech-tokenizer folder.
+
+        Raises:
+            CheckpointError: names the file and the key that is missing, wrong or not supported.
+        """
+        root = Section.from_file(folder / "config.json")
+        section = root.section("encoder_config")
+        for key, value in (
+            ("audio_channels", 1),
+            ("use_causal_conv", True),
+            ("pad_mode", "constant"),
+            ("use_conv_shortcut", False),
+            ("num_residual_layers", 1),
+            ("num_semantic_quantizers", 1),
+            ("hidden_act", "gelu"),
+            ("attention_bias", False),
+            ("rope_scaling", None),
+        ):
+            section.expect(key, value)
+
+        def positive(key: str) -> int:
+            return section.integer(key, least=1)
+
+        ratios = section.read("upsampling_ratios", list)
+        if not ratios or not all(type(ratio) is int and ratio > 0 for ratio in ratios):
+            raise CheckpointError(
+                f"{section.where}: 'upsampling_ratios' must be a list of positive numbers, "
+                f"not {ratios!r:.60}"
+            )
+        rate = positive("sampling_rate")
+        convolved_hz = math.ceil(rate / math.prod(ratios))
+        config = cls(
+            num_codebooks=root.integer("encoder_valid_num_quantizers", least=2),
+            num_stored_codebooks=positive("num_quantizers"),
+            codebook_size=positive("codebook_size"),
+            codebook_dim=positive("codebook_dim"),
+            width=positive("hidden_size"),
+            mlp_width=positive("intermediate_size"),
+            num_layers=positive("num_hidden_layers"),
+            num_heads=positive("num_attention_heads"),
+            num_kv_heads=positive("num_key_value_heads"),
+            head_dim=positive("head_dim"),
+            rope_theta=section.number("rope_theta"),
+            norm_eps=section.number("norm_eps"),
+            num_filters=positive("num_filters"),
+            kernel=positive("kernel_size"),
+            residual_kernel=positive("residual_kernel_size"),
+            last_kernel=positive("last_kernel_size"),
+            compress=positive("compress"),
+            strides=tuple(reversed(ratios)),  # the config names them in the decoder's order
+            halving_kernel=2 * int(convolved_hz / section.number("frame_rate")),
+            sample_rate_hz=rate,
+        )
+        _check(config, root, section)
+        return config
+
+
+def _check(config: SpeechEncoderConfig, root: Section, section: Section) -> None:
+    """Refuse sizes that contradict each other."""
+    where = section.where
+    if config.num_heads % config.num_kv_heads:
+        raise CheckpointError(
+            f"{where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
+        )
+    if config.head_dim % 2 or config.num_filters % config.compress:
+        raise CheckpointError(
+            f"{where}: head_dim = {config.head_dim} must be even and num_filters = "
+            f"{config.num_filters} a multiple of compress = {config.compress}"
+        )
+    if config.codebook_dim != section.integer("vector_quantization_hidden_dimension"):
+        raise CheckpointError(
+            f"{where}: codebook_dim differs from vector_quantization_hidden_dimension"
+        )
+    if config.num_codebooks > config.num_stored_codebooks:
+        raise CheckpointError(
+            f"{root.where}: encoder_valid_num_quantizers is {config.num_codebooks}, the encoder "
+            f"has {config.num_stored_codebooks}"
+        )
+    if config.halving_kernel < HALVING:
+        raise CheckpointError(f"{where}: frame_rate leaves no downsampling convolution")
+    if root.integer("encode_downsample_rate") != config.samples_per_frame:
+        raise CheckpointError(
+            f"{root.where}: encode_downsample_rate is not {config.samples_per_frame}, what the "
+            "encoder's strides multiply to"
+        )
+    if root.integer("input_sample_rate") != config.sample_rate_hz:
+        raise CheckpointError(
+            f"{root.where}: input_sample_rate is not the encoder's {config.sample_rate_hz}"
+        )

@@ -1,0 +1,132 @@
+"""Prefill of packed prompts behind token buckets: one graph a bucket, whatever their lengths.
+
+Prompts of a pass lie one behind the other in static buffers; how many tokens there are picks the
+bucket, and what is missing to it is padding that reads nothing and writes nothing. So one long
+prompt among short ones costs its own tokens only, and the few shapes can all be recorded: the
+eager pass spends more time launching its 250 kernels than the device needs for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from models.decoder.decoder import Decoder
+from models.device.buckets import choose_bucket, packed_groups, round_up
+from models.device.graphs import Capturer, GraphRunner
+from models.device.to_device import to_device
+
+# Multiples of the tiles matrix products come in. From 1,024 on a step costs at most a third, and
+# where groups of refilled slots usually end up the steps are finest.
+TOKEN_BUCKETS = (128, 256, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 6144, 8192)
+MAX_ROWS = 256  # prompts of one pass
+TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
+SAMPLE_TOKENS = 64
+
+
+class PackedPrefill:
+    """The static buffers of packed prompts and the runner of their buckets.
+
+    Args:
+        decoder: allocated before this is.
+    """
+
+    def __init__(self, decoder: Decoder, capturer: Capturer | None) -> None:
+        self.decoder = decoder
+        self.runner: GraphRunner[int] = GraphRunner("prefill", self._run, capturer, self._sample)
+        self.buckets: list[int] = []
+        self.max_rows = 0
+        self.x: Tensor
+        self.slots: Tensor
+        self.positions: Tensor
+        self.last: Tensor
+
+    def allocate(self, num_slots: int, max_positions: int) -> None:
+        """Allocate for up to num_slots prompts of up to max_positions tokens each."""
+        self.runner.reset()
+        weight = self.decoder.norm.weight
+        most = num_slots * max_positions
+        self.buckets = [
+            bucket
+            for index, bucket in enumerate(TOKEN_BUCKETS)
+            if index == 0 or TOKEN_BUCKETS[index - 1] < most
+        ]
+        # A prompt longer than the last bucket runs alone, and without a graph.
+        longest = round_up(max_positions, TOKEN_BUCKETS[0])
+        size = max(self.buckets[-1], longest)
+        self.max_rows = min(num_slots, MAX_ROWS, self.buckets[-1] // TOKENS_PER_ROW)
+        self.x = torch.zeros(size, len(weight), dtype=weight.dtype, device=weight.device)
+        self.slots = torch.full((size,), -1, dtype=torch.int64, device=weight.device)
+        self.positions = torch.zeros_like(self.slots)
+        self.last = torch.zeros(self.max_rows, dtype=torch.int64, device=weight.device)
+
+    def capture(self) -> None:
+        """Record every bucket."""
+        self.runner.capture(self.buckets, size=int)
+
+    def groups(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Prompts that share a pass, as indices into their lengths."""
+        return packed_groups(lengths, self.buckets[-1], self.max_rows)
+
+    def run(self, x: Tensor, lengths: list[int], slots: list[int]) -> Tensor:
+        """One pass; fills the cache of the prompts' slots.
+
+        Args:
+            x: (n, D) inputs of all prompts, one behind the other; n is the sum of lengths.
+            lengths: tokens of each prompt. slots: distinct.
+        Returns:
+            (rows, D) after the final norm, at each prompt's last token; valid until the next run.
+        """
+        key = self._fill(x, lengths, slots)
+        hidden: Tensor = self.runner.run(key)
+        return hidden[: len(lengths)]
+
+    def _rows(self, bucket: int) -> int:
+        return min(self.max_rows, bucket // TOKENS_PER_ROW)
+
+    def _key(self, num_tokens: int, num_rows: int) -> int:
+        needed = max(num_tokens, num_rows * TOKENS_PER_ROW)
+        if needed > self.buckets[-1]:
+            return round_up(needed, TOKEN_BUCKETS[0])
+        return choose_bucket(needed, self.buckets)
+
+    def _fill(self, x: Tensor, lengths: list[int], slots: list[int], key: int | None = None) -> int:
+        """Put prompts into the static buffers, and nothing else."""
+        num_tokens = len(x)
+        assert num_tokens == sum(lengths), (num_tokens, lengths)
+        key = self._key(num_tokens, len(lengths)) if key is None else key
+        counts = torch.tensor(lengths)
+        ends = counts.cumsum(0)
+        padding = key - num_tokens
+        owners = torch.tensor(slots).repeat_interleave(counts)
+        places = torch.arange(num_tokens) - (ends - counts).repeat_interleave(counts)
+        last = torch.zeros(self._rows(key), dtype=torch.int64)  # spare rows look at token 0
+        last[: len(lengths)] = ends - 1
+        owners = torch.nn.functional.pad(owners, (0, padding), value=-1)
+        places = torch.nn.functional.pad(places, (0, padding))
+        # One copy for all three.
+        joined = to_device(torch.cat([owners, places, last]), self.slots.device)
+        self.slots[:key] = joined[:key]
+        self.positions[:key] = joined[key : 2 * key]
+        self.last[: len(last)] = joined[2 * key :]
+        self.x[:num_tokens] = x
+        self.x[num_tokens:key].zero_()
+        return key
+
+    def _sample(self, bucket: int) -> None:
+        """Fill the buffers of a bucket with short random prompts, so that a check sees numbers."""
+        length = min(SAMPLE_TOKENS, self.decoder.cache.num_positions, bucket)
+        rows = min(bucket // length, self._rows(bucket))
+        x = torch.randn(rows * length, self.x.shape[1], device=self.x.device).to(self.x.dtype)
+        self._fill(x, [length] * rows, list(range(rows)), bucket)
+
+    def _run(self, bucket: int) -> Tensor:
+        # A copy, because the decoder uses its input up: a pass can then be repeated.
+        return self.decoder.prefill_packed(
+            self.x[:bucket].clone(),
+            self.slots[:bucket],
+            self.positions[:bucket],
+            self.last[: self._rows(bucket)],
+        )

@@ -1,0 +1,102 @@
+"""The parts of a frame as separately timed stages, with modelled bytes and operations.
+
+The model counts what must be moved and computed at least: every weight once a pass, the keys and
+values a row attends to, two operations a multiply-add. Activations, which caches hold, are left
+out, so achieved rates read a little low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from models.decoder.kv_cache import cache_bytes
+from models.device.spans import Stage
+from models.slots.buffers import SlotBuffers
+from models.slots.sampling import Hints, SamplingSlots
+
+
+class StagedModel(Protocol):
+    """What a family's model must have."""
+
+    config: Any  # with talker, predictor (`TransformerConfig`) and num_codebooks
+    device: torch.device
+    dtype: torch.dtype
+    slots: SlotBuffers
+    sampling: SamplingSlots
+
+    def predict(self, bucket: int) -> None:
+        """Code predictor of slots 0..bucket-1."""
+        ...
+
+    def step(self, bucket: int) -> tuple[Tensor, Tensor]:
+        """Talker of slots 0..bucket-1."""
+        ...
+
+    def draw_first(self, bucket: int, logits: Tensor) -> None:
+        """Draw the first codes of slots 0..bucket-1."""
+        ...
+
+
+def frame_stages(
+    model: StagedModel,
+    batch: int,
+    position: int,
+    *,
+    num_first: int,
+    num_codes: int,
+    hints: Callable[[], Hints],
+    projection: int = 0,
+) -> list[Stage]:
+    """Stages of one frame for slots 0..batch-1 that stand at `position`.
+
+    The draws of the other codebooks are part of the code predictor; the last stage times all
+    draws of a frame alone, to show what they cost.
+
+    Args:
+        num_first, num_codes: logits of the first codebook, and of each other one.
+        hints: what is known of the other codebooks' settings, asked at every run.
+        projection: weights between talker and code predictor.
+    """
+    config, itemsize = model.config, model.dtype.itemsize
+    talker, predictor = config.talker, config.predictor
+    num_rest = config.num_codebooks - 1
+    talker_weights = talker.num_weights + num_first * talker.width
+    pass_weights = predictor.num_weights + num_codes * predictor.width + projection
+    heads, layers = talker.num_kv_heads, talker.num_layers
+    cache = batch * cache_bytes(layers, heads, talker.head_dim, position, model.dtype)
+    attention = 4 * batch * position * layers * talker.num_heads * talker.head_dim
+    logits = torch.randn(batch, num_first, device=model.device).to(model.dtype)
+    rest = torch.randn(batch, num_codes, device=model.device).to(model.dtype)
+
+    def sample() -> None:
+        model.draw_first(batch, logits)
+        known, slots = hints(), model.slots
+        uniform = model.sampling.draws(slice(0, batch), slots.frame[:batch], num_rest + 1)
+        for codebook in range(1, num_rest + 1):
+            out = slots.work[:batch, codebook]
+            model.sampling.rest(batch, rest, uniform[:, codebook], known, out)
+
+    return [
+        Stage(
+            "code predictor",
+            lambda: model.predict(batch),
+            itemsize * num_rest * pass_weights,
+            2 * batch * (num_rest * pass_weights + predictor.num_weights + projection),
+        ),
+        Stage(
+            "talker",
+            lambda: model.step(batch),
+            itemsize * talker_weights + cache,
+            2 * batch * talker_weights + attention,
+        ),
+        Stage(
+            "sampling (of both)",
+            sample,
+            itemsize * batch * (num_first + num_rest * num_codes),
+            0,
+        ),
+    ]

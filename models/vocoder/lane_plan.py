@@ -1,0 +1,117 @@
+"""Rows of different lengths one behind the other in lanes of one length, as pure functions.
+
+A batch of rows padded to the longest wastes what the others lack, and each of many lengths times
+many batch sizes wants a graph of its own. Lanes are filled instead, with a gap between two rows, so
+that few shapes serve every mixture and almost nothing is padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.device.buckets import choose_bucket
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row lies in its batch."""
+
+    row: int  # index into the sizes
+    lane: int
+    start: int  # first frame in the lane
+
+
+@dataclass(frozen=True)
+class LaneBatch:
+    """Lanes that are decoded together."""
+
+    num_lanes: int
+    num_frames: int  # of every lane
+    places: tuple[Place, ...]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Lanes and frames: the bucket."""
+        return self.num_lanes, self.num_frames
+
+
+def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tuple[int, int]]]:
+    """Rows into as few lanes as a greedy choice finds: the longest first, each into the fullest
+    lane that has room.
+
+    The first row is placed before all others, so that whoever must have it gets a full lane. The
+    rows of some of the lanes alone, in the same order, lie in the same lanes again: for each of
+    them the others were too full, or not there yet.
+
+    Args:
+        sizes: frames of each row, at most lane_frames.
+        gap: frames between two rows of a lane.
+    Returns:
+        For each lane its (row, start), the fullest lane first.
+    """
+    lanes: list[list[tuple[int, int]]] = []
+    used: list[int] = []
+    for row in sorted(range(len(sizes)), key=lambda row: (row > 0, -sizes[row])):
+        if sizes[row] > lane_frames:
+            raise ValueError(f"a row of {sizes[row]} frames in lanes of {lane_frames}")
+        fitting = [lane for lane, end in enumerate(used) if end + gap + sizes[row] <= lane_frames]
+        if fitting:
+            lane = max(fitting, key=lambda lane: used[lane])
+            start = used[lane] + gap
+        else:
+            lane, start = len(lanes), 0
+            lanes.append([])
+            used.append(0)
+        lanes[lane].append((row, start))
+        used[lane] = start + sizes[row]
+    order = sorted(range(len(lanes)), key=lambda lane: -used[lane])
+    return [lanes[lane] for lane in order]
+
+
+def plan_lanes(
+    sizes: Sequence[int], buckets: Sequence[int], max_lanes: int, gap: int
+) -> list[LaneBatch]:
+    """Batches of lanes for rows of these sizes.
+
+    Lanes of one bucket go together in batches of powers of two that they fill exactly, so that no
+    lane is padding. A lane shorter than the longest bucket takes the smallest one it fits.
+
+    Args:
+        buckets: lane lengths, ascending; the last is what lanes are filled to.
+        max_lanes: of a batch, a power of two; only lanes of the last bucket share one.
+    """
+    full: list[list[tuple[int, int]]] = []
+    batches: list[LaneBatch] = []
+    short: list[LaneBatch] = []
+    for lane in fill_lanes(sizes, buckets[-1], gap):
+        end = max(start + sizes[row] for row, start in lane)
+        frames = choose_bucket(end, buckets)
+        if frames == buckets[-1]:
+            full.append(lane)
+        else:
+            short.append(_batch([lane], frames))
+    while full:
+        count = min(max_lanes, 1 << (len(full).bit_length() - 1))
+        batches.append(_batch(full[:count], buckets[-1]))
+        full = full[count:]
+    return batches + short
+
+
+def choose_rows(sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int) -> list[int]:
+    """Which of the rows that wait, the oldest first, fill num_lanes lanes: indices in their order;
+    none as long as all of them together would not fill a lane more.
+
+    A choice is what makes lanes full, so there must be rows to leave behind. The oldest is never
+    left, so no row is passed over more often than rows wait before it.
+    """
+    if sum(sizes) < (num_lanes + 1) * lane_frames:
+        return []
+    lanes = fill_lanes(sizes, lane_frames, gap)  # the fullest first
+    lanes.sort(key=lambda lane: all(row > 0 for row, _ in lane))
+    return sorted(row for lane in lanes[:num_lanes] for row, _ in lane)
+
+
+def _batch(lanes: list[list[tuple[int, int]]], frames: int) -> LaneBatch:
+    places = [Place(row, index, start) for index, lane in enumerate(lanes) for row, start in lane]
+    return LaneBatch(len(lanes), frames, tuple(places))

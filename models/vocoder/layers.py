@@ -1,0 +1,370 @@
+"""The layers of vocoders, all on (B, T, C) activations: channels innermost.
+
+That one layout is what linear layers, LayerNorm and attention want, and what convolutions run
+fastest on: a 1-D convolution here is a 2-D one of height 1 on a channels-last view, without a copy.
+On a CPU it is up to five times as fast as the usual (B, C, T) at the narrow, long end.
+
+In the decoder blocks the biases of convolutions and the padding on their left are part of the
+SnakeBeta that touches the same memory anyway, and a residual unit adds onto its input in place. So
+the residual stream `x` of a block lacks a constant per channel, which is the `bias` of every Snake
+that reads it (see the families' `*_weights.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from kernels.attention.rope import apply_rope
+from kernels.linear.rms_norm import add_rms_norm_, rms_norm
+from kernels.linear.swiglu import swiglu
+from kernels.vocoder.conv_taps import conv_taps
+from kernels.vocoder.conv_tile import has_kernel
+from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
+from kernels.vocoder.snake import snake_beta
+from models.decoder.decoder import Weight
+
+KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
+PRE_KERNEL = 3  # of the convolution before the transformer
+UNIT_KERNEL = KERNEL
+DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
+# Channels times dilation from which a convolution without our kernels is one product over taps laid
+# side by side: cuDNN (9.x, H200, bf16) computes some of those, for some lengths, with a direct
+# kernel at 0.5 TFLOP/s, where their neighbours reach 250 to 790.
+UNFOLD_FROM = 2048
+LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
+
+
+class WindowSizes(Protocol):
+    """What `PreTransformer` is made by."""
+
+    @property
+    def latent_dim(self) -> int:
+        """Width of what goes in and comes out."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Width inside; projections are between the two where they differ or are asked for."""
+        ...
+
+    @property
+    def mlp_width(self) -> int: ...
+    @property
+    def num_layers(self) -> int: ...
+    @property
+    def num_heads(self) -> int: ...
+    @property
+    def num_kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def norm_eps(self) -> float: ...
+    @property
+    def window(self) -> int:
+        """Steps a step attends to, itself included."""
+        ...
+
+
+def context_frames(upsampling_ratios: tuple[int, ...], upsample_rates: tuple[int, ...]) -> int:
+    """Latent frames before its own that a frame's samples depend on after the transformer."""
+    reach, rate = Fraction(0), 1  # frames; steps a frame
+    for ratio in upsampling_ratios:
+        rate *= ratio
+        reach += Fraction(KERNEL - 1, rate)
+    reach += Fraction(KERNEL - 1, rate)
+    for factor in upsample_rates:
+        reach += Fraction(1, rate)  # a transposed convolution's overlap
+        rate *= factor
+        reach += Fraction((KERNEL - 1) * sum(DILATIONS), rate)
+    return math.ceil(reach + Fraction(KERNEL - 1, rate))
+
+
+def gap_frames(upsampling_ratios: tuple[int, ...], upsample_rates: tuple[int, ...]) -> int:
+    """Frames of zeros between two rows that lie one behind the other: what the convolution that
+    looks back furthest, in frames, must find of the row before. Less than `context_frames`, because
+    every layer finds zeros there anew.
+    """
+    reach, rate = Fraction(PRE_KERNEL - 1), 1  # the convolution before the transformer
+    for ratio in upsampling_ratios:
+        rate *= ratio
+        reach = max(reach, Fraction(KERNEL - 1, rate))
+    reach = max(reach, Fraction(KERNEL - 1, rate))
+    for factor in upsample_rates:
+        reach = max(reach, Fraction(1, rate))
+        rate *= factor
+        reach = max(reach, Fraction((KERNEL - 1) * max(DILATIONS), rate))
+    return math.ceil(max(reach, Fraction(KERNEL - 1, rate)))
+
+
+class Affine(Weight):
+    """A weight and a bias of its first dimension."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__(*shape)
+        self.bias = nn.Parameter(torch.empty(shape[0]), requires_grad=False)
+
+
+def conv(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, dilation: int = 1, groups: int = 1
+) -> Tensor:
+    """Convolution over time of x (B, T, C), which holds its padding already.
+
+    The weight is (C_out, C_in / groups, 1, kernel), channels last.
+    """
+    if x.is_cuda and groups == 1 and dilation > 1 and dilation * x.shape[-1] >= UNFOLD_FROM:
+        return conv_unfolded(x, weight, dilation)
+    columns = x.transpose(1, 2).unsqueeze(2)
+    out = F.conv2d(columns, weight, bias, dilation=(1, dilation), groups=groups)
+    return out.squeeze(2).transpose(1, 2)
+
+
+def has_unit_kernels(x: Tensor) -> bool:
+    """Whether residual units on x (B, T, C) run our kernels from their dilated convolution on.
+
+    Elsewhere the convolution is a library's: on a Hopper GPU in bfloat16 ours is as fast or up to
+    twice as fast, by itself and because the activation behind it costs no pass over memory.
+    """
+    is_fitting = x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0  # 8 fill the 16 bytes asked for
+    return x.is_cuda and is_fitting and has_kernel(x)
+
+
+def conv_unfolded(x: Tensor, weight: Tensor, dilation: int) -> Tensor:
+    """The same convolution as one matrix product over the taps side by side; no bias, no groups."""
+    _, padded, channels = x.shape
+    taps = weight.shape[3]
+    steps = padded - (taps - 1) * dilation
+    columns = torch.cat([x[:, tap * dilation :][:, :steps] for tap in range(taps)], dim=-1)
+    matrix = weight.permute(0, 3, 2, 1).reshape(weight.shape[0], taps * channels)
+    return F.linear(columns, matrix)
+
+
+def pad_left(x: Tensor, count: int, kept: Tensor | None = None) -> Tensor:
+    """`count` zero steps before x (B, T, C), and zeros where `kept` (B, F) is false."""
+    padded = F.pad(x, (0, 0, count, 0))
+    if kept is not None:
+        frames = padded[:, count:].unflatten(1, (kept.shape[1], -1))  # (B, F, T / F, C)
+        frames.masked_fill_(~kept[:, :, None, None], 0.0)
+    return padded
+
+
+class Snake(nn.Module):
+    """SnakeBeta of x + bias; its constants stay float32 whatever the dtype of the weights."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        for name in ("alpha_exp", "inv_beta", "bias"):
+            self.register_buffer(name, torch.empty(channels, dtype=torch.float32))
+        self.alpha_exp: Tensor
+        self.inv_beta: Tensor
+        self.bias: Tensor
+
+    def forward(self, x: Tensor, left_pad: int = 0, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to (B, left_pad + T, C), zeros where `kept` (B, F) is false."""
+        constants = self.alpha_exp, self.inv_beta, self.bias
+        return snake_beta(x.transpose(1, 2), *constants, left_pad, kept).transpose(1, 2)
+
+
+class TransformerLayer(nn.Module):
+    """Weights of one transformer layer; layer scales are folded into `o` and `down`."""
+
+    def __init__(self, config: WindowSizes) -> None:
+        super().__init__()
+        width, heads = config.width, config.num_heads
+        self.input_norm = Weight(width)
+        self.qkv = Weight((heads + 2 * config.num_kv_heads) * config.head_dim, width)
+        self.o = Weight(width, heads * config.head_dim)
+        self.post_norm = Weight(width)
+        self.gate_up = Weight(2 * config.mlp_width, width)
+        self.down = Weight(width, config.mlp_width)
+
+
+class PreTransformer(nn.Module):
+    """Causal transformer over frames with a sliding window.
+
+    Args:
+        has_projections: a linear map before and one behind, with biases.
+    """
+
+    def __init__(self, config: WindowSizes, has_projections: bool = True) -> None:
+        super().__init__()
+        self.num_heads = config.num_heads
+        self.num_kv_heads = config.num_kv_heads
+        self.head_dim = config.head_dim
+        self.window = config.window
+        self.eps = config.norm_eps
+        self.input_proj = Affine(config.width, config.latent_dim) if has_projections else None
+        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
+        self.norm = Weight(config.width)
+        self.output_proj = Affine(config.latent_dim, config.width) if has_projections else None
+
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None = None
+    ) -> Tensor:
+        """(B, F, latent_dim) to the same; cos and sin (F, D_h) count frames from 0.
+
+        Rows that lie one behind the other are told apart by `positions`, (B, F) each frame's place
+        in its row, and -1 in the gaps.
+
+        Queries and keys are rotated in the tables' dtype. Without projections x may be overwritten.
+        """
+        batch, frames, latent_dim = x.shape
+        mask = self.band_mask(frames, x)
+        if positions is not None:
+            places = positions.clamp(min=0)  # a frame of a gap sees itself: softmax wants something
+            mask = self.row_mask(mask, places)
+            cos, sin = cos[places].unsqueeze(1), sin[places].unsqueeze(1)  # (B, 1, F, D_h)
+        if self.input_proj is not None:
+            x = F.linear(x, self.input_proj.weight, self.input_proj.bias)
+        x = x.reshape(batch * frames, -1)
+        hidden = rms_norm(x, self.layers[0].input_norm.weight, self.eps)
+        for index, layer in enumerate(self.layers):
+            attended = self.attend(
+                F.linear(hidden, layer.qkv.weight), batch, frames, cos, sin, mask
+            )
+            hidden = add_rms_norm_(
+                F.linear(attended, layer.o.weight), x, layer.post_norm.weight, self.eps
+            )
+            mlp = F.linear(swiglu(F.linear(hidden, layer.gate_up.weight)), layer.down.weight)
+            is_last = index + 1 == len(self.layers)
+            norm = self.norm if is_last else self.layers[index + 1].input_norm
+            hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
+        if self.output_proj is not None:
+            hidden = F.linear(hidden, self.output_proj.weight, self.output_proj.bias)
+        return hidden.view(batch, frames, latent_dim)
+
+    def attend(
+        self, qkv: Tensor, batch: int, frames: int, cos: Tensor, sin: Tensor, mask: Tensor
+    ) -> Tensor:
+        """Attention of (B * F, (H + 2 * H_kv) * D_h) projections; returns (B * F, H * D_h)."""
+        num_q, num_kv = self.num_heads, self.num_kv_heads
+        heads = qkv.view(batch, frames, num_q + 2 * num_kv, self.head_dim).transpose(1, 2)
+        rotated = apply_rope(heads[:, : num_q + num_kv].to(cos.dtype), cos, sin).to(qkv.dtype)
+        q, k = rotated.split([num_q, num_kv], dim=1)
+        v = heads[:, num_q + num_kv :].contiguous()
+        attended = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, enable_gqa=num_q != num_kv
+        )
+        return attended.transpose(1, 2).reshape(batch * frames, num_q * self.head_dim)
+
+    def band_mask(self, frames: int, like: Tensor) -> Tensor:
+        """(F, F) additive mask: 0 for the frame itself and the window - 1 before it, else -inf.
+
+        Made inside the forward pass, so that it is part of a captured graph. Its rows start at
+        multiples of 16 elements, which attention kernels ask of a mask.
+        """
+        rows = torch.arange(frames, device=like.device)
+        columns = torch.arange(-(-frames // 16) * 16, device=like.device)
+        age = rows[:, None] - columns
+        is_hidden = (age < 0) | (age >= self.window)
+        mask = torch.zeros(age.shape, dtype=like.dtype, device=like.device)
+        return mask.masked_fill_(is_hidden, float("-inf"))[:, :frames]
+
+    def row_mask(self, band: Tensor, places: Tensor) -> Tensor:
+        """(B, 1, F, F) of a band mask (F, F): what lies before a row's first frame is hidden too.
+
+        Args:
+            places: (B, F) each frame's place in its row.
+        """
+        frames = band.shape[0]
+        width = -(-frames // 16) * 16
+        rows = torch.arange(frames, device=band.device)
+        age = rows[:, None] - torch.arange(width, device=band.device)
+        is_foreign = age > places[:, :, None]  # (B, F, width)
+        mask = torch.zeros(is_foreign.shape, dtype=band.dtype, device=band.device)
+        mask[:, :, :frames] = band
+        return mask.masked_fill_(is_foreign, float("-inf"))[:, None, :, :frames]
+
+
+class ConvNeXt(nn.Module):
+    """Depthwise convolution, LayerNorm, GELU between two linear maps, residual.
+
+    Its gamma is folded into `narrow`.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.depthwise = Affine(channels, 1, 1, 7)
+        self.norm = Affine(channels)
+        self.widen = Affine(4 * channels, channels)
+        self.narrow = Affine(channels, 4 * channels)
+
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to the same; the convolution finds zeros where `kept` (B, F) is false."""
+        channels = x.shape[-1]
+        h = conv(pad_left(x, 6, kept), self.depthwise.weight, self.depthwise.bias, groups=channels)
+        h = F.layer_norm(h, (channels,), self.norm.weight, self.norm.bias, LAYER_NORM_EPS)
+        h = F.gelu(F.linear(h, self.widen.weight, self.widen.bias))
+        return F.linear(h, self.narrow.weight, self.narrow.bias).add_(x)
+
+
+class UpsampleBlock(ConvNeXt):
+    """A transposed convolution whose kernel is its stride, then a ConvNeXt block."""
+
+    def __init__(self, channels: int, ratio: int) -> None:
+        super().__init__(channels)
+        self.expand = Affine(ratio * channels, channels)
+
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to (B, ratio * T, C); `kept` as in ConvNeXt."""
+        batch, _, channels = x.shape
+        # Kernel and stride being equal, each step makes its own `ratio` steps: a linear layer.
+        x = F.linear(x, self.expand.weight, self.expand.bias).view(batch, -1, channels)
+        return super().forward(x, kept)
+
+
+class ResidualUnit(nn.Module):
+    """Snake, dilated convolution, Snake, pointwise convolution, residual."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.dilation = dilation
+        self.snake1 = Snake(channels)
+        self.conv1 = Weight(channels, channels, 1, UNIT_KERNEL)
+        self.snake2 = Snake(channels)
+        self.conv2 = Weight(channels, channels)
+
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Adds the unit's output to x (B, T, C) in place; `kept` (B, F) as in Snake."""
+        h = self.snake1(x, (UNIT_KERNEL - 1) * self.dilation, kept)
+        channels, snake = x.shape[-1], self.snake2
+        constants = snake.alpha_exp, snake.inv_beta, snake.bias
+        taps, pointwise = self.conv1.weight, self.conv2.weight
+        if not has_unit_kernels(h):
+            h = conv(h, taps, dilation=self.dilation)  # one name: each takes the place of the last
+            h = snake(h)
+        elif channels <= MAX_CHANNELS:
+            return residual_unit_(x, h, taps, self.dilation, constants, pointwise)
+        else:
+            h = conv_taps(h, taps, self.dilation, constants)
+        x.view(-1, channels).addmm_(h.reshape(-1, channels), pointwise.t())
+        return x
+
+
+class DecoderBlock(nn.Module):
+    """Snake, transposed convolution that halves the channels, three residual units."""
+
+    def __init__(self, channels: int, rate: int) -> None:
+        super().__init__()
+        self.out_channels = channels // 2
+        self.snake = Snake(channels)
+        self.expand = Weight(rate * self.out_channels, channels, 1, 2)
+        self.units = nn.ModuleList(
+            ResidualUnit(self.out_channels, dilation) for dilation in DILATIONS
+        )
+
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to (B, rate * T, C / 2); `kept` (B, F) as in Snake."""
+        # The kernel is twice the stride: the `rate` new steps of t are a function of steps t - 1
+        # and t, that is a convolution of kernel 2 with rate * C / 2 channels, whose result only
+        # has to be read as more, narrower steps.
+        h = conv(self.snake(x, 1, kept), self.expand.weight)
+        h = h.reshape(x.shape[0], -1, self.out_channels)
+        for unit in self.units:
+            h = unit(h, kept)
+        return h

@@ -1,0 +1,185 @@
+"""What the families' vocoders share: the convolutions from latents to samples, and the loading.
+
+A family adds how codes become latents (`latents`) and how samples are kept in [-1, 1] (`bound_`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from kernels.vocoder.snake_out import snake_out
+from models.decoder.decoder import Weight
+from models.vocoder.layers import Affine, DecoderBlock, Snake, UpsampleBlock, conv, pad_left
+
+SNAKE_CONSTANTS = ("alpha_exp", "inv_beta", "bias")  # kept in float32
+
+
+class DecoderSizes(Protocol):
+    """What a config must say. Frames are of codes."""
+
+    @property
+    def latent_dim(self) -> int:
+        """Width between `latents` and `render`."""
+        ...
+
+    @property
+    def decoder_dim(self) -> int:
+        """Channels of the first convolution; every block halves them."""
+        ...
+
+    @property
+    def upsampling_ratios(self) -> Sequence[int]:
+        """Of the blocks at latent width."""
+        ...
+
+    @property
+    def upsample_rates(self) -> Sequence[int]:
+        """Of the decoder blocks."""
+        ...
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Product of all of them."""
+        ...
+
+    @property
+    def context_frames(self) -> int:
+        """Latent frames before its own that `render` reads for a frame's samples."""
+        ...
+
+    @property
+    def gap_frames(self) -> int:
+        """Frames to leave between two rows that lie one behind the other."""
+        ...
+
+
+class CodecDecoder(nn.Module):
+    """Codes to samples. Built without values: a family's `from_state` fills it."""
+
+    codebooks: nn.Parameter  # (rows, width) all codebooks, one behind the other
+
+    def __init__(self, config: DecoderSizes) -> None:
+        super().__init__()
+        self.config = config
+        latent = config.latent_dim
+        self.upsample = nn.ModuleList(
+            UpsampleBlock(latent, ratio) for ratio in config.upsampling_ratios
+        )
+        self.first_conv = Weight(config.decoder_dim, latent, 1, 7)
+        self.blocks = nn.ModuleList(
+            DecoderBlock(config.decoder_dim >> index, rate)
+            for index, rate in enumerate(config.upsample_rates)
+        )
+        channels = config.decoder_dim >> len(config.upsample_rates)
+        self.last_snake = Snake(channels)
+        self.last_conv = Affine(1, channels, 1, 7)
+
+    def take(
+        self,
+        state: dict[str, Tensor],
+        device: torch.device | str,
+        dtype: torch.dtype,
+        wide: Sequence[str] = (),
+    ) -> None:
+        """Take values under this module's own names.
+
+        Args:
+            dtype: of weights and activations. Constants of the activations and what `wide` names
+                stay float32, whole numbers as they are.
+        """
+        kept = set(wide)
+        for name, module in self.named_modules():
+            if isinstance(module, Snake):
+                kept |= {f"{name}.{constant}" for constant in SNAKE_CONSTANTS}
+
+        def cast(name: str, tensor: Tensor) -> Tensor:
+            if not tensor.is_floating_point():
+                return tensor.to(device)
+            return tensor.to(device, torch.float32 if name in kept else dtype)
+
+        self.load_state_dict(
+            {name: cast(name, value) for name, value in state.items()}, assign=True
+        )
+        self.requires_grad_(False).eval()
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples one frame of codes becomes."""
+        return self.config.samples_per_frame
+
+    @property
+    def latent_dim(self) -> int:
+        """Width between `latents` and `render`."""
+        return self.config.latent_dim
+
+    @property
+    def context_frames(self) -> int:
+        """Latent frames before its own that `render` reads for a frame's samples."""
+        return self.config.context_frames
+
+    @property
+    def gap_frames(self) -> int:
+        """Frames to leave between two rows that lie one behind the other."""
+        return self.config.gap_frames
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of weights and activations."""
+        return self.codebooks.dtype
+
+    @torch.no_grad()
+    def forward(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Decode a batch; no host sync and no branch on values, so it can be captured in a graph.
+
+        Args:
+            codes: (B, K, F) int64; shorter rows are padded on the right with any code.
+            positions: (B, F) int64, each frame's place in its row, where rows lie one behind the
+                other; -1 in the gaps between them, of gap_frames at least.
+        Returns:
+            (B, F * samples_per_frame) float32 in [-1, 1].
+        Raises:
+            ValueError: another number of codebooks, no frame, or more than there are positions for.
+        """
+        kept = None if positions is None else positions >= 0
+        return self.render(self.latents(codes, positions), kept)
+
+    def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
+        """(B, K, F) codes to (B, F, latent_dim): the part that looks further back than
+        `context_frames`. Raises as `forward` does.
+        """
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def render(self, latents: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1].
+
+        Args:
+            kept: (B, F) bool, false in the gaps between rows that lie one behind the other, whose
+                samples mean nothing.
+        """
+        batch, frames, _ = latents.shape
+        x = latents
+        for upsample in self.upsample:
+            x = upsample(x, kept)
+        x = conv(pad_left(x, 6, kept), self.first_conv.weight)
+        for block in self.blocks:
+            x = block(x, kept)
+        snake, last = self.last_snake, self.last_conv
+        constants = snake.alpha_exp, snake.inv_beta, snake.bias
+        samples = snake_out(x, *constants, last.weight, last.bias, kept)
+        return self.bound_(samples.view(batch, frames * self.samples_per_frame))
+
+    def bound_(self, samples: Tensor) -> Tensor:
+        """Keep samples in [-1, 1], in place."""
+        raise NotImplementedError
+
+    def check_codes(self, codes: Tensor, num_codebooks: int, most: int) -> None:
+        """Raise ValueError for codes (B, K, F) of another K, no frame or more than `most`."""
+        if codes.shape[1] != num_codebooks or not 1 <= codes.shape[2] <= most:
+            raise ValueError(
+                f"codes {tuple(codes.shape)} must be (rows, {num_codebooks}, 1 to {most} frames)"
+            )

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.attention import decode as module
+from kernels.attention.decode import (
+    _attend_by_length,
+    _attend_masked,
+    decode_attention,
+    num_splits,
+)
+
+
+def make(positions, heads, kv_heads, head_dim, num_positions, device, dtype, per_slot=1):
+    """Arguments; the caches are views with holes, and NaN wherever no row of a slot is."""
+    rows = len(positions)
+    slots = rows // per_slot
+    q = torch.randn(rows, heads * head_dim, device=device).to(dtype)
+    caches = []
+    for _ in range(2):
+        shape = (2 * slots + 2, kv_heads, num_positions + 3, head_dim)
+        cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[::2, :, 2:-1]
+        for slot in range(slots):
+            length = max(positions[slot * per_slot : (slot + 1) * per_slot]) + 1
+            filled = torch.randn(kv_heads, length, head_dim, device=device)
+            cache[slot, :, :length] = filled.to(dtype)
+        caches.append(cache)
+    return q, *caches, torch.tensor(positions, device=device), heads, head_dim**-0.5, per_slot
+
+
+def slow_attention(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+    per_slot: int,
+) -> Tensor:
+    """Row by row and head by head in float64."""
+    group = num_heads // k_cache.shape[1]
+    rows = []
+    for row, position in enumerate(positions.tolist()):
+        heads = []
+        for head, query in enumerate(q[row].double().chunk(num_heads)):
+            keys = k_cache[row // per_slot, head // group, : position + 1].double()
+            values = v_cache[row // per_slot, head // group, : position + 1].double()
+            heads.append(torch.softmax(keys @ query * scale, dim=0) @ values)
+        rows.append(torch.cat(heads))
+    return torch.stack(rows)
+
+
+CASES = [
+    # positions, H, H_kv, D_h, S, rows_per_slot
+    ([0], 1, 1, 16, 1, 1),
+    ([6], 2, 1, 40, 16, 1),
+    ([4, 4, 4], 2, 2, 64, 17, 1),
+    ([99, 0, 63, 64], 6, 2, 40, 100, 1),
+    ([0, 1, 0, 1], 4, 2, 64, 17, 2),
+    ([30, 31, 0, 1, 16, 12], 4, 2, 40, 70, 2),
+]
+GPU_CASES = [
+    pytest.param(case, marks=pytest.mark.gpu)
+    for case in (
+        ([900], 16, 8, 128, 2048, 1),
+        ([3999], 16, 8, 128, 4096, 1),
+        ([100, 4000, 700], 16, 8, 128, 4096, 1),
+        ([16 * row % 600 for row in range(64)], 16, 8, 128, 1024, 1),
+        ([16 * row % 600 for row in range(256)], 16, 8, 128, 640, 1),
+        ([15] * 256, 16, 8, 128, 16, 1),
+        ([0, 1] * 64, 16, 8, 128, 17, 2),
+        ([500, 70], 16, 2, 64, 1024, 1),
+    )
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("path", [_attend_by_length, _attend_masked])
+def test_references_are_attention(case, path, dtype, device, assert_close) -> None:
+    if path is _attend_by_length and device == "cuda":
+        device = "cpu"  # the path of the CPU
+    *shape, per_slot = case
+    arguments = make(*shape, device, dtype, per_slot)
+    assert_close(path(*arguments), slow_attention(*arguments))
+
+
+def test_reference_equals_masked_sdpa(device) -> None:
+    q, k_cache, v_cache, positions, heads, scale, _ = make(
+        [9, 3, 20], 4, 2, 32, 24, device, torch.float32
+    )
+    mask = torch.arange(24, device=device) <= positions.view(3, 1, 1, 1)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q.view(3, heads, 1, 32),
+        k_cache[:3].nan_to_num(),
+        v_cache[:3].nan_to_num(),
+        attn_mask=mask,
+        scale=scale,
+        enable_gqa=True,
+    )
+    out = decode_attention(q, k_cache, v_cache, positions, heads, scale)
+    torch.testing.assert_close(out, expected.reshape(3, -1))
+
+
+@pytest.mark.parametrize("case", [*CASES, *GPU_CASES])
+def test_kernel_is_attention(case, dtype, device, with_kernel, assert_close) -> None:
+    """Stale NaN fills every position no row sees, so this is also the test that none leaks."""
+    *shape, per_slot = case
+    arguments = make(*shape, device, dtype, per_slot)
+    assert_close(with_kernel(decode_attention, *arguments), slow_attention(*arguments))
+
+
+@pytest.mark.parametrize("splits", [2, 4, 16])
+@pytest.mark.parametrize("case", CASES[1:])
+def test_split_kernel_is_attention(
+    case, splits, dtype, device, with_kernel, assert_close, monkeypatch
+) -> None:
+    """Splits that are empty, partly filled, or see nothing of the shorter row of a slot."""
+    monkeypatch.setattr(module, "num_splits", lambda programs, positions: splits)
+    *shape, per_slot = case
+    arguments = make(*shape, device, dtype, per_slot)
+    assert_close(with_kernel(decode_attention, *arguments), slow_attention(*arguments))
+
+
+def test_rows_do_not_depend_on_their_batch(dtype, device, with_kernel, with_reference) -> None:
+    q, k_cache, v_cache, positions, *rest = make([9, 50, 20], 4, 2, 40, 60, device, dtype)
+    for run in (with_kernel, with_reference):
+        if run is with_reference and device == "cuda":
+            continue  # the masked reference promises no bits
+        whole = run(decode_attention, q, k_cache, v_cache, positions, *rest)
+        for row in range(3):
+            one = slice(row, row + 1)
+            caches = k_cache[one], v_cache[one]
+            alone = run(decode_attention, q[one], *caches, positions[one], *rest)
+            assert torch.equal(alone[0], whole[row])
+
+
+def test_slot_reused_after_a_longer_request(device, with_kernel, with_reference) -> None:
+    q, k_cache, v_cache, _, *rest = make([40, 40], 2, 1, 40, 64, device, torch.float32)
+    short = torch.tensor([40, 7], device=device)
+    clean = [cache.clone() for cache in (k_cache, v_cache)]
+    for cache in clean:
+        cache[1, :, 8:] = 0
+    for run in (with_kernel, with_reference):
+        stale = run(decode_attention, q, k_cache, v_cache, short, *rest)
+        fresh = run(decode_attention, q, *clean, short, *rest)
+        assert torch.equal(stale, fresh)
+
+
+def test_nan_stays_in_its_row(device, with_kernel, with_reference) -> None:
+    arguments = make([9, 50, 20], 4, 2, 40, 60, device, torch.float32)
+    arguments[1][1, :, 3] = float("nan")
+    for run in (with_kernel, with_reference):
+        out = run(decode_attention, *arguments)
+        assert out[1].isnan().all()
+        assert not out[[0, 2]].isnan().any()
+
+
+@pytest.mark.parametrize(
+    ("programs", "positions", "splits"),
+    [
+        (8, 16, 1),  # short cache
+        (8, 511, 1),
+        (8, 4096, 16),
+        (64, 4096, 8),
+        (256, 4096, 2),
+        (512, 4096, 1),  # enough programs
+    ],
+)
+def test_number_of_splits(programs, positions, splits) -> None:
+    assert num_splits(programs, positions) == splits
+
+
+def test_wrong_arguments_are_named(device, with_kernel) -> None:
+    q, k_cache, v_cache, positions, *_ = make([3, 5], 4, 2, 40, 8, device, torch.float32)
+    with pytest.raises(ValueError, match="does not hold 6 heads of 40"):
+        with_kernel(decode_attention, q, k_cache, v_cache, positions, 6, 1.0)
+    with pytest.raises(ValueError, match="do not fit 1 slots"):
+        with_kernel(decode_attention, q, k_cache[:1], v_cache[:1], positions, 4, 1.0)
+    with pytest.raises(ValueError, match="share a dtype"):
+        with_kernel(decode_attention, q, k_cache.half(), v_cache, positions, 4, 1.0)
+
+
+@pytest.mark.gpu
+def test_graph_replay_follows_the_positions(with_kernel) -> None:
+    """Captured at one length, replayed at others: the grid is fixed, the lengths are read."""
+    q, k_cache, v_cache, _, *rest = make([1999] * 2, 16, 8, 128, 2048, "cuda", torch.bfloat16)
+    positions = torch.zeros(2, dtype=torch.int64, device="cuda")
+    with_kernel(decode_attention, q, k_cache, v_cache, positions, *rest)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = decode_attention(q, k_cache, v_cache, positions, *rest)
+    for values in ([5, 1999], [1000, 0]):
+        positions.copy_(torch.tensor(values))
+        graph.replay()
+        eager = decode_attention(q, k_cache, v_cache, positions, *rest)
+        assert torch.equal(out, eager)

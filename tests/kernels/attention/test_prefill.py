@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.attention.prefill import prefill_attention
+
+
+def pack(lengths: list[int], slots: list[int], padding: int) -> tuple[Tensor, Tensor]:
+    """Slots and positions of packed rows, padding behind them."""
+    owners = [slot for length, slot in zip(lengths, slots, strict=True) for _ in range(length)]
+    places = [place for length in lengths for place in range(length)]
+    return torch.tensor(owners + [-1] * padding), torch.tensor(places + [0] * padding)
+
+
+def make(lengths, slots, padding, heads, kv_heads, head_dim, device, dtype):
+    """Arguments; the caches are views with holes, and NaN wherever no row is."""
+    owners, places = pack(lengths, slots, padding)
+    q = torch.randn(len(owners), heads * head_dim, device=device).to(dtype)
+    caches = []
+    for _ in range(2):
+        shape = (2 * (max(slots) + 2), kv_heads, max(lengths) + 6, head_dim)
+        cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[::2, :, 2:-1]
+        for slot, length in zip(slots, lengths, strict=True):
+            cache[slot, :, :length] = torch.randn(kv_heads, length, head_dim, device=device)
+        caches.append(cache)
+    return q, *caches, owners.to(device), places.to(device), heads, head_dim**-0.5
+
+
+def slow_attention(q, k_cache, v_cache, slots, positions, heads, scale) -> Tensor:
+    """Token by token and head by head in float64."""
+    group = heads // k_cache.shape[1]
+    rows = []
+    for token, (slot, place) in enumerate(zip(slots.tolist(), positions.tolist(), strict=True)):
+        if slot < 0:
+            rows.append(torch.zeros_like(q[token], dtype=torch.float64))
+            continue
+        parts = []
+        for head, query in enumerate(q[token].double().chunk(heads)):
+            keys = k_cache[slot, head // group, : place + 1].double()
+            values = v_cache[slot, head // group, : place + 1].double()
+            parts.append(torch.softmax(keys @ query * scale, dim=0) @ values)
+        rows.append(torch.cat(parts))
+    return torch.stack(rows)
+
+
+CASES = [
+    # lengths, slots, padding, H, H_kv, D_h
+    ([1], [0], 0, 1, 1, 16),
+    ([5], [2], 3, 2, 1, 40),
+    ([3, 1, 7], [1, 4, 0], 5, 2, 2, 16),
+    ([40, 2, 33, 20], [3, 0, 2, 5], 1, 4, 2, 16),
+    ([2, 2], [1, 0], 60, 2, 1, 64),
+]
+GPU_CASES = [
+    pytest.param(case, marks=pytest.mark.gpu)
+    for case in (
+        ([80] * 30, list(range(30)), 2560 - 2400, 16, 8, 128),
+        ([10 + 37 * row % 300 for row in range(20)], list(range(20))[::-1], 70, 16, 8, 128),
+        ([1500], [3], 36, 16, 8, 128),
+        ([63, 1, 100], [2, 0, 1], 0, 16, 2, 64),
+    )
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reference_equals_the_definition(case, dtype, device, with_reference, assert_close) -> None:
+    arguments = make(*case, device, dtype)
+    assert_close(with_reference(prefill_attention, *arguments), slow_attention(*arguments))
+
+
+@pytest.mark.parametrize("case", [*CASES, *GPU_CASES])
+def test_kernel_equals_reference(
+    case, dtype, device, with_kernel, with_reference, assert_close
+) -> None:
+    arguments = make(*case, device, dtype)
+    out = with_kernel(prefill_attention, *arguments)
+    assert_close(out, with_reference(prefill_attention, *arguments))
+    padding = case[2]
+    assert not out[len(out) - padding :].any()
+
+
+def test_only_padding_gives_zeros(device, with_kernel) -> None:
+    q, k, v, _, _, heads, scale = make([3], [0], 61, 2, 1, 16, device, torch.float32)
+    slots = torch.full((64,), -1, device=device)
+    out = with_kernel(prefill_attention, q, k, v, slots, torch.zeros_like(slots), heads, scale)
+    assert not out.any()
+
+
+# The interpreter's NumPy warns of arithmetic with infinity, and warnings are errors.
+@pytest.mark.parametrize("value", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("where", ["q", "k", "v"])
+def test_a_row_that_is_not_finite_stays_alone(value, where, device, with_kernel) -> None:
+    # Its tokens share tiles with its neighbours', where 0 * NaN would reach them.
+    lengths, slots = [6, 9, 5], [2, 0, 1]
+    q, k, v, owners, places, heads, scale = make(lengths, slots, 4, 2, 1, 16, device, torch.float32)
+    clean = with_kernel(prefill_attention, q, k, v, owners, places, heads, scale)
+    if where == "q":
+        q[6:15] = value
+    elif where == "k":
+        k[0, :, 3] = value
+    else:
+        v[0, :, 3] = value
+    out = with_kernel(prefill_attention, q, k, v, owners, places, heads, scale)
+    neighbours = torch.cat([torch.arange(6), torch.arange(15, 24)]).to(device)
+    assert torch.equal(out[neighbours], clean[neighbours])
+    if where != "k" or value != value:  # a score of -inf is a weight of 0
+        assert not out[10:15].isfinite().all(dim=-1).any()
+
+
+def test_wrong_arguments_are_named(device, with_kernel) -> None:
+    q, k, v, owners, places, _, scale = make([3], [0], 0, 2, 1, 16, device, torch.float32)
+    with pytest.raises(ValueError, match="does not hold 3 heads of 16"):
+        with_kernel(prefill_attention, q, k, v, owners, places, 3, scale)
+    with pytest.raises(ValueError, match="positions must be contiguous"):
+        with_kernel(prefill_attention, q, k, v, owners, places[:2], 2, scale)
+    with pytest.raises(ValueError, match="share a dtype"):
+        with_kernel(prefill_attention, q, k.bfloat16(), v, owners, places, 2, scale)

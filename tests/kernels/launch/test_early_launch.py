@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import ast
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+import models.decoder.decoder
+from kernels.launch import dispatch
+from kernels.launch.dispatch import has_copy_engine
+from kernels.launch.early_launch import LEAST_ROWS, dependent_launches, launch_options
+from models.decoder.decoder import Decoder
+
+OFF = {"IS_DEPENDENT": False}
+
+
+def test_off_where_it_cannot_be() -> None:
+    assert launch_options() == OFF
+    with dependent_launches(torch.zeros(64, 8), True):
+        assert launch_options() == OFF
+
+
+@pytest.mark.gpu
+def test_on_inside_for_enough_rows() -> None:
+    x = torch.zeros(64, 8, device="cuda")
+    if not has_copy_engine(x.device):
+        pytest.skip("needs Hopper")
+    for rows, is_wanted in ((64, False), (LEAST_ROWS - 1, True)):
+        with dependent_launches(x[:rows], is_wanted):
+            assert launch_options() == OFF
+    with dependent_launches(x, True):
+        assert launch_options() == {"IS_DEPENDENT": True, "launch_pdl": True}
+    assert launch_options() == OFF
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [32, 64, 128, 256])
+@pytest.mark.parametrize("positions", [16, 400])
+def test_steps_are_the_same_bit_for_bit(rows: int, positions: int, monkeypatch) -> None:
+    """Of a captured chain of layers, at every replay: a kernel that did not wait would read what
+    the one in front is still to write.
+    """
+    generator = torch.Generator("cuda").manual_seed(0)
+    decoder = Decoder(
+        width=1024,
+        mlp_width=3072,
+        num_layers=8,
+        num_heads=16,
+        num_kv_heads=8,
+        head_dim=128,
+        rope_theta=1e6,
+        norm_eps=1e-6,
+    )
+    decoder.to("cuda", torch.bfloat16).requires_grad_(False)
+    for weight in decoder.parameters():
+        weight.normal_(0, weight.shape[-1] ** -0.5, generator=generator)
+    decoder.allocate(rows, positions)
+    decoder.cache.data.normal_(generator=generator)
+    given = torch.randn(rows, 1024, device="cuda", generator=generator).bfloat16()
+    place = torch.randint(positions // 2, positions, (rows,), device="cuda", generator=generator)
+    x = given.clone()
+
+    def capture() -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
+        decoder.step(x.clone(), place)  # compiles
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = decoder.step(x.copy_(given), place)
+        return graph, out
+
+    with monkeypatch.context() as patch:
+        patch.setattr(models.decoder.decoder, "dependent_launches", lambda *_: nullcontext())
+        graph, out = capture()
+    graph.replay()
+    expected = out.clone()
+    assert expected.isfinite().all()
+    graph, out = capture()
+    for _ in range(50):
+        out.zero_()
+        graph.replay()
+        assert torch.equal(out, expected)
+
+
+def kernels_of(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """Its functions for the GPU by name."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {
+        function.name: function
+        for function in functions
+        if any(ast.unparse(mark).startswith("jit") for mark in function.decorator_list)
+    }
+
+
+def test_every_kernel_that_may_start_early_waits_before_it_touches_memory() -> None:
+    """One that did not would read what the kernel in front is still to write, now and then."""
+    launches = 0
+    for path in sorted(Path(dispatch.__file__).parents[1].rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        kernels = kernels_of(tree)
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            options = [word.value for word in call.keywords if word.arg is None]
+            if not any(ast.unparse(option) == "launch_options()" for option in options):
+                continue
+            launches += 1
+            assert isinstance(call.func, ast.Subscript)
+            kernel = kernels[ast.unparse(call.func.value)]
+            before: list[str] = []
+            for statement in kernel.body[ast.get_docstring(kernel) is not None :]:
+                before.append(ast.unparse(statement))
+                if before[-1] == "wait_for_previous(IS_DEPENDENT)":
+                    break
+            assert before[-1] == "wait_for_previous(IS_DEPENDENT)", f"{path.name}: {kernel.name}"
+            touching = ("load", "store", "atomic")
+            assert not any(word in line for line in before[:-1] for word in touching), kernel.name
+    assert launches >= 9

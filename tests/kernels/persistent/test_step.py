@@ -1,0 +1,338 @@
+"""The persistent step against `Decoder.step`, which runs the separate operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.launch import dispatch
+from kernels.persistent import step as module
+from kernels.persistent.step import (
+    NUM_COUNTERS,
+    DecoderWeights,
+    Settings,
+    choose_settings,
+    default_settings,
+    fits,
+    limit_rows,
+    num_processors,
+    persistent_step,
+)
+from models.decoder.decoder import Decoder
+
+EPS, THETA = 1e-6, 1e4
+TINY = Settings(block_s=4)
+VOCAB = 48
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients() -> Iterator[None]:
+    with torch.inference_mode():
+        yield
+
+
+def make_decoder(
+    shape: tuple[int, int, int, int, int, int],
+    slots: int,
+    positions: int,
+    device: str,
+    dtype: torch.dtype,
+) -> Decoder:
+    """Random weights that keep activations near 1; the cache is full of numbers."""
+    width, inner, layers, heads, kv_heads, head_dim = shape
+    decoder = Decoder(
+        width=width,
+        mlp_width=inner,
+        num_layers=layers,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
+        rope_theta=THETA,
+        norm_eps=EPS,
+    ).to(device, dtype)
+    for name, weight in decoder.named_parameters():
+        if "norm" in name:
+            weight.uniform_(0.5, 1.5)
+        else:
+            weight.normal_(0, 1 / math.sqrt(weight.shape[1]))
+    decoder.allocate(slots, positions)
+    decoder.cache.data.normal_()
+    return decoder
+
+
+def stack(decoder: Decoder) -> DecoderWeights:
+    def one(name: str) -> Tensor:
+        return torch.stack([getattr(layer, name).weight for layer in decoder.layers])
+
+    norms = torch.cat([one("input_norm"), decoder.norm.weight[None]])
+    return DecoderWeights(
+        one("qkv"), one("o"), one("gate_up"), one("down"), norms, one("post_norm"),
+        one("q_norm"), one("k_norm"),
+    )  # fmt: skip
+
+
+def run(decoder: Decoder, x: Tensor, positions: Tensor, **options) -> tuple[Tensor, Tensor | None]:
+    """The persistent step on a decoder's weights and cache."""
+    counters = options.pop("counters", None)
+    if counters is None:
+        counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=x.device)
+    out = persistent_step(
+        stack(decoder),
+        x,
+        positions,
+        decoder.cache.data,
+        decoder.cos,
+        decoder.sin,
+        counters,
+        decoder.num_heads,
+        decoder.scale,
+        EPS,
+        **options,
+    )
+    assert not counters.any()
+    return out
+
+
+CASES = [
+    # width, inner, layers, H, H_kv, D_h; positions; rows_per_slot; settings.
+    # Columns that are no power of two, a cache in one and in several spans.
+    ((32, 64, 2, 4, 2, 16), [5], 1, TINY),
+    ((32, 64, 3, 2, 2, 16), [0, 9], 1, replace(TINY, use_atomic_poll=False)),
+    ((32, 48, 2, 4, 2, 16), [0, 11], 1, replace(TINY, attention_splits=2)),
+    ((48, 80, 2, 6, 2, 16), [9, 2], 1, replace(TINY, attention_splits=4, block_s=2)),
+    ((32, 64, 2, 2, 2, 16), [0, 1], 2, TINY),
+    ((32, 64, 2, 4, 1, 32), [3, 10], 2, replace(TINY, attention_splits=2)),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_step_equals_the_separate_operations(
+    case, dtype, device, with_kernel, with_reference, assert_close
+) -> None:
+    shape, at, per_slot, settings = case
+    decoder = make_decoder(shape, len(at) // per_slot + 1, 12, device, dtype)
+    positions = torch.tensor(at, device=device)
+    x = torch.randn(len(at), shape[0], device=device).to(dtype)
+    head = torch.randn(VOCAB, shape[0], device=device).to(dtype)
+    before = decoder.cache.data.clone()
+    expected = with_reference(decoder.step, x.clone(), positions, rows_per_slot=per_slot)
+    cache = decoder.cache.data.clone()
+    decoder.cache.data.copy_(before)
+    given = x.clone()
+    hidden, logits = with_kernel(
+        run, decoder, x, positions, rows_per_slot=per_slot, head=head, settings=settings
+    )
+    assert torch.equal(x, given)
+    assert_close(hidden, expected, 2e-2 if dtype == torch.bfloat16 else 1e-5)
+    assert_close(decoder.cache.data, cache, 2e-2 if dtype == torch.bfloat16 else 1e-5)
+    assert logits is not None
+    assert_close(logits, hidden.float() @ head.float().T)
+
+
+def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
+    """Gathered rows of a table, a strided column of codes, -1 counting as 0."""
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 8, device, dtype)
+    table = torch.randn(20, 32, device=device).to(dtype)
+    work = torch.tensor([[7, 3], [0, -1]], device=device)
+    positions = torch.tensor([2, 5], device=device)
+    x = table[work[:, 1].clamp(min=0)]
+    expected, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    codes = work[:, 1]
+    hidden, logits = with_kernel(run, decoder, table, positions, codes=codes, settings=TINY)
+    assert torch.equal(hidden, expected)
+    assert logits is None
+
+
+def test_rows_do_not_depend_on_their_batch(dtype, device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, dtype)
+    positions = torch.tensor([9, 1], device=device)
+    x = torch.randn(2, 32, device=device).to(dtype)
+    cache = decoder.cache.data.clone()
+    whole, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    decoder.cache.data.copy_(cache)
+    alone, _ = with_kernel(run, decoder, x[:1], positions[:1], settings=TINY)
+    assert torch.equal(alone[0], whole[0])
+
+
+def test_nothing_beyond_a_row_is_read_or_written(dtype, device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, dtype)
+    positions = torch.tensor([3, 8], device=device)
+    x = torch.randn(2, 32, device=device).to(dtype)
+    cache = decoder.cache.data
+    before = cache.clone()
+    clean, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    after = cache.clone()
+    cache.copy_(before)
+    cache[:, :, 2:] = float("nan")
+    for slot, position in enumerate(positions.tolist()):
+        cache[:, :, slot, :, position:] = float("nan")
+    stale, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    assert torch.equal(stale, clean)
+    for slot, position in enumerate(positions.tolist()):
+        kept = slice(0, position + 1)
+        assert torch.equal(cache[:, :, slot, :, kept], after[:, :, slot, :, kept])
+        assert cache[:, :, slot, :, position + 1 :].isnan().all()
+    assert cache[:, :, 2].isnan().all()
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")  # of the interpreter
+def test_nan_stays_in_its_row(device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, torch.float32)
+    positions = torch.tensor([3, 8], device=device)
+    x = torch.randn(2, 32, device=device)
+    clean, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    x[1, 5] = float("nan")
+    out, _ = with_kernel(run, decoder, x, positions, settings=TINY)
+    assert out[1].isnan().all()
+    assert torch.equal(out[0], clean[0])
+
+
+def test_decoder_takes_the_launch_or_the_operations(device, assert_close) -> None:
+    """`Decoder.run` both ways, over stacked weights that are still the parameters."""
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 2, 40, device, torch.bfloat16)
+    decoder.stack()
+    stacked = decoder.stacked
+    assert stacked is not None
+    assert decoder.layers[1].o.weight.data_ptr() == stacked.o[1].data_ptr()
+    assert decoder.norm.weight.data_ptr() == stacked.norms[2].data_ptr()
+    decoder.stack()
+    assert decoder.stacked is stacked
+    table = torch.randn(20, 32, device=device).bfloat16()
+    head = torch.randn(VOCAB, 32, device=device).bfloat16()
+    codes, positions = torch.tensor([4, -1], device=device), torch.tensor([3, 7], device=device)
+    results = []
+    for rows in (2, 1):
+        with limit_rows(rows), dispatch.override("triton"):
+            is_one_launch = module.use_persistent(stacked, table, 2, 4, decoder.cache.data)
+            assert is_one_launch == (rows == 2)
+            results.append(decoder.run(table, positions, codes=codes, head=head))
+    for out, expected in zip(*results, strict=True):
+        assert_close(out, expected, 2e-2)
+    with limit_rows(3), dispatch.override("triton"):
+        assert not module.use_persistent(stacked, table, 3, 4, decoder.cache.data)
+        assert not module.use_persistent(stacked, table.float(), 1, 4, decoder.cache.data)
+
+
+def test_wrong_arguments_are_named(device, with_kernel) -> None:
+    decoder = make_decoder((32, 64, 1, 4, 2, 16), 2, 12, device, torch.float32)
+    positions = torch.tensor([3, 8], device=device)
+    x = torch.randn(2, 32, device=device)
+    with pytest.raises(ValueError, match="must be"):
+        with_kernel(run, decoder, x[:1], positions, settings=TINY)
+    with pytest.raises(ValueError, match="too many"):
+        with_kernel(run, decoder, x.repeat(2, 1), positions.repeat(2), settings=TINY)
+    with pytest.raises(ValueError, match="do not fit 2 slots"):
+        with_kernel(run, decoder, x[:1], positions[:1], rows_per_slot=2, settings=TINY)
+    with pytest.raises(ValueError, match="must be contiguous"):
+        with_kernel(run, decoder, x, positions, settings=TINY, head=x.new_zeros(32, 20).T)
+    decoder.num_heads = 3
+    with pytest.raises(ValueError, match="3 heads do not fit"):
+        with_kernel(run, decoder, x, positions, settings=TINY)
+
+
+REAL = (1024, 3072, 5, 16, 8, 128)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("at", [0, 15, 150, 511])
+def test_real_shapes(rows, at, assert_close) -> None:
+    """The predictor's and the talker's cache; two slots, or two positions of one slot."""
+    slots_positions = 16 if at < 16 else 512
+    for per_slot in (1, 2):
+        if rows < per_slot:
+            continue
+        decoder = make_decoder(REAL, 2, slots_positions, "cuda", torch.bfloat16)
+        positions = torch.tensor([at, max(0, at - 3)][:rows], device="cuda")
+        if per_slot == 2:
+            positions = torch.tensor([max(0, at - 1), max(1, at)], device="cuda")
+        x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
+        before = decoder.cache.data.clone()
+        expected = decoder.step(x.clone(), positions, per_slot)
+        cache = decoder.cache.data.clone()
+        decoder.cache.data.copy_(before)
+        out, _ = run(decoder, x, positions, rows_per_slot=per_slot)
+        assert_close(out, expected, 3e-2)
+        assert_close(decoder.cache.data, cache, 3e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize(("length", "at"), [(16, 9), (512, 150)])
+def test_graph_replays_are_equal(rows, length, at) -> None:
+    """A race or a counter left behind would show as different bits or a hang."""
+    decoder = make_decoder(REAL, rows, length, "cuda", torch.bfloat16)
+    weights = stack(decoder)
+    counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device="cuda")
+    positions = torch.full((rows,), at, device="cuda")
+    x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
+
+    def call() -> Tensor:
+        return persistent_step(
+            weights, x, positions, decoder.cache.data, decoder.cos, decoder.sin, counters,
+            decoder.num_heads, decoder.scale, EPS,
+        )[0]  # fmt: skip
+
+    expected = call().clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call()
+    for _ in range(200):
+        out.zero_()
+        graph.replay()
+        assert torch.equal(out, expected)
+    assert not counters.any()
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("length", [16, 1024])
+@pytest.mark.parametrize("processors", [108, 114, 132])
+def test_weights_of_the_small_models_fit(processors, rows, length, monkeypatch) -> None:
+    """The 0.6B models, not those twice as wide, nor 17 KV heads."""
+    monkeypatch.setattr(module, "num_processors", lambda device: processors)
+    default = default_settings(length, rows)
+    for width, inner, qkv in ((1024, 3072, 4096), (2048, 6144, 4096), (1024, 3072, 6400)):
+        shapes = {
+            "qkv": (2, qkv, width),
+            "o": (2, width, 2048),
+            "gate_up": (2, 2 * inner, width),
+            "down": (2, width, inner),
+            "norms": (3, width),
+            "post_norms": (2, width),
+        }
+        empty = {
+            name: torch.empty(shape, device="meta", dtype=torch.bfloat16)
+            for name, shape in shapes.items()
+        }
+        weights = DecoderWeights(**empty, q_norms=None, k_norms=None)
+        settings = choose_settings(weights, 16, 128, length, rows)
+        if width != 1024 or qkv != 4096:
+            assert settings is None
+            continue
+        assert settings is not None
+        assert fits(weights, 16, 128, settings)
+        # Fewer programs hold more columns each: 32 of gate and of up would be 256 registers.
+        assert settings.num_warps == (default.num_warps if processors == 132 else 8)
+
+
+def test_grid_is_one_program_without_a_gpu(device) -> None:
+    assert (num_processors(torch.device(device)) == 1) == (device == "cpu")
+
+
+@pytest.mark.parametrize(
+    ("width", "inner", "dtype", "expected"),
+    [
+        (1024, 3072, torch.bfloat16, True),
+        (1024, 3072, torch.float32, False),
+        (2048, 6144, torch.bfloat16, False),
+    ],
+)
+def test_only_what_can_be_one_launch_is_stacked(width, inner, dtype, expected, monkeypatch) -> None:
+    monkeypatch.setattr(module, "num_processors", lambda device: 132)
+    decoder = make_decoder((width, inner, 1, 16, 8, 128), 1, 600, "meta", dtype)
+    assert decoder._has_one_launch() == expected

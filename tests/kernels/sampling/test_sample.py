@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.sampling.draws import uniforms_ref
+from kernels.sampling.sample import sample
+
+INF = float("inf")
+LAST = 0.99999994  # the largest float32 below 1
+
+
+def settings(logits: Tensor, **changes: Any) -> dict[str, Any]:
+    """Arguments of `sample` for these logits: temperature 1 and nothing else on, then `changes`.
+
+    Plain numbers and lists become tensors over the rows.
+    """
+    rows = logits.shape[0]
+    chosen: dict[str, Any] = {
+        "uniform": 0.5,
+        "greedy": False,
+        "temperature": 1.0,
+        "top_k": 0,
+        "top_p": 1.0,
+    } | changes
+    dtypes = {"uniform": torch.float32, "temperature": torch.float32, "top_p": torch.float32}
+    dtypes |= {"greedy": torch.bool, "top_k": torch.int32, "penalty": torch.float32}
+    dtypes |= {"no_eos": torch.bool}
+    for name, dtype in dtypes.items():
+        value = chosen.get(name)
+        if value is not None and not isinstance(value, Tensor):
+            value = torch.as_tensor(value, dtype=dtype, device=logits.device)
+            chosen[name] = value.expand(rows).contiguous()
+    chosen["logits"] = logits
+    chosen["out"] = torch.full((rows,), -7, dtype=torch.int64, device=logits.device)
+    return chosen
+
+
+@pytest.fixture(params=["kernel", "reference"])
+def draw(request, with_kernel, with_reference):
+    """`draw(logits, **settings)`: the ids, by kernel or by reference."""
+    run = with_kernel if request.param == "kernel" else with_reference
+
+    def call(logits: Tensor, **changes: Any) -> Tensor:
+        arguments = settings(logits, **changes)
+        assert run(sample, **arguments) is arguments["out"]
+        return arguments["out"]
+
+    return call
+
+
+def random_settings(rows: int, ids: int, device: str) -> dict[str, Any]:
+    """Every setting at once, different in each row."""
+
+    def rand(*shape: int) -> Tensor:
+        return torch.rand(*shape, device=device)
+
+    return {
+        "uniform": rand(rows),
+        "greedy": rand(rows) < 0.2,
+        "temperature": rand(rows) + 0.3,
+        "top_k": torch.randint(0, ids + 20, (rows,), dtype=torch.int32, device=device),
+        "top_p": (rand(rows) * 1.5).clamp(max=1),
+        "seen": rand(rows, ids) < 0.2,
+        "penalty": rand(rows) + 0.7,
+        "suppress": rand(ids) < 0.2,
+        "eos": ids // 3,
+        "no_eos": rand(rows) < 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 63),
+        (3, 100),
+        (40, 100),
+        (3, 1),
+        pytest.param((256, 2048), marks=pytest.mark.gpu),
+        pytest.param((64, 3072), marks=pytest.mark.gpu),
+        pytest.param((7, 4096), marks=pytest.mark.gpu),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_kernel_equals_reference(shape, masked, dtype, device, with_kernel, with_reference) -> None:
+    logits = (torch.randn(shape, device=device) * 3).to(dtype)
+    changes = random_settings(*shape, device)
+    if not masked:
+        for name in ("seen", "penalty", "suppress", "no_eos"):
+            changes[name] = None
+    out = with_kernel(sample, **settings(logits, **changes))
+    assert torch.equal(out, with_reference(sample, **settings(logits, **changes)))
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.9, 0.4])
+@pytest.mark.parametrize("top_k", [0, 7])
+def test_draws_follow_transformers_processors(top_k, top_p, draw, device) -> None:
+    """A grid of uniforms through one row gives the inverse of the processors' own distribution."""
+    process = pytest.importorskip("transformers.generation.logits_process")
+    grid, ids, seen_ids = 60 if device == "cpu" else 2000, 50, [3, 8, 11, 30]
+    logits = torch.randn(1, ids) * 2
+    scores = process.RepetitionPenaltyLogitsProcessor(1.3)(torch.tensor([seen_ids]), logits.clone())
+    scores = process.SuppressTokensLogitsProcessor([0, 1, 40], device="cpu")(None, scores)
+    scores = process.TemperatureLogitsWarper(0.7)(None, scores)
+    if top_k:
+        scores = process.TopKLogitsWarper(top_k)(None, scores)
+    if top_p < 1:
+        scores = process.TopPLogitsWarper(top_p)(None, scores)
+    mass = scores[0].double().softmax(0).cumsum(0)
+
+    uniform = (torch.arange(grid) + 0.5) / grid
+    expected = torch.searchsorted(mass, uniform.double(), right=True)
+    clear = (mass.unsqueeze(0) - uniform.unsqueeze(1)).abs().amin(1) > 1e-5
+    assert clear.sum() > grid * 0.9
+    seen = torch.zeros(grid, ids, dtype=torch.bool)
+    seen[:, seen_ids] = True
+    suppress = torch.zeros(ids, dtype=torch.bool)
+    suppress[[0, 1, 40]] = True
+    out = draw(
+        logits.expand(grid, ids).contiguous().to(device),
+        uniform=uniform.to(device),
+        temperature=0.7,
+        top_k=top_k,
+        top_p=top_p,
+        seen=seen.to(device),
+        penalty=1.3,
+        suppress=suppress.to(device),
+    )
+    assert torch.equal(out.cpu()[clear], expected[clear])
+
+
+def test_frequencies_match_the_softmax(draw, device) -> None:
+    """Chi-square over 6 possible ids of 9, with the engine's own noise."""
+    rows = 400 if device == "cpu" else 20000
+    logits = torch.tensor([0.5, -1.0, 2.0, 0.0, 1.0, -3.0, 1.5, 0.2, -0.5], device=device)
+    seeds = torch.full((rows,), 99, device=device)
+    uniform = uniforms_ref(seeds, torch.arange(rows, device=device), 1)[:, 0]
+    out = draw(logits.expand(rows, 9).contiguous(), uniform=uniform, temperature=1.3, top_k=6)
+    kept = (logits / 1.3).masked_fill(logits < 0.0, -INF)
+    expected = kept.softmax(0) * rows
+    counts = torch.bincount(out, minlength=9).float()
+    assert counts[expected == 0].sum() == 0
+    possible = expected > 0
+    assert possible.sum() == 6
+    chi_square = ((counts - expected)[possible] ** 2 / expected[possible]).sum().item()
+    assert chi_square < 25  # 5 degrees of freedom: one in 7,000 beyond
+
+
+def test_greedy_takes_the_lowest_of_the_largest(draw, device) -> None:
+    logits = torch.zeros(3, 63, device=device)
+    logits[0, [5, 60]] = 2.0
+    logits[1] = -4.0
+    logits[2, 62] = 1e-6
+    # Settings that would break a draw are ignored.
+    out = draw(logits, greedy=True, temperature=0.0, top_k=3, top_p=0.1)
+    assert out.tolist() == [5, 0, 62]
+
+
+def test_greedy_and_drawn_rows_mix(draw, device) -> None:
+    logits = torch.tensor([[0.0, 1.0, 0.5]], device=device).repeat(4, 1)
+    out = draw(logits, greedy=[True, False, True, False], uniform=[0.0, 0.0, LAST, LAST])
+    assert out.tolist() == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("is_greedy", [True, False])
+def test_bad_rows_give_minus_one_and_spare_the_others(is_greedy, draw, device) -> None:
+    logits = torch.randn(6, 40, device=device)
+    clean = draw(logits.clone(), greedy=is_greedy)
+    logits[0, 7] = float("nan")
+    logits[2, 39] = INF
+    logits[3, 5] = -INF
+    logits[4] = -INF
+    suppress = torch.zeros(40, dtype=torch.bool, device=device)
+    suppress[7] = True  # masking the NaN does not make the row good
+    out = draw(logits, greedy=is_greedy, suppress=suppress)
+    assert out[[0, 2, 4]].tolist() == [-1, -1, -1]
+    assert (out[[1, 3, 5]] >= 0).all()
+    assert draw(logits, greedy=is_greedy)[[1, 5]].tolist() == clean[[1, 5]].tolist()
+
+
+def test_masked_ids_are_never_drawn(draw, device) -> None:
+    """At both ends of the uniform range, with the masked ids first and last and most likely."""
+    for ids in (63, 100):
+        logits = torch.randn(4, ids, device=device)
+        logits[:, [0, 1, ids - 2, ids - 1]] = 20.0
+        suppress = torch.zeros(ids, dtype=torch.bool, device=device)
+        suppress[[0, 1, ids - 2]] = True
+        for top_k in (0, 1, 5, ids):
+            out = draw(
+                logits,
+                uniform=[0.0, 1e-8, 0.999, LAST],
+                top_k=top_k,
+                suppress=suppress,
+                eos=ids - 1,
+                no_eos=True,
+            )
+            assert (out >= 2).all()
+            assert (out < ids - 2).all()
+
+
+def test_largest_uniform_draws_the_last_kept_id(draw, device) -> None:
+    logits = torch.zeros(1, 100, device=device)
+    logits[0, 80:] = -INF
+    assert draw(logits, uniform=LAST).tolist() == [79]
+    assert draw(logits, uniform=0.0).tolist() == [0]
+
+
+def test_penalty_divides_positive_and_multiplies_negative(draw, device) -> None:
+    logits = torch.tensor([[2.0, 1.5, -5.0], [-1.0, -1.5, -5.0]], device=device)
+    seen = torch.tensor([[True, False, True]] * 2, device=device)
+    assert draw(logits, greedy=True, seen=seen, penalty=1.0).tolist() == [0, 0]
+    assert draw(logits, greedy=True, seen=seen, penalty=2.0).tolist() == [1, 1]
+    assert draw(logits, greedy=True, seen=seen, penalty=[1.2, 1.7]).tolist() == [0, 1]
+
+
+def test_eos_only_where_the_row_may_end(draw, device) -> None:
+    logits = torch.tensor([[0.0, 9.0, 1.0]], device=device).repeat(2, 1)
+    given = logits.clone()
+    assert draw(logits, greedy=True, eos=1, no_eos=[True, False]).tolist() == [2, 1]
+    assert draw(logits, greedy=True, eos=-1, no_eos=[True, True]).tolist() == [1, 1]
+    assert torch.equal(logits, given)  # the caller's logits are left alone
+
+
+def test_top_k_keeps_ties(draw, device) -> None:
+    logits = torch.tensor([[1.0, 3.0, 2.0, 2.0, -0.0, 0.0, 2.0]], device=device).repeat(8, 1)
+    uniform = (torch.arange(8.0, device=device) + 0.5) / 8
+    for top_k, kept in ((1, {1}), (2, {1, 2, 3, 6}), (4, {1, 2, 3, 6}), (6, set(range(7)))):
+        out = draw(logits, uniform=uniform, top_k=top_k, temperature=50.0)
+        assert set(out.tolist()) == kept, top_k
+
+
+def test_top_k_among_neighbouring_floats(draw, device) -> None:
+    """A crowd of values one rounding step apart, far above two that stretch the range."""
+    crowd = [1.0 + step * 2.0**-23 for step in (5, 3, 1, 4, 2, 2, 0)]
+    logits = torch.tensor([[-1e12, -1e9, *crowd]], device=device).repeat(12, 1)
+    uniform = (torch.arange(12.0, device=device) + 0.5) / 12  # the crowd shares it evenly
+    for top_k, kept in ((1, {2}), (3, {2, 3, 5}), (4, {2, 3, 5, 6, 7}), (7, set(range(2, 9)))):
+        out = draw(logits, uniform=uniform, top_k=top_k)
+        assert set(out.tolist()) == kept, top_k
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")  # the interpreter divides by zero
+def test_unused_row_with_zero_settings_ends(draw, device) -> None:
+    """A padded row may hold zeros everywhere; it must neither hang nor touch the others."""
+    logits = torch.randn(2, 63, device=device)
+    logits[1, :5] = 0.0
+    out = draw(logits, temperature=[1.0, 0.0], top_k=[5, 5], top_p=[0.9, 0.0])
+    assert out[:1].tolist() == draw(logits[:1], top_k=5, top_p=0.9).tolist()
+    assert -1 <= out[1] < 63
+
+
+def test_top_p_ties_share_their_fate(draw, device) -> None:
+    """Four ids of mass 0.2 and two of 0.1: each group stays or goes as a whole."""
+    probabilities = torch.tensor([0.2, 0.2, 0.1, 0.2, 0.2, 0.1], device=device)
+    logits = probabilities.log().repeat(24, 1)
+    uniform = (torch.arange(24.0, device=device) + 0.5) / 24
+    for top_p, kept in ((0.85, range(6)), (0.7, (0, 1, 3, 4)), (0.05, (0, 1, 3, 4))):
+        out = draw(logits, uniform=uniform, top_p=top_p)
+        assert set(out.tolist()) == set(kept), top_p
+    top = torch.tensor([[0.0, 2.0, 1.0]], device=device).repeat(2, 1)
+    assert draw(top, uniform=[0.0, LAST], top_p=0.0).tolist() == [1, 1]
+
+
+def test_hints_change_nothing(draw, device) -> None:
+    logits = torch.randn(12, 63, device=device) * 2
+    changes: dict[str, Any] = {"uniform": torch.rand(12, device=device), "top_k": [0, 5, 9, 80] * 3}
+    plain = draw(logits, **changes)
+    assert torch.equal(draw(logits, **changes, max_top_k=80, has_top_p=False), plain)
+    changes["top_k"] = 0
+    plain = draw(logits, **changes)
+    assert torch.equal(draw(logits, **changes, max_top_k=0, has_top_p=False), plain)
+
+
+def test_rows_do_not_depend_on_their_batch(draw, device) -> None:
+    logits = torch.randn(5, 100, device=device) * 2
+    changes = random_settings(5, 100, device)
+    whole = draw(logits, **changes)
+    order = torch.tensor([3, 1, 4, 0, 2], device=device)
+
+    def pick(rows: Tensor) -> dict[str, Any]:
+        by_row = {k: v for k, v in changes.items() if isinstance(v, Tensor) and k != "suppress"}
+        return changes | {name: value[rows].contiguous() for name, value in by_row.items()}
+
+    assert torch.equal(draw(logits[order], **pick(order)), whole[order])
+    for row in range(5):
+        rows = torch.tensor([row], device=device)
+        assert torch.equal(draw(logits[rows], **pick(rows)), whole[rows])
+
+
+def test_strided_uniform_out_and_logits(device, with_kernel, with_reference) -> None:
+    """As the engine calls it: a column of noise in, a column of the code history out."""
+    noise = torch.rand(3, 16, device=device)
+    wide = torch.randn(3, 200, device=device)
+    expected = with_reference(sample, **settings(wide[:, 7:70].contiguous(), uniform=noise[:, 4]))
+    for run in (with_kernel, with_reference):
+        history = torch.full((3, 9), -5, dtype=torch.int64, device=device)
+        arguments = settings(wide[:, 7:70], uniform=noise[:, 4]) | {"out": history[:, 2]}
+        run(sample, **arguments)
+        assert torch.equal(history[:, 2], expected)
+        history[:, 2] = -5
+        assert (history == -5).all()
+
+
+def test_wrong_arguments_are_named(device, with_kernel) -> None:
+    logits = torch.randn(3, 40, device=device)
+    with pytest.raises(ValueError, match="seen and penalty"):
+        with_kernel(sample, **settings(logits, penalty=1.1))
+    short = torch.zeros(2, dtype=torch.int32, device=device)
+    with pytest.raises(ValueError, match="top_k must be contiguous"):
+        with_kernel(sample, **settings(logits, top_k=short))
+    arguments = settings(logits)
+    arguments["out"] = arguments["out"].int()
+    with pytest.raises(ValueError, match="out"):
+        with_kernel(sample, **arguments)

@@ -1,0 +1,358 @@
+"""Checkpoints: where they are found, what is refused, and that every key is accounted for."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_qwen3_tts import write_checkpoint
+from torch import nn
+
+from models.checkpoint.files import (
+    CheckpointError,
+    fuse,
+    identity,
+    load_strictly,
+    read_tensors,
+    resolve,
+    weight_files,
+)
+from models.registry import load_model
+
+CPU = torch.device("cpu")
+INDEX = "model.safetensors.index.json"
+
+
+def write_index(folder: Path, weight_map: object) -> None:
+    (folder / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+
+
+class TestResolve:
+    """Folders and repository ids."""
+
+    @pytest.fixture(autouse=True)
+    def _offline(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    def test_a_folder_is_taken_as_it_is(self, tmp_path: Path) -> None:
+        assert resolve(str(tmp_path)) == tmp_path
+
+    def test_the_home_folder_is_expanded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "voices").mkdir()
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert resolve("~/voices") == tmp_path / "voices"
+
+    @pytest.mark.parametrize("source", ["/no/such/folder", "./voices", "voices", "a/b/c", "~/none"])
+    def test_a_path_that_is_not_there_is_not_looked_up(self, source: str) -> None:
+        with pytest.raises(CheckpointError, match="no such checkpoint folder"):
+            resolve(source)
+
+    def test_a_file_is_no_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "file").write_text("x")
+        with pytest.raises(CheckpointError, match="a/file: no such checkpoint folder"):
+            resolve("a/file")
+
+    def test_offline_and_not_in_the_cache(self) -> None:
+        with pytest.raises(CheckpointError) as caught:
+            resolve("somebody/some-voice")
+        message = str(caught.value)
+        assert message.startswith("somebody/some-voice: not a local folder, not in the hub cache")
+        assert "HF_HUB_OFFLINE" in message
+
+    def test_a_name_no_repository_can_have(self) -> None:
+        with pytest.raises(CheckpointError, match="neither a folder nor a repository id"):
+            resolve("some body/..")
+
+    def test_offline_and_in_the_cache(self, tmp_path: Path) -> None:
+        commit = "0123456789abcdef0123456789abcdef01234567"
+        repository = tmp_path / "hub" / "models--somebody--some-voice"
+        snapshot = repository / "snapshots" / commit
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text("{}")
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commit)
+        assert resolve("somebody/some-voice") == snapshot
+        with pytest.raises(CheckpointError, match="not in the hub cache"):
+            resolve("somebody/some-voice", revision="other")
+
+
+class TestWeightFiles:
+    """Single files, shards, and what an index may not name."""
+
+    def test_a_single_file(self, tmp_path: Path) -> None:
+        save_file({"a": torch.zeros(2)}, tmp_path / "model.safetensors")
+        assert weight_files(tmp_path) == [tmp_path / "model.safetensors"]
+
+    def test_nothing_there(self, tmp_path: Path) -> None:
+        with pytest.raises(CheckpointError, match=f"no model.safetensors and no {INDEX}$"):
+            weight_files(tmp_path)
+
+    @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "codec.pth"])
+    def test_pickled_weights_are_named_and_never_read(self, tmp_path: Path, name: str) -> None:
+        class Bomb:
+            def __reduce__(self) -> tuple[object, ...]:
+                return (Path.touch, (tmp_path / "exploded",))
+
+        (tmp_path / name).write_bytes(pickle.dumps(Bomb()))
+        with pytest.raises(CheckpointError, match="pickled weights are there, and are never read"):
+            read_tensors(tmp_path, CPU)
+        assert not (tmp_path / "exploded").exists()
+
+    @pytest.mark.parametrize(
+        "shard",
+        [
+            "../x.safetensors",
+            "/etc/x.safetensors",
+            "sub/x.safetensors",
+            "..",
+            "x.bin",
+            "",
+            5,
+            None,
+        ],
+    )
+    def test_a_shard_is_a_plain_file_name(self, tmp_path: Path, shard: object) -> None:
+        folder = tmp_path / "voice"
+        folder.mkdir()
+        save_file({"a": torch.zeros(2)}, tmp_path / "x.safetensors")
+        write_index(folder, {"a": shard})
+        with pytest.raises(CheckpointError, match="is not a plain safetensors file name"):
+            weight_files(folder)
+
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": []}}', "[" * 99999]
+    )
+    def test_an_index_that_is_none(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / INDEX).write_text(text)
+        with pytest.raises(CheckpointError, match="not a shard index"):
+            weight_files(tmp_path)
+
+    def test_a_missing_shard_is_named(self, tmp_path: Path) -> None:
+        save_file({"a": torch.zeros(2)}, tmp_path / "m-1.safetensors")
+        write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
+        with pytest.raises(CheckpointError, match=r"shard m-2\.safetensors is missing"):
+            weight_files(tmp_path)
+
+
+class TestReadTensors:
+    """Whole files to tensors."""
+
+    def test_shards_are_joined(self, tmp_path: Path) -> None:
+        save_file({"a": torch.zeros(2)}, tmp_path / "m-1.safetensors")
+        save_file({"b": torch.ones(3)}, tmp_path / "m-2.safetensors")
+        write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
+        tensors = read_tensors(tmp_path, CPU)
+        assert sorted(tensors) == ["a", "b"]
+        assert tensors["b"].tolist() == [1, 1, 1]
+
+    def test_a_tensor_in_two_shards(self, tmp_path: Path) -> None:
+        for name in ("m-1.safetensors", "m-2.safetensors"):
+            save_file({"a": torch.zeros(2)}, tmp_path / name)
+        write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
+        with pytest.raises(CheckpointError, match=r"m-2.safetensors: a stands in two shards"):
+            read_tensors(tmp_path, CPU)
+
+    @pytest.mark.parametrize("kept", [0, 4, 20, -1])
+    def test_a_truncated_file_is_named(self, tmp_path: Path, kept: int) -> None:
+        path = tmp_path / "model.safetensors"
+        save_file({"a": torch.zeros(200)}, path)
+        path.write_bytes(path.read_bytes()[:kept])
+        with pytest.raises(
+            CheckpointError, match=r"model\.safetensors: not a readable safetensors"
+        ):
+            read_tensors(tmp_path, CPU)
+
+    def test_a_header_that_promises_too_much(self, tmp_path: Path) -> None:
+        (tmp_path / "model.safetensors").write_bytes(b"\xff" * 8 + b"{}")
+        with pytest.raises(CheckpointError, match="not a readable safetensors file"):
+            read_tensors(tmp_path, CPU)
+
+
+class TestLoadStrictly:
+    """Every key is accounted for."""
+
+    @pytest.fixture
+    def module(self) -> nn.Module:
+        with torch.device("meta"):
+            return nn.ModuleDict({"a": nn.Linear(3, 2), "b": nn.Linear(2, 2, bias=False)})
+
+    def test_a_fitting_state_is_cast_and_needs_no_gradient(self, module: nn.Module) -> None:
+        state = {
+            "a.weight": torch.ones(2, 3),
+            "a.bias": torch.ones(2),
+            "b.weight": torch.ones(2, 2, dtype=torch.float64),
+        }
+        load_strictly(module, state, torch.bfloat16, "voice")
+        for parameter in module.parameters():
+            assert parameter.dtype == torch.bfloat16
+            assert parameter.device == CPU
+            assert not parameter.requires_grad
+
+    def test_all_problems_are_listed_together(self, module: nn.Module) -> None:
+        state = {"a.weight": torch.ones(3, 2), "a.bias": torch.ones(2), "c": torch.ones(1)}
+        with pytest.raises(CheckpointError) as caught:
+            load_strictly(module, state, torch.float32, "voice: model")
+        assert str(caught.value).splitlines() == [
+            "voice: model: 3 keys do not fit:",
+            "  missing b.weight",
+            "  unexpected c",
+            "  a.weight has shape (3, 2), the config says (2, 3)",
+        ]
+
+    def test_a_long_list_is_cut_and_counted(self, module: nn.Module) -> None:
+        state = {f"extra.{index}": torch.ones(1) for index in range(60)}
+        with pytest.raises(CheckpointError) as caught:
+            load_strictly(module, state, torch.float32, "voice")
+        lines = str(caught.value).splitlines()
+        assert lines[0] == "voice: 63 keys do not fit:"
+        assert len(lines) == 22
+        assert lines[-1] == "  and 43 more"
+
+
+def test_fuse_stacks_rows_or_leaves_everything() -> None:
+    tensors = {"q": torch.zeros(2, 3), "k": torch.ones(1, 3)}
+    fuse(tensors, ["q", "k", "v"], "qkv")
+    assert sorted(tensors) == ["k", "q"]
+    fuse(tensors, ["q", "k"], "qk")
+    assert tensors["qk"][:, 0].tolist() == [0, 0, 1]
+    assert list(tensors) == ["qk"]
+
+
+class TestWholeCheckpoint:
+    """The real loader on tiny checkpoints it would meet in the wild."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        return write_checkpoint(tmp_path / "voice", "custom_voice_wide")
+
+    def test_shards_load_like_a_single_file(self, folder: Path, tmp_path: Path) -> None:
+        sharded = write_checkpoint(tmp_path / "sharded", "custom_voice_wide", num_shards=3)
+        one, three = load_model(str(folder)), load_model(str(sharded))
+        for (name, a), (_, b) in zip(
+            one.talker.named_parameters(), three.talker.named_parameters(), strict=True
+        ):
+            assert torch.equal(a, b), name
+
+    def test_missing_unexpected_and_misshapen_keys_are_reported(self, folder: Path) -> None:
+        path = folder / "model.safetensors"
+        weights = load_file(path)
+        del weights["talker.codec_head.weight"]
+        del weights["talker.model.layers.1.self_attn.k_proj.weight"]
+        del weights["talker.code_predictor.lm_head.1.weight"]
+        weights["talker.model.norm.weight"] = torch.ones(3)
+        weights["talker.surprise"] = torch.ones(3)
+        save_file(weights, path)
+        with pytest.raises(CheckpointError) as caught:
+            load_model(str(folder))
+        message = str(caught.value)
+        for line in (
+            "missing talker.codec_head.weight",
+            "missing talker.decoder.layers.1.qkv.weight",
+            "unexpected talker.model.layers.1.self_attn.q_proj.weight",
+            "missing predictor.heads.weight",
+            "unexpected talker.code_predictor.lm_head.0.weight",
+            "unexpected talker.surprise",
+            "talker.decoder.norm.weight has shape (3,), the config says (64,)",
+        ):
+            assert line in message, line
+
+    def test_layers_beyond_the_config_are_unexpected(self, folder: Path) -> None:
+        path = folder / "config.json"
+        config = json.loads(path.read_text())
+        config["talker_config"]["num_hidden_layers"] -= 1
+        path.write_text(json.dumps(config))
+        with pytest.raises(CheckpointError, match=r"unexpected talker\.model\.layers\.2\."):
+            load_model(str(folder))
+
+    def test_a_missing_vocoder_is_named(self, folder: Path) -> None:
+        (folder / "speech_tokenizer" / "model.safetensors").unlink()
+        with pytest.raises(CheckpointError, match=r"speech_tokenizer: no model\.safetensors"):
+            load_model(str(folder))
+
+    @pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json"])
+    def test_a_broken_tokenizer_is_a_checkpoint_error(self, folder: Path, name: str) -> None:
+        (folder / name).write_text('{"a": ')
+        with pytest.raises(CheckpointError):
+            load_model(str(folder))
+
+    def test_a_missing_tokenizer_is_a_checkpoint_error(self, folder: Path) -> None:
+        for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+            (folder / name).unlink()
+        with pytest.raises(CheckpointError, match="tokenizer"):
+            load_model(str(folder))
+
+
+class TestIdentity:
+    """Changes with what would change the audio, and with nothing else."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        return write_checkpoint(tmp_path / "voice", "voice_design")
+
+    @staticmethod
+    def of(folder: Path) -> str:
+        parts = [*weight_files(folder), *weight_files(folder / "speech_tokenizer")]
+        return identity(folder, parts)
+
+    def test_the_same_files_elsewhere_are_the_same(self, folder: Path, tmp_path: Path) -> None:
+        copy = write_checkpoint(tmp_path / "elsewhere" / "copy", "voice_design")
+        assert self.of(folder) == self.of(folder) == self.of(copy)
+
+    @pytest.mark.parametrize(
+        "name",
+        ["config.json", "generation_config.json", "merges.txt", "speech_tokenizer/config.json"],
+    )
+    def test_a_config_counts(self, folder: Path, name: str) -> None:
+        before = self.of(folder)
+        path = folder / name
+        path.write_text(path.read_text() + "\n")
+        assert self.of(folder) != before
+
+    @pytest.mark.parametrize("part", ["model.safetensors", "speech_tokenizer/model.safetensors"])
+    @pytest.mark.parametrize("where", [0.5, 0.999])
+    def test_a_byte_of_a_weight_counts(self, folder: Path, part: str, where: float) -> None:
+        before = self.of(folder)
+        path = folder / part
+        data = bytearray(path.read_bytes())
+        data[int(where * len(data))] ^= 1
+        path.write_bytes(data)
+        assert self.of(folder) != before
+
+    def test_a_renamed_tensor_counts(self, folder: Path) -> None:
+        before = self.of(folder)
+        path = folder / "model.safetensors"
+        path.write_bytes(path.read_bytes().replace(b"codec_head", b"codec_hood", 1))
+        assert self.of(folder) != before
+
+    def test_large_files_are_sampled(self, tmp_path: Path) -> None:
+        path = tmp_path / "model.safetensors"
+        save_file({"a": torch.zeros(4 * 2**20, dtype=torch.float32)}, path)
+        size = path.stat().st_size
+        before = identity(tmp_path, [path])
+        data = bytearray(path.read_bytes())
+        data[32 * size // 64 + 100] ^= 1
+        path.write_bytes(data)
+        assert identity(tmp_path, [path]) != before
+
+    def test_files_of_other_kinds_and_folders_do_not_count(self, folder: Path) -> None:
+        before = self.of(folder)
+        (folder / "README.md").write_text("hello")
+        (folder / "odd.json").mkdir()  # once read as a file
+        assert self.of(folder) == before
+
+    def test_broken_weights_still_have_one(self, tmp_path: Path) -> None:
+        path = tmp_path / "model.safetensors"
+        path.write_bytes(b"")
+        empty = identity(tmp_path, [path])
+        path.write_bytes(b"\xff" * 12)
+        assert identity(tmp_path, [path]) != empty

@@ -1,0 +1,82 @@
+"""Static KV cache: what is written where; slots move and clear without touching the others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.decoder.kv_cache import StaticKVCache, cache_bytes
+
+LAYERS, SLOTS, HEADS, POSITIONS, WIDTH = 2, 5, 3, 7, 4
+
+
+@pytest.fixture
+def cache() -> StaticKVCache:
+    cache = StaticKVCache(
+        LAYERS, SLOTS, HEADS, POSITIONS, WIDTH, torch.device("cpu"), torch.float32
+    )
+    cache.data.copy_(torch.randn(cache.data.shape))
+    return cache
+
+
+def test_layer_is_the_live_storage(cache: StaticKVCache) -> None:
+    keys, values = cache.layer(1)
+    assert keys.shape == values.shape == (SLOTS, HEADS, POSITIONS, WIDTH)
+    keys[2, 1, 3] = 5
+    values[4, 0, 6] = 6
+    assert (cache.data[1, 0, 2, 1, 3] == 5).all()
+    assert (cache.data[1, 1, 4, 0, 6] == 6).all()
+
+
+@pytest.mark.parametrize("length", [1, 5, POSITIONS])
+def test_store_writes_the_first_positions_of_the_named_slots(
+    cache: StaticKVCache, length: int
+) -> None:
+    before = cache.data.clone()
+    slots = torch.tensor([4, 1])
+    keys, values = torch.randn(2, 2, HEADS, length, WIDTH)
+    cache.store(1, slots, keys, values)
+    expected = before.clone()
+    for row, slot in enumerate(slots):
+        expected[1, 0, slot, :, :length] = keys[row]
+        expected[1, 1, slot, :, :length] = values[row]
+    assert torch.equal(cache.data, expected)
+
+
+def test_store_takes_views_that_are_not_contiguous(cache: StaticKVCache) -> None:
+    keys = torch.randn(2, 4, HEADS, WIDTH).transpose(1, 2)
+    cache.store(0, torch.tensor([0, 3]), keys, keys)
+    assert torch.equal(cache.data[0, 0, 3, :, :4], keys[1])
+
+
+def test_move_copies_whole_slots_and_leaves_the_rest(cache: StaticKVCache) -> None:
+    before = cache.data.clone()
+    cache.move(torch.tensor([4, 3]), torch.tensor([0, 2]))
+    expected = before.clone()
+    expected[:, :, 0], expected[:, :, 2] = before[:, :, 4], before[:, :, 3]
+    assert torch.equal(cache.data, expected)
+
+
+def test_clear_zeroes_the_named_slots_alone(cache: StaticKVCache) -> None:
+    cache.data[:, :, 2] = float("nan")
+    before = cache.data.clone()
+    cache.clear(torch.tensor([2]))
+    assert not cache.data[:, :, 2].any()
+    others = [slot for slot in range(SLOTS) if slot != 2]
+    assert torch.equal(cache.data[:, :, others], before[:, :, others])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bytes_of_the_cache_are_slots_times_bytes_of_one(dtype: torch.dtype) -> None:
+    cache = StaticKVCache(LAYERS, SLOTS, HEADS, POSITIONS, WIDTH, torch.device("cpu"), dtype)
+    assert cache.num_bytes == SLOTS * cache_bytes(LAYERS, HEADS, WIDTH, POSITIONS, dtype)
+
+
+def test_a_position_of_the_released_talker_takes_114688_bytes() -> None:
+    assert cache_bytes(28, 8, 128, 1, torch.bfloat16) == 114_688
+
+
+def test_a_new_cache_holds_numbers() -> None:
+    data: Tensor = StaticKVCache(1, 2, 1, 3, 2, torch.device("cpu"), torch.bfloat16).data
+    assert not data.any()

@@ -1,0 +1,356 @@
+"""GraphRunner: what is recorded and replayed, and what happens when a capture fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_fish_speech
+import tiny_qwen3_tts
+import torch
+from fakes import FakeCapturer
+from torch import Tensor
+
+from models.device.graphs import Capturers, CudaCapturer, GraphRunner, cuda_capturers
+from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
+from models.fish_speech import loader as fish_loader
+from models.qwen3_tts import loader as qwen_loader
+
+
+class Work:
+    """A function of a bucket over static buffers, as graphs record it."""
+
+    def __init__(self, capturer: FakeCapturer | None = None) -> None:
+        self.capturer = capturer
+        self.inputs = torch.arange(16.0)
+        self.keys: list[int] = []
+        self.syncs_at: set[int] = set()  # buckets that do what no capture allows
+
+    def __call__(self, bucket: int) -> Tensor:
+        self.keys.append(bucket)
+        if self.capturer is not None and self.capturer.is_recording and bucket in self.syncs_at:
+            raise RuntimeError("operation not permitted when stream is capturing\nsecond line")
+        return self.inputs[:bucket] * 2
+
+
+@pytest.fixture
+def capturer() -> FakeCapturer:
+    return FakeCapturer()
+
+
+@pytest.fixture
+def work(capturer: FakeCapturer) -> Work:
+    return Work(capturer)
+
+
+def test_captures_the_largest_bucket_first(capturer: FakeCapturer, work: Work) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.capture([2, 8, 1, 4], size=int)
+    assert work.keys == runner.keys == [8, 4, 2, 1]
+    assert [entry["key"] for entry in runner.stats.captures] == ["8", "4", "2", "1"]
+    assert {entry["graph"] for entry in runner.stats.captures} == {"work"}
+    assert all(entry["mib"] == 1.0 for entry in runner.stats.captures)
+    assert all(entry["capture_ms"] >= 0 for entry in runner.stats.captures)
+
+
+def test_the_inputs_of_a_key_are_filled_before_its_capture(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    filled: list[tuple[int, list[int]]] = []
+    runner = GraphRunner("work", work, capturer, lambda key: filled.append((key, [*work.keys])))
+    runner.capture([2, 4], size=int)
+    assert filled == [(4, []), (2, [4])]
+    runner.run(4)
+    assert len(filled) == 2
+
+
+def test_a_long_capture_says_how_far_it_is(
+    capturer: FakeCapturer,
+    work: Work,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("models.device.graphs.PROGRESS_S", -1.0)
+    with caplog.at_level(logging.INFO):
+        GraphRunner("work", work, capturer).capture([2, 8, 4], size=int)
+    assert [record.getMessage() for record in caplog.records] == [
+        "capturing work graph 1 of 3",
+        "capturing work graph 2 of 3",
+        "capturing work graph 3 of 3",
+    ]
+
+
+def test_size_orders_keys_of_any_kind(capturer: FakeCapturer) -> None:
+    runner: GraphRunner[tuple[int, int]] = GraphRunner("pairs", lambda key: None, capturer)
+    runner.capture([(1, 300), (8, 16), (4, 128)], size=lambda key: key[0] * key[1])
+    assert runner.keys == [(4, 128), (1, 300), (8, 16)]
+
+
+def test_replays_where_recorded_and_reads_new_inputs(capturer: FakeCapturer, work: Work) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.capture([4], size=int)
+    work.inputs += 1
+    out = runner.run(4)
+    assert torch.equal(out, 2 * work.inputs[:4])
+    assert capturer.replays == 1
+    assert (runner.stats.hits, runner.stats.misses) == (1, 0)
+
+
+def test_a_bucket_without_a_graph_runs_eagerly_and_counts_as_a_miss(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.capture([4], size=int)
+    assert torch.equal(runner.run(8), 2 * work.inputs[:8])
+    assert capturer.replays == 0
+    assert (runner.stats.hits, runner.stats.misses) == (0, 1)
+
+
+def test_the_output_of_a_graph_is_static(capturer: FakeCapturer, work: Work) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.capture([4], size=int)
+    first = runner.run(4)
+    kept = first.clone()
+    work.inputs += 1
+    second = runner.run(4)
+    assert second.data_ptr() == first.data_ptr()
+    assert not torch.equal(first, kept)
+
+
+def test_without_a_capturer_everything_is_eager_and_nothing_is_counted(work: Work) -> None:
+    runner = GraphRunner("work", work, None)
+    runner.capture([8, 4], size=int)
+    assert runner.keys == []
+    assert torch.equal(runner.run(4), 2 * work.inputs[:4])
+    assert (runner.stats.hits, runner.stats.misses) == (0, 0)
+
+
+def test_a_failed_capture_leaves_that_bucket_eager_and_the_others_working(
+    capturer: FakeCapturer, work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.syncs_at = {4}
+    runner = GraphRunner("work", work, capturer)
+    with caplog.at_level(logging.WARNING):
+        runner.capture([8, 4, 2], size=int)
+    assert runner.keys == [8, 2]
+    reason = "operation not permitted when stream is capturing"
+    assert runner.stats.failures == {"4": reason}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"work graph 4 not captured, runs eagerly: {reason}"
+    ]
+    for bucket in (8, 4, 2):
+        assert torch.equal(runner.run(bucket), 2 * work.inputs[:bucket])
+    assert (runner.stats.hits, runner.stats.misses) == (2, 1)
+
+
+def test_a_failure_without_a_message_is_named_by_its_type(capturer: FakeCapturer) -> None:
+    # It once took the first line of an empty text, and the run died of an IndexError.
+    def fail(bucket: int) -> None:
+        raise RuntimeError
+
+    runner = GraphRunner("work", fail, capturer)
+    runner.capture([2], size=int)
+    assert runner.stats.failures == {"2": "RuntimeError"}
+
+
+def test_lack_of_memory_is_no_capture_failure(capturer: FakeCapturer) -> None:
+    def exhaust(bucket: int) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    runner = GraphRunner("work", exhaust, capturer)
+    with pytest.raises(torch.OutOfMemoryError):
+        runner.capture([2], size=int)
+    assert runner.stats.failures == {}
+
+
+@pytest.mark.parametrize(
+    "first", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("odd")]
+)
+def test_the_error_that_came_first_decides(capturer: FakeCapturer, first: Exception) -> None:
+    # Leaving a broken capture raises a second error, which says nothing of the cause.
+    def fail(bucket: int) -> None:
+        try:
+            raise first
+        except Exception:
+            raise RuntimeError("operation failed due to a previous error during capture")  # noqa: B904
+
+    runner = GraphRunner("work", fail, capturer)
+    if isinstance(first, torch.OutOfMemoryError):
+        with pytest.raises(torch.OutOfMemoryError):
+            runner.capture([2], size=int)
+    else:
+        runner.capture([2], size=int)
+        assert runner.stats.failures == {"2": "odd"}
+
+
+def test_inside_somebody_elses_capture_it_runs_eagerly(capturer: FakeCapturer, work: Work) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.capture([4], size=int)
+    capturer.has_outer_capture = True
+    assert torch.equal(runner.run(4), 2 * work.inputs[:4])
+    assert (runner.stats.hits, runner.stats.misses) == (0, 1)
+    capturer.has_outer_capture = False
+    runner.run(4)
+    assert (runner.stats.hits, runner.stats.misses) == (1, 1)
+
+
+def test_a_second_capture_records_only_what_is_missing(capturer: FakeCapturer, work: Work) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.capture([4, 2], size=int)
+    runner.capture([8, 4, 2], size=int)
+    assert work.keys == [4, 2, 8]
+    assert len(runner.stats.captures) == 3
+
+
+def test_reset_forgets_the_graphs_but_not_what_was_run(capturer: FakeCapturer, work: Work) -> None:
+    work.syncs_at = {2}
+    runner = GraphRunner("work", work, capturer)
+    runner.capture([4, 2], size=int)
+    runner.run(4)
+    runner.reset()
+    assert runner.keys == []
+    assert runner.stats.captures == []  # a report must not list graphs of buffers that are gone
+    assert runner.stats.failures == {}
+    assert runner.stats.hits == 1
+    work.inputs = torch.ones(16)
+    assert torch.equal(runner.run(4), torch.full((4,), 2.0))
+    assert runner.stats.misses == 1
+    runner.capture([4], size=int)
+    runner.run(4)
+    assert runner.stats.hits == 2
+
+
+@pytest.mark.parametrize("family", ["qwen3_tts", "fish_speech"])
+def test_what_runs_beside_the_frames_has_a_capturer_of_its_own(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Graphs of one pool that overlap overwrite each other.
+    capturers = Capturers(FakeCapturer(), FakeCapturer())
+    loader: Any = qwen_loader
+    if family == "qwen3_tts":
+        folder = tiny_qwen3_tts.write_checkpoint(tmp_path, "custom_voice_wide")
+    else:
+        loader, folder = fish_loader, tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
+    monkeypatch.setattr(loader, "cuda_capturers", lambda device: capturers)
+    model = loader.load(folder, torch.device("cpu"), torch.float32, True)
+    assert {
+        runner.name: runner.capturer is capturers.frames for runner in model.graph_runners()
+    } == {"frame": True, "prefill": True, "vocoder": False, "latents": False, "render": False}
+    for runner in model.graph_runners():
+        assert runner.capturer in (capturers.frames, capturers.vocoder)
+
+
+@pytest.mark.gpu
+class TestCuda:
+    """The same on a real device."""
+
+    @pytest.fixture
+    def device(self) -> torch.device:
+        return torch.device("cuda", torch.cuda.current_device())
+
+    @pytest.fixture
+    def buffer(self, device: torch.device) -> Tensor:
+        return torch.arange(8.0, device=device)
+
+    def test_replay_reads_the_static_inputs(self, device: torch.device, buffer: Tensor) -> None:
+        runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
+        runner.capture([8, 4], size=int)
+        buffer += 1
+        assert runner.run(4).tolist() == [2, 4, 6, 8]
+        assert runner.run(8).tolist() == [2, 4, 6, 8, 10, 12, 14, 16]
+        assert (runner.stats.hits, runner.stats.failures) == (2, {})
+
+    def test_a_function_that_waits_for_the_device_stays_eager(
+        self, device: torch.device, buffer: Tensor
+    ) -> None:
+        syncs = self.waits_at(buffer, 4)
+        runner = GraphRunner("double", syncs, CudaCapturer(device))
+        outer = torch.cuda.current_stream(device)
+        runner.capture([8, 4, 2, 1], size=int)
+        assert torch.cuda.current_stream(device) == outer
+        assert list(runner.stats.failures) == ["4"]
+        assert "captur" in runner.stats.failures["4"]
+        assert runner.keys == [8, 2, 1]
+        buffer += 1
+        for count in (8, 4, 2, 1):
+            assert runner.run(count).tolist() == [2 * (i + 1) for i in range(count)]
+        assert (runner.stats.hits, runner.stats.misses) == (3, 1)
+        # The allocator and the next runner of the same device are none the worse for it.
+        torch.cuda.empty_cache()
+        later = GraphRunner("later", lambda n: buffer[:n] + 1, CudaCapturer(device))
+        later.capture([8], size=int)
+        assert later.run(8).tolist() == [2 + i for i in range(8)]
+        assert torch.ones(1 << 20, device=device).sum().item() == 1 << 20
+
+    def test_runners_of_one_pool_survive_each_others_failure(
+        self, device: torch.device, buffer: Tensor
+    ) -> None:
+        capturer = CudaCapturer(device)
+        first = GraphRunner("first", lambda n: buffer[:n] * 3, capturer)
+        first.capture([8], size=int)
+        broken = GraphRunner("broken", self.waits_at(buffer, 8), capturer)
+        broken.capture([8], size=int)
+        last = GraphRunner("last", lambda n: buffer[:n] * 5, capturer)
+        last.capture([8], size=int)
+        assert first.run(8).tolist() == [3 * i for i in range(8)]
+        assert last.run(8).tolist() == [5 * i for i in range(8)]
+        assert broken.run(8).tolist() == [2 * i for i in range(8)]
+        assert (first.stats.hits, broken.stats.misses, last.stats.hits) == (1, 1, 1)
+
+    def test_inside_an_outer_capture_it_runs_eagerly(
+        self, device: torch.device, buffer: Tensor
+    ) -> None:
+        runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
+        runner.capture([4], size=int)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = runner.run(4) + 1
+        assert (runner.stats.hits, runner.stats.misses) == (0, 1)
+        buffer += 1
+        graph.replay()
+        assert out.tolist() == [3, 5, 7, 9]
+        assert runner.run(4).tolist() == [2, 4, 6, 8]
+        assert runner.stats.hits == 1
+
+    def test_frames_and_vocoder_share_neither_pool_nor_priority(self, device: torch.device) -> None:
+        capturers = cuda_capturers(device)
+        frames, vocoder = capturers.frames, capturers.vocoder
+        assert isinstance(frames, CudaCapturer)
+        assert isinstance(vocoder, CudaCapturer)
+        assert frames.pool != vocoder.pool
+        assert (frames.priority, vocoder.priority) == (FRAMES_PRIORITY, VOCODER_PRIORITY)
+        assert frames.stream.priority < vocoder.stream.priority == 0
+        failing = GraphRunner("broken", self.waits_at(torch.ones(4, device=device), 4), frames)
+        failing.capture([4], size=int)
+        assert failing.stats.failures
+        assert frames.stream.priority < 0
+
+    def test_a_pool_that_lost_all_its_graphs_is_not_recorded_into(
+        self, device: torch.device, buffer: Tensor
+    ) -> None:
+        # PyTorch refuses ("use_count > 0 INTERNAL ASSERT FAILED") while an output is still alive.
+        runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
+        runner.capture([8, 4], size=int)
+        kept = runner.run(8)
+        for _ in range(2):
+            runner.reset()
+            runner.capture([8, 4], size=int)
+            assert runner.stats.failures == {}
+            assert runner.run(4).tolist() == [0, 2, 4, 6]
+        assert kept.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+
+    @staticmethod
+    def waits_at(buffer: Tensor, bucket: int) -> Callable[[int], Any]:
+        """A function that looks at a value on the host, which no capture allows, at one bucket."""
+
+        def function(count: int) -> Tensor:
+            out = buffer[:count] * 2
+            if count == bucket:
+                out.sum().item()
+            return out
+
+        return function

@@ -1,0 +1,234 @@
+"""Rows in lanes: the samples a row gets alone, whatever lies before and behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tiny_vocoder
+import torch
+from fakes import FakeCapturer
+from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
+from torch import Tensor
+
+from kernels.launch import dispatch
+from models.checkpoint.files import read_tensors
+from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.vocoder.rows_alone import ChunkedVocoder
+from models.vocoder.rows_in_lanes import LANE_BUCKETS, LANE_FRAMES, MAX_LANES, PackedVocoder
+
+CPU = torch.device("cpu")
+CHUNK, CONTEXT = 300, 25
+SPEC = SPECS["custom_voice_wide"]
+LENGTHS = [1, 13, 33, 310, 70, 5, 299, 125, 64]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Vocoder:
+    """The tiny checkpoint's vocoder."""
+    root: Path = write_checkpoint(tmp_path_factory.mktemp("voice"), "custom_voice_wide")
+    folder = root / "speech_tokenizer"
+    tensors = {k: v for k, v in read_tensors(folder, CPU).items() if k.startswith("decoder.")}
+    return Vocoder.from_state(VocoderConfig.from_folder(folder), tensors, CPU, torch.float32)
+
+
+def packed(vocoder: Vocoder, capturer: FakeCapturer | None = None) -> PackedVocoder:
+    return PackedVocoder(vocoder, SPEC.num_codebooks, CHUNK, CONTEXT, CPU, capturer)
+
+
+def alone(vocoder: Vocoder) -> ChunkedVocoder:
+    return ChunkedVocoder(vocoder, SPEC.num_codebooks, CHUNK, CONTEXT, CPU, None, use_buckets=False)
+
+
+def rows_of(lengths: list[int], seed: int = 0) -> list[Tensor]:
+    return [random_codes(SPEC, seed + row, frames) for row, frames in enumerate(lengths)]
+
+
+def assert_close(waves: list[Tensor], expected: list[Tensor]) -> None:
+    """Convolutions of another shape may sum in another order."""
+    for wave, other in zip(waves, expected, strict=True):
+        assert wave.shape == other.shape
+        error = (wave - other).square().mean().sqrt() / other.square().mean().sqrt()
+        assert error < 1e-5, float(error)
+
+
+@pytest.mark.parametrize("variant", tiny_vocoder.VARIANTS)
+@torch.inference_mode()
+def test_rows_one_behind_the_other_do_not_hear_each_other(variant: str) -> None:
+    config = tiny_vocoder.config(variant)
+    vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
+    sizes, gap, width = [7, 20, 1, 11], config.gap_frames, config.samples_per_frame
+    frames = sum(sizes) + gap * len(sizes) + 4
+    codes = torch.randint(0, config.codebook_size, (2, config.num_codebooks, frames))
+    positions = torch.full((2, frames), -1)
+    places = []
+    for lane, order in enumerate([sizes, sizes[::-1]]):
+        start = 0
+        for size in order:
+            positions[lane, start : start + size] = torch.arange(size)
+            places.append((lane, start, size))
+            start += size + gap
+    samples = vocoder(codes, positions)
+    for lane, start, size in places:
+        expected = vocoder(codes[lane : lane + 1, :, start : start + size])[0]
+        assert expected.abs().max() > 0.01
+        assert_close([samples[lane, start * width : (start + size) * width]], [expected])
+
+
+@pytest.mark.parametrize("variant", tiny_vocoder.VARIANTS)
+@torch.inference_mode()
+def test_a_gap_one_frame_shorter_would_not_do(variant: str) -> None:
+    config = tiny_vocoder.config(variant)
+    vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
+    size, gap, width = 6, config.gap_frames - 1, config.samples_per_frame
+    codes = torch.randint(0, config.codebook_size, (1, config.num_codebooks, 2 * size + gap))
+    positions = torch.cat([torch.arange(size), torch.full((gap,), -1), torch.arange(size)])
+    second = vocoder(codes, positions[None])[0, (size + gap) * width :]
+    expected = vocoder(codes[:, :, size + gap :])[0]
+    assert (second - expected).abs().max() > 1e-4
+
+
+@torch.inference_mode()
+def test_every_row_comes_back_whole(real: Vocoder) -> None:
+    rows = rows_of(LENGTHS)
+    assert_close(packed(real).decode(rows), alone(real).decode(rows))
+
+
+@torch.inference_mode()
+def test_references_in_front_are_heard_and_cut_off(real: Vocoder) -> None:
+    rows = rows_of([9, 40, 320, 7, 60])
+    fronts: list[Tensor | None] = [*rows_of([80, 310, 290], seed=50), None, rows_of([3])[0]]
+    vocoder = packed(real, FakeCapturer())
+    vocoder.capture(8, 400, 375)
+    assert_close(vocoder.decode(rows, fronts), alone(real).decode(rows, fronts))
+    for runner in (vocoder.runner, vocoder.fronts, vocoder.renderer):
+        assert runner.stats.misses == 0
+        assert runner.stats.hits > 0
+
+
+@pytest.mark.parametrize(("max_batch", "max_frames"), [(1, 10), (2, 300), (4, 301), (64, 20)])
+@torch.inference_mode()
+def test_after_capture_no_row_within_the_limits_misses(
+    real: Vocoder, max_batch: int, max_frames: int
+) -> None:
+    vocoder = packed(real, FakeCapturer())
+    vocoder.capture(max_batch, max_frames)
+    assert vocoder.runner.stats.failures == {}
+    keys = vocoder.runner.keys
+    assert keys == sorted(keys, key=lambda key: -key[0] * key[1])
+    for count in (1, 3, 7):
+        rows = rows_of([1 + 5 * row % max_frames for row in range(count)] + [max_frames])
+        assert_close(vocoder.decode(rows), alone(real).decode(rows))
+    assert vocoder.runner.stats.misses == 0
+    assert vocoder.fronts.keys == vocoder.renderer.keys == []
+
+
+def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:
+    # 42 before: every power of two up to 32 rows times seven lengths.
+    vocoder = packed(real, None)
+    vocoder.runner.capturer = Recorder()
+    vocoder.capture(256, 400)
+    lanes = [(MAX_LANES, LANE_FRAMES), (2, LANE_FRAMES), (1, LANE_FRAMES)]
+    assert vocoder.runner.keys == [*lanes, *((1, frames) for frames in LANE_BUCKETS[::-1])]
+
+
+class Recorder(FakeCapturer):
+    """Takes note of keys without running anything."""
+
+    def capture(self, function: object) -> tuple[None, object]:
+        return None, lambda: None
+
+
+@torch.inference_mode()
+def test_a_static_input_holds_nothing_of_the_batch_before(real: Vocoder) -> None:
+    vocoder = packed(real, FakeCapturer())
+    vocoder.capture(4, 60)
+    long, short = rows_of([60, 50, 40]), rows_of([5], seed=9)
+    first = vocoder.decode(long)
+    kept = [wave.clone() for wave in first]
+    assert_close(vocoder.decode(short), alone(real).decode(short))
+    for wave, before in zip(first, kept, strict=True):
+        assert torch.equal(wave, before)
+
+
+def test_rows_without_frames_give_no_samples(real: Vocoder) -> None:
+    none = torch.zeros(0, SPEC.num_codebooks, dtype=torch.int64)
+    (wave,) = packed(real).decode([none])
+    assert wave.shape == (0,)
+    assert packed(real).decode([]) == []
+
+
+def test_chunks_longer_than_a_lane_have_lanes_of_their_own(real: Vocoder) -> None:
+    vocoder = PackedVocoder(real, SPEC.num_codebooks, 1500, 25, CPU, None)
+    assert vocoder.lane_buckets[-1] >= 1525
+    assert vocoder.lane_buckets[:-1] == list(LANE_BUCKETS)
+
+
+@pytest.mark.skipif(not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors beside a GPU")
+@torch.inference_mode()
+def test_the_kernels_give_what_the_separate_steps_give() -> None:
+    """Interpreted: gaps, the fused end of a unit and the last convolution in one pass."""
+    config = tiny_vocoder.config()
+    vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
+    gap, width = config.gap_frames, config.samples_per_frame
+    positions = torch.cat([torch.arange(3), torch.full((gap,), -1), torch.arange(2)])[None]
+    codes = torch.randint(0, config.codebook_size, (1, config.num_codebooks, positions.shape[1]))
+    expected = vocoder(codes, positions)
+    with dispatch.override("triton"):
+        samples = vocoder(codes, positions)
+    is_kept = (positions >= 0).repeat_interleave(width, dim=1)
+    assert_close([samples[is_kept]], [expected[is_kept]])
+
+
+class TestChoice:
+    """Which of the rows that wait are decoded together."""
+
+    @staticmethod
+    def keys(vocoder: PackedVocoder, frames: list[int]) -> list[tuple[int, int]]:
+        whole, tails = vocoder._jobs(frames, [0] * len(frames))
+        plans = vocoder._plan(whole, lambda job: job.chunk.num_frames)
+        return [batch.key for batch, _ in plans + vocoder._plan(tails, vocoder._window)]
+
+    def test_rows_that_fill_four_lanes(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        frames = [62 + 37 * row % 126 for row in range(48)]
+        assert vocoder.choose(frames[:20], [0] * 20) == []
+        chosen = vocoder.choose(frames, [0] * 48)
+        assert chosen[0] == 0
+        assert len(chosen) < 48
+        assert self.keys(vocoder, [frames[row] for row in chosen]) == [(MAX_LANES, LANE_FRAMES)]
+
+    def test_all_chunks_of_a_long_row_go_with_it(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        frames = [900, 120] * 10
+        chosen = vocoder.choose(frames, [0] * 20)
+        assert chosen[0] == 0
+        keys = self.keys(vocoder, [frames[row] for row in chosen])
+        assert keys[0] == (MAX_LANES, LANE_FRAMES)
+
+    def test_rows_behind_references_go_with_their_kind(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        references = [500, 0] * 60
+        assert vocoder.choose([100] * 80, references[:80]) == []  # each kind has lanes of its own
+        chosen = vocoder.choose([100] * 120, references)
+        assert {references[row] for row in chosen} == {0}
+        assert len(chosen) == 9 * MAX_LANES
+        behind = vocoder.choose([100] * 60, [500] * 60)
+        assert len(behind) == 1024 // (100 + real.context_frames + real.gap_frames) * MAX_LANES
+
+    def test_a_run_of_few_short_rows_waits_for_less(self, real: Vocoder) -> None:
+        vocoder = packed(real)
+        vocoder.runner.capturer = Recorder()
+        vocoder.capture(2, 60)
+        assert vocoder.lane_buckets[-1] == 128
+        assert vocoder.choose([60] * 4, [0] * 4) == []
+        assert vocoder.choose([60] * 5, [0] * 5) == [0, 1]
+
+    def test_one_row_at_a_time_elsewhere(self, real: Vocoder) -> None:
+        assert alone(real).choose([3, 5], [0, 0]) == [0, 1]

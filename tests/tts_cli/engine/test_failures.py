@@ -1,0 +1,257 @@
+"""The engine when rows run away, memory is short or polls come late: every row still ends."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+
+import pytest
+import torch
+from engine_harness import MODES, Harness, assert_spoken, request, texts
+from fakes import FakeSpeechModel, fake_codes
+
+from models.base import SlotStatus
+from tts_cli.engine.job import Job
+from tts_cli.errors import StoppedEarly
+
+
+class TestRetries:
+    """Runaways and rows gone wrong are tried again by the caller's policy."""
+
+    @MODES
+    def test_a_runaway_is_retried_and_then_reported(self, is_async: bool) -> None:
+        requests = [request("x" * 30, 5, max_frames=7), request("x" * 20, 6)]
+        model = FakeSpeechModel(2)
+        harness = Harness(model, 2, requests, is_async=is_async, retries=2)
+        outcomes = harness.run()
+        assert harness.retried == [(0, "max_frames")] * 2
+        assert outcomes[0].reason == "max_frames"
+        assert outcomes[0].frames == 7
+        assert outcomes[0].job.attempt == 3
+        assert outcomes[0].codes is not None
+        assert torch.equal(outcomes[0].codes, fake_codes(2005, 7))  # the last attempt's own seed
+        assert outcomes[1].reason == "eos"
+
+    @MODES
+    def test_a_row_gone_wrong_fails_alone_and_its_slot_is_cleared(self, is_async: bool) -> None:
+        requests = [request("x" * 15, 1), request("nan", 2), request("x" * 9, 3)]
+        model = FakeSpeechModel(4)
+        harness = Harness(model, 4, requests, is_async=is_async, retries=1)
+        outcomes = harness.run()
+        assert harness.retried == [(1, "nan")]
+        assert (outcomes[1].reason, outcomes[1].frames) == ("nan", 0)
+        assert outcomes[1].codes is None
+        assert outcomes[1].samples is None
+        assert outcomes[1].job.attempt == 2
+        assert len(model.failed) == 2
+        for row in (0, 2):
+            assert outcomes[row].reason == "eos"
+
+    @MODES
+    def test_a_runaway_whose_retry_goes_wrong_keeps_its_audio(self, is_async: bool) -> None:
+        model = FakeSpeechModel(1)
+        harness = Harness(model, 1, [request("x" * 30, 5, max_frames=7)], is_async=is_async)
+
+        def retry(job: Job, reason: str) -> Job | None:
+            if job.attempt == 3:
+                return None
+            return Job(job.row, model.plan(request("nan", 6)), job.attempt + 1)
+
+        harness.engine.retry = retry
+        outcome = harness.run()[0]
+        assert (outcome.reason, outcome.frames, outcome.attempts) == ("max_frames", 7, 3)
+        assert outcome.codes is not None
+        assert torch.equal(outcome.codes, fake_codes(5, 7))
+        assert outcome.samples is not None
+
+    def test_nothing_but_failures(self) -> None:
+        model = FakeSpeechModel(2)
+        outcomes = Harness(model, 2, [request("nan")] * 5).run()
+        assert [outcomes[row].reason for row in range(5)] == ["nan"] * 5
+        assert "decode_audio" not in model.calls
+
+    @MODES
+    def test_a_retry_is_not_left_to_the_end(self, is_async: bool) -> None:
+        requests = [request("x" * 5, 1, max_frames=2), *(request("x" * 40) for _ in range(9))]
+        model = FakeSpeechModel(1)
+        harness = Harness(model, 1, requests, is_async=is_async, retries=1)
+        harness.run()
+        order = [group[0] for group in model.groups]
+        first = order.index("x" * 5)
+        assert order[first + 1] == "x" * 5
+
+
+class Holding(FakeSpeechModel):
+    """Notes whether what a launch of frames allocated is gone when something else follows."""
+
+    held: weakref.ref[torch.Tensor] | None = None
+    left: list[bool]
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        activations = torch.zeros(3)
+        self.held = weakref.ref(activations)
+        super().decode_frames(bucket, count)
+
+    def release(self, slots: list[int], is_failed: bool = False) -> None:
+        self.note()
+        super().release(slots, is_failed)
+
+    def decode_audio(
+        self, codes: list[torch.Tensor], references: list[torch.Tensor | None] | None = None
+    ) -> list[torch.Tensor]:
+        self.note()
+        return super().decode_audio(codes, references)
+
+    def note(self) -> None:
+        self.left = [*getattr(self, "left", []), self.held is not None and self.held() is not None]
+
+
+class TestMemory:
+    """Out of device memory: fewer rows at once, none lost."""
+
+    @pytest.mark.parametrize("max_batch", [2, 1])
+    def test_what_an_attempt_held_is_free_before_the_next(self, max_batch: int) -> None:
+        # The error's traceback keeps it alive for as long as the error is being handled.
+        model = Holding(max_batch, no_memory={"decode_frames": {2}})
+        harness = Harness(model, max_batch, [request("x")] * 3, is_async=True)
+        if max_batch == 1:
+            with pytest.raises(StoppedEarly):
+                harness.run()
+        else:
+            harness.run()
+        assert model.left
+        assert not any(model.left)
+
+    @MODES
+    @pytest.mark.parametrize(
+        ("operation", "calls"),
+        [
+            ("prefill", {0}),
+            ("prefill", {2, 3}),
+            ("decode_frames", {0}),
+            ("decode_frames", {3, 9}),
+            ("codes", {0}),
+            ("codes", {4, 5}),
+            ("status", {2}),
+            ("move", {0}),
+        ],
+    )
+    def test_the_batch_is_halved_and_every_row_ends(
+        self, is_async: bool, operation: str, calls: set[int], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        requests = [request(text, seed) for seed, text in enumerate(texts(40))]
+        model = FakeSpeechModel(8, no_memory={operation: calls})
+        # A short window mixes lengths, so that there is something to move at the end.
+        harness = Harness(model, 8, requests, is_async=is_async, window=2)
+        with caplog.at_level(logging.WARNING):
+            assert_spoken(harness.run(), requests)
+        expected = len([call for call in calls if call < model.calls[operation]])
+        assert harness.engine.shrinks == expected > 0
+        assert harness.engine.scheduler.max_batch == 8 >> expected
+        assert len(caplog.records) == expected
+        assert "out of device memory; going on with" in caplog.text
+        assert harness.retried == []  # starting again is no new attempt
+
+    @MODES
+    def test_it_settles_at_what_fits_and_remembers(self, is_async: bool) -> None:
+        requests = [request(text, seed) for seed, text in enumerate(texts(60))]
+        model = FakeSpeechModel(16, memory_rows=3)
+        harness = Harness(model, 16, requests, is_async=is_async)
+        assert_spoken(harness.run(), requests)
+        assert harness.engine.scheduler.max_batch == 2
+        assert harness.engine.shrinks == 3
+        assert max(rows for _, rows in model.batches) <= 2
+
+    @MODES
+    @pytest.mark.parametrize("operation", ["prefill", "decode_frames"])
+    def test_with_one_slot_left_the_run_stops(self, is_async: bool, operation: str) -> None:
+        model = FakeSpeechModel(4, no_memory={operation: "always"})
+        harness = Harness(model, 4, [request("xxx")] * 6, is_async=is_async)
+        with pytest.raises(StoppedEarly) as caught:
+            harness.run()
+        assert str(caught.value).startswith("the device has no memory for even one row")
+        assert "CUDA out of memory" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert caught.value.exit_code == 4
+
+    @MODES
+    def test_rows_finished_before_the_stop_are_kept(self, is_async: bool) -> None:
+        # Up to a vocoder batch of finished rows was once thrown away here.
+        requests = [request("x", 0), request("x" * 50, 1)]
+        model = FakeSpeechModel(2, no_memory={"decode_frames": set(range(3, 99))})
+        harness = Harness(model, 2, requests, is_async=is_async)
+        with pytest.raises(StoppedEarly):
+            harness.run()
+        assert list(harness.outcomes) == [0]
+        assert harness.outcomes[0].samples is not None
+
+    @pytest.mark.parametrize("calls", [{0}, {0, 1}, {0, 1, 2}, {1, 5}])
+    def test_the_vocoder_takes_fewer_rows_at_once(self, calls: set[int]) -> None:
+        requests = [request(text, seed) for seed, text in enumerate(texts(20))]
+        model = FakeSpeechModel(32, no_memory={"decode_audio": calls})
+        harness = Harness(model, 32, requests, is_async=True)
+        assert_spoken(harness.run(), requests)
+        assert harness.engine.shrinks == 0
+        assert sum(model.audio) == 20
+
+    def test_audio_that_never_fits_fails_its_rows_alone(self) -> None:
+        requests = [request(text, seed) for seed, text in enumerate(texts(5))]
+        model = FakeSpeechModel(8, no_memory={"decode_audio": "always"})
+        outcomes = Harness(model, 8, [*requests, request("nan")], is_async=True).run()
+        assert sorted(outcomes) == list(range(6))
+        for row in range(5):
+            assert outcomes[row].reason == (
+                "no memory to decode its audio: CUDA out of memory in decode_audio."
+            )
+            assert outcomes[row].samples is None
+            assert outcomes[row].codes is None
+        assert outcomes[5].reason == "nan"
+
+
+class TestLatePolls:
+    """On a GPU the status read is the one of the launch before."""
+
+    def test_a_slot_taken_over_is_not_ended_by_the_poll_of_the_row_before(self) -> None:
+        # Each short row ends early in a launch; the launch under way still saw it in its slot.
+        requests = [request("x" * (2 + row % 3), row) for row in range(30)]
+        model = FakeSpeechModel(1)
+        assert_spoken(Harness(model, 1, requests, is_async=True).run(), requests)
+
+    def test_the_poll_of_an_evicted_row_is_forgotten(self) -> None:
+        # Slot 0 holds a finished row when memory runs out; its poll must not end the restarted one.
+        requests = [request("x" * 7, 0), request("x" * 30, 1), request("x" * 31, 2)]
+        for call in range(1, 7):
+            model = FakeSpeechModel(4, no_memory={"decode_frames": {call}})
+            harness = Harness(model, 4, requests, is_async=True)
+            assert_spoken(harness.run(), requests)
+
+    def test_a_row_moved_meanwhile_is_found_in_its_new_slot(self) -> None:
+        # Row 1 ends in the launch after which the batch is compacted: its poll names the old slot.
+        lengths = (20, 180, 33, 17, 150, 29, 14, 140)
+        requests = [request("x" * length, length, 500) for length in lengths]
+        model = FakeSpeechModel(8)
+        assert_spoken(Harness(model, 8, requests, is_async=True, window=1).run(), requests)
+        assert model.calls["move"] >= 2
+
+    def test_a_retry_in_the_same_slot_is_another_row(self) -> None:
+        requests = [request("x" * 9, 1, max_frames=3), request("x" * 8, 2, max_frames=4)]
+        harness = Harness(FakeSpeechModel(1), 1, requests, is_async=True, retries=3)
+        outcomes = harness.run()
+        assert [outcomes[row].job.attempt for row in (0, 1)] == [4, 4]
+        assert len(harness.retried) == 6
+        assert [outcomes[row].frames for row in (0, 1)] == [3, 4]
+
+    def test_the_device_always_has_a_launch_to_work_on(self) -> None:
+        events: list[str] = []
+
+        class Watched(FakeSpeechModel):
+            def decode_frames(self, bucket: int, count: int) -> None:
+                events.append("launch")
+                super().decode_frames(bucket, count)
+
+            def status(self, poll: dict[int, SlotStatus], slots: list[int]) -> list[SlotStatus]:
+                events.append("read")
+                return super().status(poll, slots)
+
+        Harness(Watched(2), 2, [request("x" * 50)] * 2, is_async=True).run()
+        assert events[:6] == ["launch", "launch", "read", "launch", "read", "launch"]

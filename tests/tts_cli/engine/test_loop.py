@@ -1,0 +1,154 @@
+"""The engine on a model in plain Python: every row ends, come what may."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from engine_harness import MODES, Harness, assert_spoken, request, texts
+from fakes import FakeSpeechModel, fake_codes
+
+from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.loop import POLL_FRAMES
+
+
+@MODES
+@pytest.mark.parametrize("max_batch", [1, 2, 8, 32])
+@pytest.mark.parametrize("window", [1, 64])
+def test_every_row_ends_with_its_own_audio(is_async: bool, max_batch: int, window: int) -> None:
+    requests = [request(text, seed) for seed, text in enumerate(texts(70))]
+    model = FakeSpeechModel(max_batch)
+    harness = Harness(model, max_batch, requests, is_async=is_async, window=window)
+    assert_spoken(harness.run(), requests)
+    assert model.slots == {}
+    for outcome in harness.outcomes.values():
+        assert outcome.job.attempt == 1
+        assert 1 <= outcome.job.bucket <= max_batch
+        assert outcome.job.decode_ms >= 0
+        assert outcome.prefill_ms >= 0
+        assert 0 < outcome.vocoder_share <= 1
+
+
+@MODES
+def test_no_rows_no_work(is_async: bool) -> None:
+    model = FakeSpeechModel(4)
+    assert Harness(model, 4, [], is_async=is_async).run() == {}
+    assert model.calls == {}
+
+
+@MODES
+def test_free_slots_are_refilled_while_others_speak(is_async: bool) -> None:
+    requests = [request("x" * 90, 0), *(request("x" * 6, seed) for seed in range(1, 25))]
+    model = FakeSpeechModel(4)
+    assert_spoken(Harness(model, 4, requests, is_async=is_async).run(), requests)
+    assert len(model.groups[0]) == 4
+    assert len(model.groups) > 6  # one after the other, beside the long row
+    assert model.groups[0][0] == "x" * 90
+    # The long row never waited for a batch to end: it took no more launches than it has frames.
+    frames = POLL_FRAMES if is_async else 1
+    assert len(model.batches) <= 90 // frames + 3
+
+
+@MODES
+def test_the_batch_shrinks_when_nothing_more_comes(is_async: bool) -> None:
+    requests = [request("x" * length, length) for length in (6, 12, 24, 60)]
+    model = FakeSpeechModel(4)
+    assert_spoken(Harness(model, 4, requests, is_async=is_async).run(), requests)
+    buckets = [bucket for bucket, _ in model.batches]
+    assert buckets == sorted(buckets, reverse=True)
+    assert set(buckets) == {4, 2, 1}
+
+
+@MODES
+def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
+    model = FakeSpeechModel(4)
+    harness = Harness(model, 4, [], is_async=is_async)
+    harness.jobs = harness.engine.jobs = JobQueue(2)
+    requests = [request(text, seed) for seed, text in enumerate(texts(12))]
+
+    def feed() -> None:
+        for row, item in enumerate(requests):
+            harness.jobs.put(Job(row, model.plan(item)), harness.engine.stop)
+            time.sleep(0.002 if row % 3 else 0.03)
+        harness.jobs.close(harness.engine.stop)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    harness.run()
+    feeder.join()
+    assert_spoken(harness.outcomes, requests)
+
+
+class TestStopping:
+    """Stop means: no new rows, and what is spoken is kept."""
+
+    @MODES
+    def test_finished_rows_are_kept_and_the_rest_is_left(self, is_async: bool) -> None:
+        requests = [request("x" * 500, row, 900) for row in range(20)]
+        model = FakeSpeechModel(4)
+        harness = Harness(model, 4, requests, is_async=is_async, window=64)
+        launch = model.decode_frames
+        waiting = Outcome(Job(99, model.plan(request("xx"))), "eos", 2, codes=fake_codes(1, 2))
+
+        def launch_and_stop(bucket: int, count: int) -> None:
+            launch(bucket, count)
+            if len(model.batches) == 5:
+                harness.engine.decoder.add(waiting)
+                harness.engine.stop.set()
+
+        model.decode_frames = launch_and_stop  # type: ignore[method-assign]
+        harness.run()
+        assert list(harness.outcomes) == [99]
+        assert harness.outcomes[99].samples is not None
+        assert len(model.batches) == 5
+
+    def test_a_waiting_producer_is_let_go(self) -> None:
+        jobs, stop = JobQueue(1), threading.Event()
+        job = Job(0, FakeSpeechModel(1).plan(request("x")))
+        assert jobs.put(job, stop)
+        results: list[bool] = []
+        producer = threading.Thread(target=lambda: results.append(jobs.put(job, stop)))
+        producer.start()
+        time.sleep(0.05)
+        assert results == []
+        stop.set()
+        producer.join(5)
+        assert results == [False]
+
+    def test_the_sinks_error_ends_the_run(self) -> None:
+        harness = Harness(FakeSpeechModel(1), 1, [request("x")] * 3)
+
+        def full_disk(outcome: Outcome) -> None:
+            raise OSError("no space left")
+
+        harness.engine.decoder.sink = full_disk
+        with pytest.raises(OSError, match="no space left"):
+            harness.run()
+
+
+def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
+    requests = [request("xx", row) for row in range(12)]
+    model = FakeSpeechModel(2)
+    harness = Harness(model, 2, requests)
+    taken = 0
+    ahead: list[int] = []
+
+    def slow(outcome: Outcome) -> None:
+        nonlocal taken
+        time.sleep(0.01)
+        harness.sink(outcome)
+        taken += 1
+        ahead.append(model.calls["decode_audio"] - taken)
+
+    harness.engine.decoder.sink = slow
+    assert_spoken(harness.run(), requests)
+    assert max(ahead) <= 1  # no audio piles up in front of it
+
+
+def test_counters_tell_padding_from_work() -> None:
+    model = FakeSpeechModel(4)
+    harness = Harness(model, 4, [request("x" * length, length) for length in (3, 3, 3)])
+    harness.run()
+    engine = harness.engine
+    assert (engine.steps, engine.row_steps, engine.padded_steps) == (3, 9, 12)

@@ -1,0 +1,45 @@
+"""16-bit samples made on the device against those the encoder makes on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tts_cli.engine.vocoder_queue import has_bad_samples, to_int16
+from tts_cli.output import audio_file
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_value_equals_the_encoders_bit_for_bit(device: str) -> None:
+    ties = (torch.arange(-32767, 32767).double() + 0.5) / 32767
+    steps = torch.arange(-32768, 32769).double() / 32768
+    noise = torch.randn(100_000).double()
+    edges = torch.tensor([0.0, -0.0, 1.0, -1.0, 1.0001, -7.0, 1e30, -1e30, 1e-40]).double()
+    samples = torch.cat([ties, ties.float().nextafter(torch.tensor(9.0)), steps, noise, edges])
+    samples = samples.float()
+    expected = audio_file.to_int16(samples.numpy())
+    found = to_int16(samples.to(device)).cpu().numpy()
+    assert found.dtype == expected.dtype == np.int16
+    assert np.array_equal(found, expected)
+    assert expected.min() == -32767
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_with_bad_samples_are_found(device: str) -> None:
+    lengths = [3, 1, 5, 2, 4]
+    samples = torch.zeros(15, device=device)
+    assert has_bad_samples(samples, lengths).tolist() == [False] * 5
+    samples[[2, 4, 8]] = torch.tensor([float("nan"), float("inf"), -float("inf")], device=device)
+    assert has_bad_samples(samples, lengths).tolist() == [True, False, True, False, False]
+    samples.fill_(float("nan"))
+    assert has_bad_samples(samples, lengths).all()
+    assert has_bad_samples(samples[:7], [7]).tolist() == [True]
+
+
+def test_files_are_the_same_whoever_rounds() -> None:
+    samples = torch.randn(4000)
+    on_host = audio_file.encode(samples.numpy(), 24000, "wav", "PCM_16")
+    assert audio_file.encode(to_int16(samples).numpy(), 24000, "wav", "PCM_16") == on_host

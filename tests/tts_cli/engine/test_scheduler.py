@@ -1,0 +1,330 @@
+"""The scheduler's promises on seeded random workloads.
+
+None starves, no slot is given twice, every row ends.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tts_cli.engine.scheduler import GROUP_SHARE, PATIENCE_TICKS, Scheduler
+
+
+@dataclass
+class Run:
+    """Drives a scheduler like the engine does, and checks its invariants at every turn."""
+
+    scheduler: Scheduler[int]
+    lengths: dict[int, int]  # row -> frames until it ends
+    pending: list[int]  # rows not offered yet
+    place: dict[int, int] = field(default_factory=dict)  # row -> slot
+    left: dict[int, int] = field(default_factory=dict)  # row -> frames to go
+    ended: list[int] = field(default_factory=list)
+    admitted: list[int] = field(default_factory=list)
+    buckets: list[int] = field(default_factory=list)
+    turns: int = 0
+
+    def turn(self, num_offered: int) -> None:
+        """Offer some rows, admit, compact, step once, take out what ended."""
+        scheduler = self.scheduler
+        for _ in range(num_offered):
+            if self.pending and scheduler.has_room:
+                row = self.pending.pop(0)
+                scheduler.offer(row, self.lengths[row])
+        is_dry = not self.pending
+        for row, slot in scheduler.admit():
+            assert 0 <= slot < scheduler.max_batch
+            assert slot not in self.place.values(), f"slot {slot} is taken"
+            assert row not in self.place
+            self.place[row] = slot
+            self.left.setdefault(row, self.lengths[row])
+            self.admitted.append(row)
+        self._compact(is_dry)
+        assert scheduler.live == {slot: row for row, slot in self.place.items()}
+        assert scheduler.num_live == len(self.place)
+        if self.place:
+            bucket = scheduler.bucket
+            assert max(self.place.values()) < bucket <= scheduler.max_batch
+            assert bucket & (bucket - 1) == 0
+            self.buckets.append(bucket)
+        else:
+            assert scheduler.bucket == 0
+        for row in list(self.place):
+            self.left[row] -= 1
+            if self.left[row] == 0:
+                assert scheduler.finish(self.place.pop(row)) == row
+                self.ended.append(row)
+        self.turns += 1
+
+    def _compact(self, is_dry: bool) -> None:
+        before = dict(self.place)
+        moves = self.scheduler.compact(is_dry)
+        if not moves:
+            return
+        assert is_dry, "compacted while rows were to come"
+        assert self.scheduler.num_waiting == 0
+        taken = set(before.values())
+        for source, target in moves:
+            assert target < source
+            assert target not in taken, f"moved onto a live row in slot {target}"
+            row = next(row for row, slot in self.place.items() if slot == source)
+            self.place[row] = target
+        assert len({target for _, target in moves}) == len(moves)
+        count = len(self.place)
+        assert self.scheduler.bucket == 1 << (count - 1).bit_length()
+
+    def evict(self) -> None:
+        """Lack of memory: everybody starts again."""
+        rows = self.scheduler.shrink()
+        assert sorted(rows) == sorted(self.place)
+        self.place.clear()
+        self.left.clear()
+        for row in rows:
+            self.scheduler.offer(row, self.lengths[row], is_urgent=True)
+
+
+def random_run(seed: int, num_rows: int = 120) -> tuple[Run, random.Random]:
+    rng = random.Random(seed)
+    max_batch = 1 << rng.randrange(7)
+    window = rng.choice([1, 2, 7, 32, 200])
+    spread = rng.choice([1, 5, 60])
+    lengths = {row: rng.randint(1, spread) for row in range(num_rows)}
+    return Run(Scheduler(max_batch, window), lengths, list(range(num_rows))), rng
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_row_ends_once_whatever_the_workload(seed: int) -> None:
+    run, rng = random_run(seed)
+    is_slow = rng.random() < 0.5  # rows trickle in, or are all there
+    while not run.scheduler.is_done or run.pending:
+        run.turn(rng.randint(0, 3) if is_slow else 1000)
+        assert run.turns < 20_000, "stuck"
+    assert sorted(run.ended) == sorted(run.lengths)
+    assert sorted(run.admitted) == sorted(run.lengths)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shrinking_loses_no_row(seed: int) -> None:
+    run, rng = random_run(seed, num_rows=60)
+    while not run.scheduler.is_done or run.pending:
+        run.turn(1000)
+        if run.scheduler.max_batch > 1 and rng.random() < 0.05:
+            before = run.scheduler.max_batch
+            run.evict()
+            assert run.scheduler.max_batch == before // 2
+        assert run.turns < 50_000, "stuck"
+    assert sorted(run.ended) == sorted(run.lengths)
+
+
+@pytest.mark.parametrize("max_batch", [1, 4, 16])
+@pytest.mark.parametrize("window", [1, 8, 50])
+def test_a_short_row_is_not_starved_by_an_endless_stream_of_longer_ones(
+    max_batch: int, window: int
+) -> None:
+    scheduler: Scheduler[int] = Scheduler(max_batch, window)
+    scheduler.offer(-1, 1.0)
+    next_row, waited = 0, 0
+    while -1 not in scheduler.live.values():
+        while scheduler.has_room:
+            scheduler.offer(next_row, 1000.0 + next_row)
+            next_row += 1
+        if scheduler.admit():
+            waited += 1
+        if -1 in scheduler.live.values():
+            break
+        if scheduler.num_live == scheduler.max_batch:
+            scheduler.finish(min(scheduler.live))
+        assert waited <= 2 * window + 2, "passed over for ever"
+    assert waited > 1 or window == 1 or max_batch > window
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_row_of_an_endless_stream_is_admitted_within_a_bound(seed: int) -> None:
+    rng = random.Random(seed)
+    max_batch, window = 1 << rng.randrange(5), rng.choice([3, 12, 40])
+    scheduler: Scheduler[int] = Scheduler(max_batch, window)
+    offered_at: dict[int, int] = {}
+    rounds = 0
+    for turn in range(3000):
+        while scheduler.has_room:
+            row = len(offered_at)
+            offered_at[row] = rounds
+            scheduler.offer(row, rng.choice([1.0, 500.0, 500.0 + turn]))
+        admitted = scheduler.admit()
+        rounds += bool(admitted)
+        for row, _ in admitted:
+            assert rounds - offered_at[row] <= 2 * window + 2
+        for slot in list(scheduler.live):
+            if rng.random() < 0.3:
+                scheduler.finish(slot)
+
+
+def test_the_longest_estimate_of_the_window_goes_first() -> None:
+    scheduler: Scheduler[str] = Scheduler(2, 10)
+    for row, estimate in (("b", 20.0), ("d", 5.0), ("a", 30.0), ("c", 10.0)):
+        scheduler.offer(row, estimate)
+    assert scheduler.admit() == [("a", 0), ("b", 1)]
+    scheduler.finish(0)
+    assert scheduler.admit() == [("c", 0)]
+
+
+def test_equal_estimates_keep_the_order_of_arrival() -> None:
+    scheduler: Scheduler[int] = Scheduler(4, 10)
+    for row in range(4):
+        scheduler.offer(row, 7.0)
+    assert [row for row, _ in scheduler.admit()] == [0, 1, 2, 3]
+
+
+def test_an_urgent_row_goes_before_all_others() -> None:
+    scheduler: Scheduler[str] = Scheduler(1, 4)
+    scheduler.offer("long", 1000.0)
+    scheduler.offer("retry", 1.0, is_urgent=True)
+    assert scheduler.admit() == [("retry", 0)]
+
+
+def test_the_window_bounds_what_is_looked_at() -> None:
+    scheduler: Scheduler[int] = Scheduler(2, 3)
+    for row in range(3):
+        assert scheduler.has_room
+        scheduler.offer(row, 1.0)
+    assert not scheduler.has_room
+    assert scheduler.num_waiting == 3
+    scheduler.offer(9, 1.0, is_urgent=True)  # a retry finds room all the same
+    assert scheduler.num_waiting == 4
+
+
+class TestGroups:
+    """A prefill stops everybody, so slots are refilled in groups, but not for ever."""
+
+    @pytest.fixture
+    def full(self) -> Scheduler[int]:
+        """64 rows running, 40 waiting."""
+        scheduler: Scheduler[int] = Scheduler(64, 200)
+        for row in range(104):
+            scheduler.offer(row, 1.0)
+        assert len(scheduler.admit()) == 64
+        return scheduler
+
+    def test_one_free_slot_waits_for_more(self, full: Scheduler[int]) -> None:
+        group = 64 // GROUP_SHARE
+        slots = [5, 60, 9, 1, 30, 31, 2, 44, 17][:group]
+        assert group == 6
+        for slot in slots[:-1]:
+            full.finish(slot)
+        assert full.admit() == []
+        full.finish(slots[-1])
+        assert [slot for _, slot in full.admit()] == sorted(slots)
+
+    def test_patience_ends(self, full: Scheduler[int]) -> None:
+        full.finish(5)
+        ticks = [len(full.admit()) for _ in range(PATIENCE_TICKS)]
+        assert ticks == [0] * (PATIENCE_TICKS - 1) + [1]
+        full.finish(6)
+        assert full.admit() == []  # and starts again
+
+    def test_patience_starts_with_the_free_slot(self, full: Scheduler[int]) -> None:
+        for _ in range(20):
+            assert full.admit() == []
+        full.finish(5)
+        assert full.admit() == []
+
+    def test_the_last_waiting_rows_are_a_group_of_their_own(self) -> None:
+        scheduler: Scheduler[int] = Scheduler(64, 200)
+        for row in range(66):
+            scheduler.offer(row, 1.0)
+        scheduler.admit()
+        scheduler.finish(3)
+        assert scheduler.admit() == []
+        scheduler.finish(4)
+        assert len(scheduler.admit()) == 2
+
+    def test_nobody_running_means_nobody_to_disturb(self) -> None:
+        scheduler: Scheduler[int] = Scheduler(64, 200)
+        scheduler.offer(1, 1.0)
+        assert scheduler.admit() == [(1, 0)]
+
+
+class TestCompaction:
+    """Live rows move together only when nothing else is coming."""
+
+    @staticmethod
+    def running(slots: list[int], max_batch: int = 16) -> Scheduler[int]:
+        scheduler: Scheduler[int] = Scheduler(max_batch, 99)
+        for row in range(max_batch):
+            scheduler.offer(row, 1.0)
+        scheduler.admit()
+        for slot in range(max_batch):
+            if slot not in slots:
+                scheduler.finish(slot)
+        return scheduler
+
+    def test_live_rows_move_into_the_smaller_bucket(self) -> None:
+        scheduler = self.running([1, 6, 12])
+        assert scheduler.bucket == 16
+        assert scheduler.compact(is_dry=True) == [(6, 0), (12, 2)]
+        assert scheduler.live == {0: 6, 1: 1, 2: 12}
+        assert scheduler.bucket == 4
+        assert scheduler.compact(is_dry=True) == []
+
+    def test_rows_already_low_stay(self) -> None:
+        assert self.running([0, 1, 2]).compact(is_dry=True) == []
+        assert self.running([0, 3]).compact(is_dry=True) == [(3, 1)]
+
+    def test_no_move_without_a_smaller_bucket(self) -> None:
+        assert self.running([0, 1, 4, 5, 7]).compact(is_dry=True) == []
+
+    def test_not_while_rows_are_to_come(self) -> None:
+        assert self.running([1, 12]).compact(is_dry=False) == []
+
+    def test_not_while_rows_wait(self) -> None:
+        scheduler = self.running([1, 12])
+        scheduler.offer(77, 1.0)
+        assert scheduler.compact(is_dry=True) == []
+
+    def test_nothing_to_do_when_nothing_runs(self) -> None:
+        assert self.running([]).compact(is_dry=True) == []
+
+    def test_the_batch_shrinks_with_its_rows_at_the_end_of_a_run(self) -> None:
+        lengths = {row: 5 * (row + 1) for row in range(16)}
+        run = Run(Scheduler(16, 99), lengths, list(lengths))
+        while not run.scheduler.is_done or run.pending:
+            run.turn(99)
+        assert run.buckets == sorted(run.buckets, reverse=True)
+        assert set(run.buckets) == {16, 8, 4, 2, 1}
+        assert run.buckets.count(1) == 5
+
+
+def test_one_slot_cannot_be_halved() -> None:
+    with pytest.raises(ValueError, match="one slot"):
+        Scheduler[int](1, 4).shrink()
+
+
+@pytest.mark.parametrize("max_batch", [0, -1, 3, 48])
+def test_slots_come_in_powers_of_two(max_batch: int) -> None:
+    with pytest.raises(ValueError, match=f"power of two, not {max_batch}"):
+        Scheduler[int](max_batch, 4)
+
+
+def test_live_is_a_copy() -> None:
+    scheduler: Scheduler[int] = Scheduler(1, 1)
+    scheduler.offer(5, 1.0)
+    scheduler.admit()
+    scheduler.live.clear()
+    assert scheduler.num_live == 1
+
+
+def test_the_scheduler_needs_no_torch() -> None:
+    script = (
+        "import sys, tts_cli.engine.scheduler; "
+        "loaded = [m for m in sys.modules if m.split('.')[0] in ('torch', 'numpy', 'triton')]; "
+        "ours = [m for m in sys.modules if m.startswith(('models.', 'kernels'))]; "
+        "assert not loaded, loaded; assert ours == ['models.device', 'models.device.buckets'], ours"
+    )
+    root = Path(__file__).resolve().parents[3]
+    subprocess.run([sys.executable, "-c", script], cwd=root, check=True)

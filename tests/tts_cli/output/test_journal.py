@@ -1,0 +1,271 @@
+"""timings.jsonl: what survives crashes, and what a rerun may skip."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.base import Sampling, SpeechRequest, Voice
+from tts_cli.errors import DiskFull, SetupError
+from tts_cli.output.journal import Journal, RowRecord, request_hash
+
+OK = RowRecord(id="a", status="ok", request_hash="h1", audio_s=1.0, rtf=0.1234567, total_ms=1.23456)
+FIELDS = """
+    id status error finish_reason path voice seed attempts text_chars prompt_tokens frames
+    audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms write_ms total_ms rtf
+    request_hash
+"""
+
+
+def text_of(folder: Path) -> str:
+    return (folder / "timings.jsonl").read_text()
+
+
+def test_append_and_reopen(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        assert journal.status("a") is None
+        journal.append(OK, replace(OK, id="b", status="failed", error="boom", rtf=None))
+        assert journal.done("a", "h1")
+    with Journal(tmp_path) as journal:
+        assert journal.done("a", "h1")
+        assert not journal.done("a", "h2")
+        assert (journal.status("b", "h1"), journal.status("b")) == ("failed", "failed")
+        assert (journal.status("a", "other"), journal.status("c")) == (None, None)
+        assert len(journal) == 2
+
+
+def test_lines_have_the_promised_fields(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(OK)
+    values = json.loads(text_of(tmp_path))
+    assert list(values) == FIELDS.split()
+    assert (values["total_ms"], values["rtf"]) == (1.235, 0.123457)
+
+
+def test_the_last_line_of_an_id_wins(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(OK)
+        journal.append(replace(OK, status="failed"))
+        assert not journal.done("a", "h1")
+        journal.append(replace(OK, request_hash="h2"))
+    with Journal(tmp_path) as journal:
+        assert journal.done("a", "h2")
+        assert not journal.done("a", "h1")
+
+
+@pytest.mark.parametrize("keep", range(1, len(OK.to_line()) - 1, 9))
+def test_a_torn_last_line_is_cut_off(tmp_path: Path, keep: int) -> None:
+    whole = replace(OK, id="first").to_line()
+    (tmp_path / "timings.jsonl").write_text(whole + OK.to_line()[:keep])
+    with Journal(tmp_path) as journal:
+        assert journal.done("first", "h1")
+        assert journal.status("a") is None
+        journal.append(OK)
+    assert text_of(tmp_path) == whole + OK.to_line()
+
+
+def test_a_last_line_without_its_newline_counts(tmp_path: Path) -> None:
+    (tmp_path / "timings.jsonl").write_text(OK.to_line().rstrip("\n"))
+    with Journal(tmp_path) as journal:
+        assert journal.done("a", "h1")
+        journal.append(replace(OK, id="b"))
+    assert len(text_of(tmp_path).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\0\0\0\0\n",
+        b"\xff\xfe\n",
+        b"not json\n",
+        b"[]\n5\nnull\n",
+        b"[" * 100_000 + b"\n",
+        b'{"id": 5, "status": "ok", "request_hash": "h1"}\n',
+        b'{"id": "a", "status": "fine", "request_hash": "h1"}\n',
+        b'{"id": "a", "status": "ok"}\n',
+        b'{"id": "a", "status": ["ok"], "request_hash": "h1"}\n',
+        b"x" * (3 << 20) + b"\n",
+    ],
+)
+def test_garbage_lines_are_counted_and_kept(
+    tmp_path: Path, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "timings.jsonl"
+    path.write_bytes(garbage + b"\n" + OK.to_line().encode())
+    with Journal(tmp_path) as journal:
+        assert journal.done("a", "h1")
+        assert journal.num_garbage == garbage.count(b"\n")
+    assert "make no sense" in caplog.text
+    assert path.read_bytes().startswith(garbage)
+
+
+def test_a_long_torn_line_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "timings.jsonl"
+    path.write_bytes(OK.to_line().encode() + b"x" * (3 << 20))
+    with Journal(tmp_path) as journal:
+        assert journal.done("a", "h1")
+    assert text_of(tmp_path) == OK.to_line()
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    assert len(Journal(tmp_path, is_read_only=True)) == 0
+    assert not list(tmp_path.iterdir())
+    path = tmp_path / "timings.jsonl"
+    path.write_text(OK.to_line() + '{"torn')
+    assert Journal(tmp_path, is_read_only=True).done("a", "h1")
+    assert text_of(tmp_path) == OK.to_line() + '{"torn'
+
+
+@pytest.mark.parametrize("step", ["write", "fsync"])
+def test_a_full_disk_records_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    real_write = os.write
+
+    def fail(handle: int, *data: bytes) -> int:
+        if data:  # half a line reaches the disk before it is full
+            real_write(handle, bytes(data[0])[:20])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Journal(tmp_path) as journal:
+        journal.append(OK)
+        monkeypatch.setattr(os, step, fail)
+        with pytest.raises(DiskFull, match=r"timings\.jsonl"):
+            journal.append(replace(OK, id="b"))
+        monkeypatch.undo()
+        assert journal.status("b") is None
+        journal.append(replace(OK, id="c"))
+    assert [json.loads(line)["id"] for line in text_of(tmp_path).splitlines()] == ["a", "c"]
+
+
+def test_threads(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+
+        def work(part: int) -> None:
+            for n in range(20):
+                journal.append(replace(OK, id=f"{part}/{n}"))
+
+        threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with Journal(tmp_path) as journal:
+        assert len(journal) == 80
+        assert journal.num_garbage == 0
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_threads_that_wait_for_the_disk_share_its_next_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    real_fsync, waiting, syncs = os.fsync, threading.Barrier(2), []
+    failed: list[str] = []
+
+    with Journal(tmp_path) as journal:
+
+        def fsync(handle: int) -> None:
+            syncs.append(len(journal._pending))
+            if len(syncs) == 1:
+                waiting.wait(5)  # for the others to stand in line
+                while len(journal._pending) < 6:
+                    time.sleep(0.001)
+            elif is_full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            real_fsync(handle)
+
+        def work(name: str) -> None:
+            try:
+                journal.append(replace(OK, id=name))
+            except DiskFull:
+                failed.append(name)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        threads = [threading.Thread(target=work, args=(str(n),)) for n in range(6)]
+        threads[0].start()
+        waiting.wait(5)
+        for thread in threads[1:]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert syncs == [1, 5]
+        assert sorted(failed) == (["1", "2", "3", "4", "5"] if is_full else [])
+        assert len(journal) == (1 if is_full else 6)
+        assert not journal._pending
+    lines = text_of(tmp_path).splitlines()
+    found = sorted(json.loads(line)["id"] for line in lines)
+    assert found == (["0"] if is_full else list("012345"))
+
+
+def test_a_journal_that_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "timings.jsonl").mkdir()
+    with pytest.raises(SetupError, match="directory"):
+        Journal(tmp_path)
+
+
+def test_any_text_can_be_recorded(tmp_path: Path) -> None:
+    record = replace(OK, id="日本", error="bad \udcff path\n\x1b[2J")
+    with Journal(tmp_path) as journal:
+        journal.append(record)
+    line = text_of(tmp_path)
+    assert line.isascii()
+    assert line.count("\n") == 1
+    assert json.loads(line)["error"] == record.error
+    assert Journal(tmp_path, is_read_only=True).done("日本", "h1")
+
+
+REQUEST = SpeechRequest(text="hi", voice="clara")
+AUDIO = {"model": "m", "format": "wav", "subtype": "PCM_16", "rate_hz": 24_000}
+
+
+def test_request_hash_is_stable() -> None:
+    assert request_hash(REQUEST, **AUDIO) == request_hash(replace(REQUEST), **AUDIO)  # type: ignore[arg-type]
+    assert len(request_hash(REQUEST, **AUDIO)) == 64  # type: ignore[arg-type]
+
+
+def test_request_hash_sees_everything() -> None:
+    requests = [
+        REQUEST,
+        replace(REQUEST, text="ho"),
+        replace(REQUEST, voice=None),
+        replace(REQUEST, language="english"),
+        replace(REQUEST, instruct="x"),
+        replace(REQUEST, layout="streaming"),
+        replace(REQUEST, seed=1),
+        replace(REQUEST, max_frames=1),
+        replace(REQUEST, sampling=Sampling(top_k=3)),
+        replace(REQUEST, ref_audio="a.wav"),
+        replace(REQUEST, ref_audio="a.wav", ref_text="x"),
+    ]
+    hashes = {request_hash(request, **AUDIO) for request in requests}  # type: ignore[arg-type]
+    for change in ({"model": "n"}, {"format": "flac"}, {"subtype": "PCM_24"}, {"rate_hz": 8000}):
+        hashes.add(request_hash(REQUEST, **{**AUDIO, **change}))  # type: ignore[arg-type]
+    assert len(hashes) == len(requests) + 4
+
+
+def test_a_reference_counts_by_content() -> None:
+    hashes = []
+    for path, digest in (("a", "1"), ("b", "1"), ("a", "2")):
+        request = replace(REQUEST, ref_audio=path)
+        hashes.append(request_hash(request, ref_digest=digest, **AUDIO))  # type: ignore[arg-type]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_an_encoded_voice_changes_nothing() -> None:
+    """It is made of what the digest stands for; and a published hash must stay what it is, or every
+    finished folder is spoken again.
+    """
+    voice = Voice(torch.zeros(3), None, None, "xvec", "abc", "d")
+    found = request_hash(replace(REQUEST, clone=voice), **AUDIO)  # type: ignore[arg-type]
+    assert found == request_hash(REQUEST, **AUDIO)  # type: ignore[arg-type]
+    request = SpeechRequest("hi", seed=3)
+    expected = "9698661567e78918844f74d2bb9b3d3452c0002277a42283759bd6c0cb10e8d2"
+    assert request_hash(request, **AUDIO) == expected  # type: ignore[arg-type]

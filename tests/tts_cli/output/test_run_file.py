@@ -1,0 +1,71 @@
+"""run.json and the closing lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tts_cli.config import RunConfig
+from tts_cli.output.run_file import Totals, build_report, summary_lines, versions, write_report
+
+TOTALS = Totals(
+    rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
+)
+
+
+def test_run_json(tmp_path: Path) -> None:
+    report = build_report(
+        RunConfig(seed=3, out=tmp_path),
+        TOTALS,
+        model={"identity": "abc", "voice": "clara"},
+        device={"name": "cpu"},
+        started="2026-01-01T00:00:00Z",
+        exit_code=1,
+    )
+    path = write_report(tmp_path, report)
+    read = json.loads(path.read_text())
+    assert path.name == "run.json"
+    assert read["settings"]["seed"] == 3
+    assert (read["model"]["voice"], read["exit_code"]) == ("clara", 1)
+    totals = read["totals"]
+    assert (totals["rows"], totals["ok"], totals["failed"], totals["skipped"]) == (10, 6, 1, 3)
+    assert (totals["xrt"], totals["total_xrt"], totals["rtf"]) == (300.0, 330.0, 0.0033)
+    assert read["versions"]["numpy"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_speed_of_nothing_is_unknown() -> None:
+    assert Totals().xrt is Totals().rtf is Totals().total_xrt is None
+    assert Totals(wall_s=1.0).rtf is None
+
+
+def test_closing_lines() -> None:
+    lines = summary_lines(TOTALS)
+    assert lines[0] == "6 of 10 rows spoken, 3 were done already, 1 failed"
+    assert "300.0 s of audio a second (RTF 0.0033)" in lines[1]
+    assert "loading 3.0 s" in lines[2]
+    assert len(lines) == 3
+    assert summary_lines(Totals(rows=1, ok=1)) == ["1 of 1 rows spoken"]
+    more = "\n".join(summary_lines(Totals(graph_hits=3, graph_misses=1, is_interrupted=True)))
+    assert "1 of 4 steps had no graph" in more
+    assert "run the same command again" in more
+
+
+def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tts_cli.output.run_file.PACKAGES", ("numpy", "no-such-package-here"))
+    found = versions()
+    assert found["numpy"]
+    assert found["no-such-package-here"] is None
+
+
+def test_versions_import_nothing() -> None:
+    program = (
+        "import sys\nfrom tts_cli.output.run_file import versions\n"
+        "versions()\nprint('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

@@ -1,0 +1,128 @@
+"""How many rows a run speaks at once: by default, by its rows, by memory."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from tts_cli.commands import profile
+from tts_cli.config import RunConfig, describe_field
+from tts_cli.errors import SetupError
+from tts_cli.run import load as module
+from tts_cli.run.load import Session, prepare
+
+MIB = 2**20
+
+
+@dataclass
+class FakeModel:
+    """Slots of one MiB a position; `room` of them can be allocated."""
+
+    room: int = 10**6
+    allocated: list[int] = field(default_factory=list)
+    captured: list[int] = field(default_factory=list)
+
+    def slot_bytes(self, max_positions: int) -> int:
+        return max_positions * MIB
+
+    def allocate(self, max_batch: int, *sizes: int) -> None:
+        self.allocated.append(max_batch)
+        if max_batch > self.room:
+            raise torch.OutOfMemoryError("no room")
+
+    def capture(self, max_batch: int, *sizes: int) -> None:
+        self.captured.append(max_batch)
+
+    def graph_runners(self) -> list[Any]:
+        return []
+
+
+def make(model: FakeModel, device: str, max_batch: int, is_chosen: bool = False) -> Session:
+    return Session(
+        model,  # type: ignore[arg-type]
+        torch.device(device),
+        torch.float32,
+        max_batch,
+        0.0,
+        is_chosen,
+    )
+
+
+@pytest.fixture
+def free_mib(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Free device memory; tests set its only entry."""
+    free = [10**6]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[0] * MIB, 10**9))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    return free
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "expected"), [("cuda", None, 256), ("cpu", None, 16), ("cuda", 32, 32)]
+)
+def test_default_batch(
+    device: str, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
+    monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
+    opened = module.open_session(RunConfig(max_batch=asked))
+    assert opened.max_batch == expected
+    assert opened.is_batch_chosen == (asked is not None)
+
+
+def test_help_names_the_defaults() -> None:
+    said = describe_field("max_batch")[2]
+    assert said == f"up to {module.BATCH_CUDA} on cuda, {module.BATCH_CPU} on cpu"
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1, 1), (3, 4), (200, 256), (10_000, 256)])
+def test_no_more_slots_than_rows(rows: int, expected: int, free_mib: list[int]) -> None:
+    session = make(FakeModel(), "cuda", 256)
+    prepare(session, num_rows=rows, max_positions=100, max_frames=50)
+    assert session.max_batch == expected
+
+
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_slots_fit_into_memory(
+    is_chosen: bool, free_mib: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    free_mib[0] = 128 * 70  # 128 MiB a slot, of which 60 % may go to slots: 42
+    session = make(FakeModel(), "cuda", 256, is_chosen)
+    with caplog.at_level(logging.INFO):
+        prepare(session, num_rows=1000, max_positions=100, max_frames=50)
+    assert session.max_batch == 32
+    said = [record for record in caplog.records if "instead of 256" in record.getMessage()]
+    assert [record.levelno for record in said] == [logging.WARNING if is_chosen else logging.INFO]
+
+
+def test_half_as_many_where_there_is_no_room_after_all(free_mib: list[int]) -> None:
+    model = FakeModel(room=50)
+    session = make(model, "cuda", 256)
+    prepare(session, num_rows=1000, max_positions=100, max_frames=50)
+    assert (model.allocated, model.captured) == ([256, 128, 64, 32], [32])
+
+
+def test_not_even_one_row(free_mib: list[int]) -> None:
+    session = make(FakeModel(room=0), "cuda", 4)
+    with pytest.raises(SetupError, match="even for one row"):
+        prepare(session, num_rows=4, max_positions=100, max_frames=50)
+
+
+def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit_one(session: Session, max_positions: int) -> None:
+        session.max_batch = 1
+
+    monkeypatch.setattr(module, "_fit_cache", fit_one)
+    arguments = ["--batches", "1,4", "--frames", "4", "--repeats", "1", "--device", "cpu", "--json"]
+    result = CliRunner().invoke(profile.command, arguments)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert [entry["batch"] for entry in report["results"]] == [1]

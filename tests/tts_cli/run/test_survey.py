@@ -1,0 +1,231 @@
+"""Whole manifests: duplicates, the checkpoint's abilities, selection and estimates."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.base import ModelInfo
+from tts_cli.config import RunConfig
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.manifest.reader import Source
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.run.survey import (
+    bad_row_line,
+    check_manifest,
+    checked_rows,
+    estimate_audio_s,
+    estimate_disk_bytes,
+    select_rows,
+)
+
+MakeInfo = Callable[..., ModelInfo]
+MakeSource = Callable[..., Source]
+CONFIG = RunConfig()
+BASE = {"type": "base", "can_clone": True, "voices": ()}
+DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
+
+
+def jsonl(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps({"text": "hi", **row}) + "\n" for row in rows)
+
+
+def message(source: Source, config: RunConfig, info: ModelInfo | None) -> str:
+    bad = [row for row in checked_rows(source, config, info) if isinstance(row, BadRow)]
+    assert len(bad) == 1, bad
+    return bad_row_line("m", bad[0])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("a", "a"), ("A/x", "a/X"), ("café", "cafe\u0301"), ("000002", None)]
+)
+def test_ids_that_meet(make_source: MakeSource, first: str, second: str | None) -> None:
+    rows = list(checked_rows(make_source(jsonl({"id": first}, {"id": second})), CONFIG))
+    assert isinstance(rows[0], Row)
+    bad = rows[1]
+    assert isinstance(bad, BadRow)
+    assert "is taken by line 1" in bad.message
+    # Recorded apart, or the failure would overwrite the good row's line in the journal.
+    assert bad.record_id == "#2"
+
+
+def test_an_id_of_a_bad_row_is_taken(make_source: MakeSource) -> None:
+    rows = list(checked_rows(make_source(jsonl({"id": "a", "text": ""}, {"id": "a"})), CONFIG))
+    assert [isinstance(row, BadRow) for row in rows] == [True, True]
+    assert [row.record_id for row in rows] == ["a", "#2"]
+
+
+def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -> None:
+    source = make_source(jsonl({"id": "a"}, {"id": "A"}, {"voice": "nobody"}, {}) + "x\n")
+    assert list(checked_rows(source, CONFIG, make_info())) == list(
+        checked_rows(source, CONFIG, make_info())
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "words"),
+    [
+        ({"voice": "klara"}, {}, "did you mean 'clara'? the checkpoint has arthur, clara"),
+        ({"voice": "zzz"}, {}, "voice: 'zzz' is unknown; the checkpoint has arthur"),
+        ({"voice": "arthur"}, {"voices": (), "type": "voice_design"}, "no named voices"),
+        ({"language": "engish"}, {}, "did you mean 'english'?"),
+        ({"language": "klingon"}, {}, "the checkpoint has auto, english, french"),
+        ({"ref_audio": "REF"}, {}, "the sample voice cannot clone; leave it out"),
+        ({}, BASE, "gives no ref_audio and no voice"),
+        ({"ref_audio": "REF", "voice": "anna"}, BASE, "gives both ref_audio and voice"),
+        ({"voice": "anna"}, BASE, "voice: voice 'anna' is not in "),
+        ({"voice": "anna"}, DUAL_AR, "voice: voice 'anna' is not in "),
+        ({"ref_audio": "REF"}, DUAL_AR, "clones by icl only; give ref_text"),
+        ({"ref_audio": "REF", "voice": "anna"}, DUAL_AR, "gives both ref_audio and voice"),
+        ({"max_frames": 5000}, {}, "max_frames: is 5000, the checkpoint holds 4096"),
+        ({"max_seconds": 0.05}, {}, "0.05 s is less than one frame (0.08 s)"),
+        ({"max_seconds": 400}, {}, "400 s is more than the 327.68 s it can hold"),
+    ],
+)
+def test_rows_the_checkpoint_cannot_speak(
+    make_source: MakeSource,
+    make_info: MakeInfo,
+    tmp_path: Path,
+    row: dict[str, Any],
+    changes: dict[str, Any],
+    words: str,
+) -> None:
+    (tmp_path / "REF").write_bytes(b"RIFF")
+    source = make_source(jsonl({"id": "x", **row}))
+    found = message(source, CONFIG, make_info(**changes))
+    assert words in found
+    assert found.startswith("m:1: id 'x': ")
+
+
+def test_names_ignore_letter_case(make_source: MakeSource, make_info: MakeInfo) -> None:
+    source = make_source(jsonl({"voice": "Clara", "language": "English"}, {"language": "AUTO"}))
+    assert check_manifest(source, CONFIG, make_info()).rows == 2
+
+
+def test_a_checkpoint_that_may_clone_needs_no_reference(
+    make_source: MakeSource, make_info: MakeInfo, tmp_path: Path
+) -> None:
+    (tmp_path / "REF").write_bytes(b"RIFF")
+    rows = {}, {"ref_audio": "REF", "ref_text": "What it says."}
+    checked = list(checked_rows(make_source(jsonl(*rows)), CONFIG, make_info(**DUAL_AR)))
+    assert all(isinstance(row, Row) for row in checked)
+
+
+def test_a_long_list_of_voices_is_cut(make_source: MakeSource, make_info: MakeInfo) -> None:
+    info = make_info(voices=tuple(f"speaker{n}" for n in range(1000)))
+    assert len(message(make_source(jsonl({"voice": "zzz"})), CONFIG, info)) < 500
+
+
+def test_without_a_checkpoint_names_are_not_judged(make_source: MakeSource) -> None:
+    assert check_manifest(make_source(jsonl({"voice": "anyone"})), CONFIG).rows == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"voice": "klara"}, "--voice: 'klara' is unknown"),
+        ({"language": "x"}, "--language: 'x' is unknown"),
+        ({"max_seconds": 0.01}, "--max-seconds 0.01 s is less than one frame"),
+    ],
+)
+def test_flags_are_checked_too(
+    make_source: MakeSource, make_info: MakeInfo, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_manifest(make_source(jsonl({})), RunConfig(**settings), make_info())
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "text\n"])
+def test_no_rows(make_source: MakeSource, content: str) -> None:
+    source = make_source(content, "m.csv" if "text" in content else "m.jsonl")
+    with pytest.raises(ManifestError, match="has no rows"):
+        check_manifest(source, CONFIG)
+
+
+def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource) -> None:
+    source = make_source(jsonl({"id": "ok"}) + jsonl({"id": "x", "seed": -1}) + "{}\n" * 30)
+    summary = check_manifest(source, CONFIG)
+    lines = summary.bad_lines()
+    assert len(lines) == 21
+    assert lines[0].startswith(f"{source.path}:2: id 'x': seed: must be")
+    assert lines[20] == f"{source.path}: 11 more bad rows"
+    with pytest.raises(ManifestError, match=r"31 of 32 rows are bad; .*--skip-invalid"):
+        summary.require_good()
+
+
+def test_a_good_manifest_passes(make_source: MakeSource) -> None:
+    summary = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG)
+    summary.require_good()
+    assert summary.bad_lines() == []
+    assert (summary.rows, summary.selected, summary.chars) == (2, 2, 8)
+    assert (summary.longest_id, summary.longest_chars) == ("000002", 6)
+
+
+def test_instructions_nobody_reads_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    source = make_source(jsonl({"instruct": "x"}, {"instruct": "y"}, {}))
+    (warning,) = check_manifest(source, CONFIG, make_info()).warnings
+    assert "2 rows give instruct, which this checkpoint ignores" in warning
+    assert not check_manifest(source, CONFIG, make_info(takes_instruct=True)).warnings
+
+
+def test_a_design_without_description_is_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    info = make_info(type="voice_design", voices=(), takes_instruct=True)
+    (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
+    assert "1 rows give no instruct" in warning
+
+
+def test_limit_and_shards(make_source: MakeSource) -> None:
+    source = make_source(jsonl(*[{"id": f"r{n}"} for n in range(40)]) + "bad\n")
+    configs = [RunConfig(shard=(part, 3)) for part in (1, 2, 3)]
+    parts = [list(select_rows(checked_rows(source, config), config)) for config in configs]
+    assert sorted(row.line for part in parts for row in part) == list(range(1, 42))
+    for config, part in zip(configs, parts, strict=True):
+        good = [row for row in part if isinstance(row, Row)]
+        assert check_manifest(source, config).selected == len(good)
+    limited = RunConfig(limit=5)
+    assert [row.id for row in select_rows(checked_rows(source, limited), limited)] == [
+        "r0",
+        "r1",
+        "r2",
+        "r3",
+        "r4",
+    ]
+    assert check_manifest(source, limited).selected == 5
+    assert check_manifest(source, limited).rows == 40
+
+
+def test_estimates(make_info: MakeInfo) -> None:
+    info = make_info()
+    row = Row(line=1, number=1, id="a", text="é" * 100)
+    assert estimate_audio_s(row, CONFIG, info) == pytest.approx(15)
+    assert estimate_audio_s(row, RunConfig(max_seconds=2), info) == 2
+    capped = Row(line=1, number=1, id="a", text="é" * 100, max_frames=10)
+    assert estimate_audio_s(capped, CONFIG, info) == pytest.approx(0.8)
+    capped = Row(line=1, number=1, id="a", text="é" * 100, max_seconds=3)
+    assert estimate_audio_s(capped, CONFIG, info) == 3
+    wav = estimate_disk_bytes(10, 1, CONFIG, info)
+    assert 480_000 < wav < 490_000
+    assert estimate_disk_bytes(10, 1, RunConfig(subtype="FLOAT"), info) > 1.9 * wav
+    assert estimate_disk_bytes(10, 1, RunConfig(format="flac"), info) < wav
+    assert estimate_disk_bytes(10, 1, RunConfig(format="mp3"), info) < wav / 2
+    assert estimate_disk_bytes(10, 1, RunConfig(save_codes=True), info) > wav
+
+
+def test_many_rows_need_little_memory(make_source: MakeSource) -> None:
+    count = 20_000
+    source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))
+    tracemalloc.start()
+    assert check_manifest(source, CONFIG).rows == count
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * count

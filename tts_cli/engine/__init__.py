@@ -1,0 +1,1 @@
+"""Rows through slots to audio: scheduler, loop, and the vocoder's queue beside it."""

@@ -1,0 +1,127 @@
+"""A row on its way through the engine: the job that comes in, the outcome that goes out, and the
+queue in front.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from models.base import Prompt
+from models.device.spans import Span
+
+FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s a UTF-8 byte of text
+
+
+@dataclass(eq=False)
+class Job:
+    """One attempt at one row."""
+
+    row: Any  # the caller's own record; never looked at here
+    prompt: Prompt
+    attempt: int = 1
+    queued_s: float = field(default_factory=time.perf_counter)
+    admitted_s: float = 0.0
+    prefill: tuple[Span, int] | None = None  # shared by this many rows
+    decode_ms: float = 0.0  # this row's share of its steps
+    bucket: int = 0  # the largest bucket it ran in
+    runaway: Outcome | None = None  # of an earlier attempt; used if this one gives no audio at all
+
+    @property
+    def estimated_frames(self) -> float:
+        """Frames the text will probably take."""
+        request = self.prompt.request
+        return min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
+
+    @property
+    def reference_codes(self) -> torch.Tensor | None:
+        """(R, K) codes that the row is decoded behind; None without a reference in its prompt."""
+        clone = self.prompt.request.clone
+        return None if clone is None else clone.codes
+
+    @property
+    def num_reference_frames(self) -> int:
+        """Frames of those codes."""
+        return 0 if self.reference_codes is None else len(self.reference_codes)
+
+
+@dataclass
+class Outcome:
+    """What became of a job. Audio and codes are on their way to the host until `wait` returns."""
+
+    job: Job
+    reason: str  # eos, max_frames, nan, or a message when the vocoder had no memory
+    frames: int
+    samples: torch.Tensor | None = None  # (n,) float32 or int16 on the host
+    is_bad: torch.Tensor | None = None  # () bool on the host: int16 samples of what was not finite
+    codes: torch.Tensor | None = None  # (F, K) int64 on the host
+    vocoder: Span | None = None
+    vocoder_share: float = 1.0
+    copied: Span | None = None
+    attempts: int = 0  # made in all, those after this job's included
+
+    def wait(self) -> None:
+        """Wait for the copies."""
+        if self.copied is not None:
+            self.copied.wait()
+
+    @property
+    def vocoder_ms(self) -> float:
+        """This row's share of its vocoder batch, by frames. On a GPU frames ran beside it, so it
+        took longer than it would have alone.
+        """
+        return 0.0 if self.vocoder is None else self.vocoder.milliseconds() * self.vocoder_share
+
+    @property
+    def prefill_ms(self) -> float:
+        """This row's share of its prefill group."""
+        if self.job.prefill is None:
+            return 0.0
+        span, rows = self.job.prefill
+        return span.milliseconds() / rows
+
+
+class JobQueue:
+    """Planned rows from the tokenising thread to the engine: bounded, closed once."""
+
+    def __init__(self, size: int) -> None:
+        self._queue: queue.Queue[Job | None] = queue.Queue(size)
+        self._is_closed = False
+
+    def put(self, job: Job, stop: threading.Event) -> bool:
+        """Add a job, waiting for room; False when `stop` was set meanwhile."""
+        return self._put(job, stop)
+
+    def close(self, stop: threading.Event) -> None:
+        """Say that no further job comes."""
+        self._put(None, stop)
+
+    def take(self, timeout_s: float = 0.0) -> Job | None:
+        """The next job, or None when there is none (yet)."""
+        if self._is_closed:
+            return None
+        try:
+            job = self._queue.get(timeout_s > 0, timeout_s or None)
+        except queue.Empty:
+            return None
+        self._is_closed = job is None
+        return job
+
+    @property
+    def is_dry(self) -> bool:
+        """Closed and empty."""
+        return self._is_closed
+
+    def _put(self, job: Job | None, stop: threading.Event) -> bool:
+        while not stop.is_set():
+            try:
+                self._queue.put(job, timeout=0.2)
+                return True
+            except queue.Full:
+                continue
+        return False

@@ -1,0 +1,227 @@
+"""Keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
+
+The host never waits inside a frame. On a GPU it launches a few frames, asks for a copy of the
+slots' status, and reads the copy of the launch before, so that the device always has work queued;
+a finished row therefore idles for a few frames. Prefill, frames and all that belongs to them run on
+one stream, the vocoder on another beside them. On a CPU there is nothing to overlap and every frame
+is looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from models.base import SpeechModel
+from models.device.spans import Span
+from models.device.streams import WorkStreams
+from tts_cli.engine.busy import BusyMeter
+from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.scheduler import Scheduler
+from tts_cli.engine.vocoder_queue import AudioDecoder
+from tts_cli.errors import StoppedEarly, first_line
+
+log = logging.getLogger(__name__)
+
+# Frames between two looks at the status on a GPU. A row that ends idles for one and a half times as
+# many, and the host has as many frames' time for everything it does between two launches. Nothing
+# else depends on it: a row that has ended keeps nothing more, however long it goes on.
+POLL_FRAMES = 2
+START_S = 0.1  # the first rows wait this long for enough of them to fill all slots
+
+
+@dataclass
+class Flight:
+    """Frames under way: the poll behind them and who sat where."""
+
+    poll: Any
+    slots: dict[int, Job]
+    span: Span
+    bucket: int
+
+
+class Engine:
+    """Runs jobs to outcomes on one model.
+
+    Args:
+        model: loaded, allocated and captured for max_batch slots.
+        jobs: where rows come from.
+        sink: takes every outcome that is not retried; may block to slow the engine down.
+        retry: gives the next attempt of a job that ended for a reason, or None to accept it.
+        chore: other work on the device, done between two launches of frames.
+        is_int16: turn samples into 16-bit numbers on the device.
+    """
+
+    def __init__(
+        self,
+        model: SpeechModel,
+        device: torch.device,
+        max_batch: int,
+        jobs: JobQueue,
+        sink: Callable[[Outcome], None],
+        retry: Callable[[Job, str], Job | None],
+        window: int = 1024,
+        chore: Callable[[], None] | None = None,
+        is_int16: bool = False,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.jobs = jobs
+        self.retry = retry
+        self.chore = chore
+        self.busy = BusyMeter(device)
+        self.streams = WorkStreams(device)
+        self.decoder = AudioDecoder(model, device, self.streams, self.busy, sink, is_int16)
+        self.scheduler: Scheduler[Job] = Scheduler(max_batch, window)
+        self.stop = threading.Event()
+        self.is_async = device.type == "cuda"
+        self.poll_frames = POLL_FRAMES if self.is_async else 1
+        self.steps = 0  # frames stepped, whatever the bucket
+        self.row_steps = 0  # frames times live rows
+        self.padded_steps = 0  # frames times bucket
+        self.shrinks = 0
+
+    def run(self) -> None:
+        """Work until the queue is dry and every row has ended, or until `stop` is set.
+
+        Raises:
+            StoppedEarly: not even one row fits into memory.
+        """
+        with self.streams.frames():
+            self._run()
+
+    def _run(self) -> None:
+        flight: Flight | None = None
+        while not self.stop.is_set():
+            if self.chore is not None:
+                self.chore()
+            self._fill_window()
+            if self.scheduler.is_done and flight is None and self.jobs.is_dry:
+                break
+            lack = None
+            try:
+                flight = self._turn(flight)
+            except torch.OutOfMemoryError as error:
+                lack = first_line(error)
+            if lack is not None:
+                # Outside of the handler, because the error holds what the attempt had allocated.
+                flight = None
+                self._shrink(lack)
+            self.decoder.run(is_last=not self.scheduler.num_live and flight is None)
+        self.decoder.run(is_last=True)
+        self.streams.join()
+        self.busy.end()
+
+    def _fill_window(self) -> None:
+        """Take what has been planned. Where nobody speaks, wait for rows to come."""
+        scheduler = self.scheduler
+        deadline_s = time.perf_counter() + START_S
+        while scheduler.has_room and not self.jobs.is_dry:
+            wait_s = 0.0
+            if not scheduler.num_live and not scheduler.num_waiting:
+                wait_s = START_S
+            elif not scheduler.num_live and self.is_async:
+                # Rows of the first batch that come a little later would start one by one.
+                is_full = scheduler.num_waiting >= scheduler.max_batch
+                wait_s = 0.0 if is_full else deadline_s - time.perf_counter()
+            job = self.jobs.take(max(0.0, wait_s))
+            if job is None:
+                break
+            scheduler.offer(job, job.estimated_frames)
+
+    def _turn(self, previous: Flight | None) -> Flight | None:
+        """Admit, compact, launch frames, and read the frames launched a turn ago."""
+        self._admit()
+        if self.jobs.is_dry and not self.scheduler.num_waiting:
+            self.busy.end_steady()
+        moves = self.scheduler.compact(self.jobs.is_dry)
+        if moves:
+            self.model.move([source for source, _ in moves], [target for _, target in moves])
+        current = self._launch() if self.scheduler.num_live else None
+        if not self.is_async:
+            previous, current = current, None
+        if previous is not None:
+            self._collect(previous)
+        return current
+
+    def _admit(self) -> None:
+        admitted = self.scheduler.admit()
+        if not admitted:
+            return
+        self.busy.start()
+        now = time.perf_counter()
+        span = Span(self.device)
+        self.model.prefill([job.prompt for job, _ in admitted], [slot for _, slot in admitted])
+        self.busy.add("prefill", span.end())
+        for job, _ in admitted:
+            job.admitted_s = now
+            job.prefill = (span, len(admitted))
+
+    def _launch(self) -> Flight:
+        bucket, live = self.scheduler.bucket, self.scheduler.live
+        span = Span(self.device)
+        self.model.decode_frames(bucket, self.poll_frames)
+        self.busy.add("frames", span.end())
+        self.steps += self.poll_frames
+        self.row_steps += self.poll_frames * len(live)
+        self.padded_steps += self.poll_frames * bucket
+        return Flight(self.model.poll(), live, span, bucket)
+
+    def _collect(self, flight: Flight) -> None:
+        """Take out the rows a flight has finished, unless they were taken out before."""
+        present = {job: slot for slot, job in self.scheduler.live.items()}
+        slots = [slot for slot, job in flight.slots.items() if job in present]
+        statuses = self.model.status(flight.poll, slots)
+        share_ms = flight.span.milliseconds() / max(1, len(flight.slots))
+        ended: dict[str, list[int]] = {}  # by reason
+        for slot, status in zip(slots, statuses, strict=True):
+            job = flight.slots[slot]
+            job.decode_ms += share_ms
+            job.bucket = max(job.bucket, flight.bucket)
+            if status.is_finished:
+                self._finish(job, present[job], status.finish_reason, status.frames)
+                ended.setdefault(status.finish_reason, []).append(present[job])
+        for reason, freed in ended.items():
+            self.model.release(freed, is_failed=reason == "nan")
+
+    def _finish(self, job: Job, slot: int, reason: str, frames: int) -> None:
+        """Retry a row, or keep its codes for the vocoder; the caller clears the slot."""
+        again = self.retry(job, reason)
+        outcome = Outcome(job, reason, frames)
+        if reason != "nan":
+            outcome.codes = self.model.codes(slot, frames)
+        elif job.runaway is not None:
+            outcome = job.runaway
+        outcome.attempts = job.attempt
+        # Last, so that a row whose codes find no memory still has its slot and starts again.
+        self.scheduler.finish(slot)
+        if again is not None:
+            again.runaway = outcome if outcome.codes is not None else None
+            self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
+        else:
+            self.decoder.add(outcome)
+
+    def _shrink(self, reason: str) -> None:
+        """Step down to half the slots; every live row starts again, with the same draws."""
+        if self.scheduler.max_batch == 1:
+            self.decoder.run(is_last=True)
+            raise StoppedEarly(
+                f"the device has no memory for even one row: {reason}",
+                remedy="lower --max-seconds, use a smaller model or free the device",
+            )
+        slots = self.scheduler.max_batch
+        rows = self.scheduler.shrink()
+        self.shrinks += 1
+        log.warning(
+            "out of device memory; going on with %d rows at a time", self.scheduler.max_batch
+        )
+        torch.cuda.empty_cache()
+        self.model.release(list(range(slots)))
+        for job in rows:
+            self.scheduler.offer(job, job.estimated_frames, is_urgent=True)

@@ -1,0 +1,151 @@
+"""Which row gets which slot, when to admit, and when to compact: plain Python, no tensor.
+
+Rows wait in a look-ahead window and are admitted longest estimate first, so that the last rows of
+a run are short ones and the batch stays full. A row passed over too often goes first whatever its
+length. When nothing waits any more, the live rows are moved together into a smaller bucket.
+
+Freed slots are refilled in groups, because a prefill stops everybody: each pass costs a fixed time
+F, in frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. With rows of
+L frames, of which B / L end in a frame, both cost the same at g = B * sqrt(2 * F / L). F is half to
+nine tenths of a frame (a recorded pass of few tokens takes 3 ms on an H200) and L about 125, so
+that g is about B / 10; being off by a factor of two costs a hundredth. This holds to the end of
+the manifest, also when it has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from models.device.buckets import is_power_of_two, next_power_of_two
+
+Item = TypeVar("Item", bound=Hashable)
+
+GROUP_SHARE = 10  # refill waits until a tenth of the slots are free ...
+PATIENCE_TICKS = 16  # ... but no longer than this many ticks
+
+
+@dataclass
+class Waiting(Generic[Item]):
+    """A row in the window."""
+
+    item: Item
+    estimate: float  # frames it will probably take
+    round: int  # admission rounds that were over when it came
+
+
+class Scheduler(Generic[Item]):
+    """Slots of a running batch.
+
+    Args:
+        max_batch: number of slots, a power of two.
+        window: rows to look ahead; also how many admission rounds a row can be passed over.
+    """
+
+    def __init__(self, max_batch: int, window: int) -> None:
+        if not is_power_of_two(max_batch):
+            raise ValueError(f"max_batch must be a power of two, not {max_batch}")
+        self.max_batch = max_batch
+        self.window = max(window, 1)
+        self._waiting: list[Waiting[Item]] = []
+        self._slots: dict[int, Item] = {}
+        self._rounds = 0
+        self._ticks_with_room = 0
+
+    @property
+    def live(self) -> dict[int, Item]:
+        """Slot to row of everything running; a copy."""
+        return dict(self._slots)
+
+    @property
+    def num_live(self) -> int:
+        """Rows running."""
+        return len(self._slots)
+
+    @property
+    def num_waiting(self) -> int:
+        """Rows in the window."""
+        return len(self._waiting)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the window takes another row."""
+        return len(self._waiting) < self.window
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing waits and nothing runs."""
+        return not self._waiting and not self._slots
+
+    @property
+    def bucket(self) -> int:
+        """The bucket the live rows run in; 0 when none runs."""
+        return next_power_of_two(max(self._slots) + 1) if self._slots else 0
+
+    def offer(self, item: Item, estimate: float, is_urgent: bool = False) -> None:
+        """Put a row into the window; an urgent one (a retry) is admitted before all others."""
+        start = self._rounds - 2 * self.window if is_urgent else self._rounds
+        self._waiting.append(Waiting(item, estimate, start))
+
+    def admit(self) -> list[tuple[Item, int]]:
+        """Rows to prefill now with their slots; call it once a tick."""
+        num_free = self.max_batch - len(self._slots)
+        if not num_free or not self._waiting:
+            self._ticks_with_room = 0
+            return []
+        group = min(max(1, self.max_batch // GROUP_SHARE), len(self._waiting))
+        self._ticks_with_room += 1
+        is_worth_it = num_free >= group or not self._slots
+        if not is_worth_it and self._ticks_with_room < PATIENCE_TICKS:
+            return []
+        self._ticks_with_room = 0
+        self._rounds += 1
+        self._waiting.sort(key=self._rank)
+        chosen, self._waiting = self._waiting[:num_free], self._waiting[num_free:]
+        free = (slot for slot in range(self.max_batch) if slot not in self._slots)
+        admitted = [(waiting.item, slot) for waiting, slot in zip(chosen, free, strict=False)]
+        self._slots.update({slot: item for item, slot in admitted})
+        return admitted
+
+    def finish(self, slot: int) -> Item:
+        """Free a slot and return the row that had it."""
+        return self._slots.pop(slot)
+
+    def compact(self, is_dry: bool) -> list[tuple[int, int]]:
+        """Moves (from, to) that bring the live rows into a smaller bucket; only when nothing waits.
+
+        The bookkeeping is done; the caller moves the tensors.
+        """
+        if not is_dry or self._waiting or not self._slots:
+            return []
+        target = next_power_of_two(len(self._slots))
+        if target >= self.bucket:
+            return []
+        high = sorted(slot for slot in self._slots if slot >= target)
+        free = [slot for slot in range(target) if slot not in self._slots]
+        moves = list(zip(high, free, strict=False))
+        for source, goal in moves:
+            self._slots[goal] = self._slots.pop(source)
+        return moves
+
+    def shrink(self) -> list[Item]:
+        """Halve the slots after a lack of memory and free them all.
+
+        Returns:
+            The rows that lost their slots, to be offered again.
+        Raises:
+            ValueError: only one slot was left.
+        """
+        if self.max_batch == 1:
+            raise ValueError("one slot cannot be halved")
+        self.max_batch //= 2
+        evicted = list(self._slots.values())
+        self._slots.clear()
+        return evicted
+
+    def _rank(self, waiting: Waiting[Item]) -> tuple[int, float]:
+        age = self._rounds - waiting.round
+        if age > self.window:
+            return 0, -age
+        return 1, -waiting.estimate

@@ -1,0 +1,275 @@
+"""One manifest row: its fields, their checks, and the plain value they become.
+
+A row is judged by itself here; what needs the other rows or the checkpoint is in `checks.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tts_cli.config import RANGES
+from tts_cli.manifest.ids import default_id, id_problem
+
+MAX_TEXT_CHARS = 20_000
+MAX_NAME_CHARS = 200
+MAX_PATH_CHARS = 4096
+
+ALIASES = {
+    "input": "text",
+    "speaker": "voice",
+    "lang": "language",
+    "instructions": "instruct",
+}
+# field -> kind of value; `x_vector_only_mode` is an older way to give clone_mode.
+KINDS = {
+    "id": "id",
+    "text": "text",
+    "voice": "name",
+    "language": "name",
+    "instruct": "text",
+    "ref_audio": "path",
+    "ref_text": "text",
+    "clone_mode": "clone",
+    "x_vector_only_mode": "bool",
+    "seed": "int",
+    "temperature": "float",
+    "top_k": "int",
+    "top_p": "float",
+    "repetition_penalty": "float",
+    "greedy": "bool",
+    "subtalker_temperature": "float",
+    "subtalker_top_k": "int",
+    "subtalker_top_p": "float",
+    "subtalker_greedy": "bool",
+    "max_frames": "int",
+    "max_seconds": "float",
+}
+CLONE_MODES = ("icl", "xvec")
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
+_BLANK = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*")
+_INT = re.compile(r"[+-]?[0-9]{1,30}")
+_FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")
+_BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
+
+
+class RowProblem(ValueError):  # noqa: N818
+    """What is wrong with one row; becomes the message of a `BadRow`."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row as plain values. None: not given, so a flag or the checkpoint decides."""
+
+    line: int  # where the row starts in the manifest, from 1
+    number: int  # which row it is, from 1, bad ones counted
+    id: str
+    text: str  # 1 .. 20,000 characters, not blank; line ends are \n
+    voice: str | None = None
+    language: str | None = None
+    instruct: str | None = None
+    ref_audio: str | None = None  # absolute, or relative to the working folder
+    ref_text: str | None = None
+    clone_mode: str | None = None  # icl or xvec; set whenever ref_audio is
+    seed: int | None = None  # 0 .. 2**63 - 1
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float | None = None
+    greedy: bool | None = None
+    subtalker_temperature: float | None = None
+    subtalker_top_k: int | None = None
+    subtalker_top_p: float | None = None
+    subtalker_greedy: bool | None = None
+    max_frames: int | None = None  # at most one of max_frames and max_seconds
+    max_seconds: float | None = None
+
+    @property
+    def record_id(self) -> str:
+        """The id the row's outcome is recorded under."""
+        return self.id
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be spoken, and why."""
+
+    line: int
+    number: int
+    id: str | None  # only an id that is valid and this row's own
+    message: str
+
+    @property
+    def record_id(self) -> str:
+        """The id the failure is recorded under; '#' keeps it apart from ids of rows."""
+        return self.id if self.id is not None else f"#{self.line}"
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as a message may show it: short, and with no control characters."""
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= limit else repr(value[:limit]) + "..."
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def nearest(name: str, valid: list[str]) -> str | None:
+    """The valid name closest to a mistyped one, if any is close."""
+    import difflib
+
+    by_folded = {entry.casefold(): entry for entry in valid}
+    close = difflib.get_close_matches(name[:MAX_NAME_CHARS].casefold(), list(by_folded), n=1)
+    return by_folded[close[0]] if close else None
+
+
+def unknown_field(name: str) -> str:
+    """The message for a field that does not exist."""
+    close = nearest(name, [*KINDS, *ALIASES])
+    advice = f"did you mean '{close}'?" if close else "known fields: " + ", ".join(KINDS)
+    return f"unknown field {shown(name)}; {advice}"
+
+
+def build_row(
+    values: Mapping[str, Any], *, line: int, number: int, folder: str, is_text: bool = False
+) -> Row | BadRow:
+    """Check one row's values.
+
+    Args:
+        values: field or alias -> value; None means not given, and so does "" in a table or
+            in an optional field.
+        line, number: position, see `Row`.
+        folder: where a relative `ref_audio` starts.
+        is_text: values are cells of a table, so numbers and booleans are written as text.
+    """
+    row_id: str | None = None
+    try:
+        row_id = _find_id(values, number, is_text)  # first, so that other problems can name it
+        given = _canonical(values, is_text)
+        given.pop("id", None)
+        fields = {name: _convert(name, value, is_text) for name, value in given.items()}
+        if "text" not in fields:
+            raise RowProblem("has no text")
+        _resolve_reference(fields, folder)
+        if "max_frames" in fields and "max_seconds" in fields:
+            raise RowProblem("gives both max_frames and max_seconds; give one")
+        return Row(line=line, number=number, id=row_id, **fields)
+    except RowProblem as problem:
+        return BadRow(line=line, number=number, id=row_id, message=str(problem))
+
+
+def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
+    """Aliases resolved, empty values dropped, unknown fields refused."""
+    given: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for key, value in values.items():
+        name = ALIASES.get(key, key)
+        if name not in KINDS:
+            raise RowProblem(unknown_field(key))
+        if is_text and KINDS[name] != "text":
+            value = value.strip()
+        is_optional = is_text or name not in ("id", "text")
+        if value is None or (is_optional and value == ""):
+            continue
+        if name in given and (type(given[name]) is not type(value) or given[name] != value):
+            raise RowProblem(f"gives '{origin[name]}' and '{key}' with different values; give one")
+        given[name], origin[name] = value, key
+    return given
+
+
+def _find_id(values: Mapping[str, Any], number: int, is_text: bool) -> str:
+    value = values.get("id")
+    if is_text and value is not None:
+        value = value.strip() or None
+    if value is None:
+        return default_id(number)
+    if not isinstance(value, str):
+        raise RowProblem(f"id: must be text, not {shown(value)}; put it in quotes")
+    if problem := id_problem(value):
+        raise RowProblem(f"id {shown(value)} {problem}")
+    return value
+
+
+def _convert(name: str, value: Any, is_text: bool) -> Any:
+    kind = KINDS[name]
+    if kind in ("int", "float"):
+        return _number(name, value, is_text, is_integer=kind == "int")
+    if kind == "bool":
+        if is_text and value.lower() in _BOOLS:
+            return _BOOLS[value.lower()]
+        if not isinstance(value, bool):
+            raise RowProblem(f"{name}: must be true or false, not {shown(value)}")
+        return value
+    if not isinstance(value, str):
+        raise RowProblem(f"{name}: must be text, not {shown(value)}")
+    if kind == "clone" and value not in CLONE_MODES:
+        raise RowProblem(f"clone_mode: must be icl or xvec, not {shown(value)}")
+    return _clean_text(name, value, kind)
+
+
+def _number(name: str, value: Any, is_text: bool, is_integer: bool) -> int | float:
+    if is_text:
+        pattern = _INT if is_integer else _FLOAT
+        if pattern.fullmatch(value):
+            value = int(value) if is_integer else float(value)
+    wanted = "a whole number" if is_integer else "a number"
+    is_number = isinstance(value, int) or (isinstance(value, float) and not is_integer)
+    if not is_number or isinstance(value, bool):
+        raise RowProblem(f"{name}: must be {wanted}, not {shown(value)}")
+    if isinstance(value, int) and abs(value) >= 2**64:
+        raise RowProblem(f"{name}: has too many digits")
+    if problem := RANGES[name].problem(value):
+        raise RowProblem(f"{name}: {problem}")
+    return value if is_integer else float(value)
+
+
+def _clean_text(name: str, value: str, kind: str) -> str:
+    """Line ends as newlines; other control characters are refused, never dropped unseen."""
+    if "\r" in value:
+        value = value.replace("\r\n", "\n").replace("\r", "\n")
+    limit = {"text": MAX_TEXT_CHARS, "path": MAX_PATH_CHARS}.get(kind, MAX_NAME_CHARS)
+    if len(value) > limit:
+        advice = "; split it into several rows" if name == "text" else ""
+        raise RowProblem(f"{name}: has {len(value)} characters, at most {limit} are taken{advice}")
+    if match := _CONTROL.search(value):
+        raise RowProblem(
+            f"{name}: holds the control character U+{ord(match.group()):04X} "
+            f"at position {match.start() + 1}; remove it"
+        )
+    if kind != "text" and ("\n" in value or "\t" in value):
+        raise RowProblem(f"{name}: must be one line without tabs, not {shown(value)}")
+    if _BLANK.fullmatch(value):
+        raise RowProblem(f"{name}: is blank")
+    return value
+
+
+def _resolve_reference(fields: dict[str, Any], folder: str) -> None:
+    """Settle ref_audio's path and clone_mode in place."""
+    is_xvec = fields.pop("x_vector_only_mode", None)
+    mode = fields.get("clone_mode")
+    if is_xvec is not None and mode is not None and is_xvec is not (mode == "xvec"):
+        raise RowProblem("clone_mode and x_vector_only_mode contradict each other; give one")
+    audio = fields.get("ref_audio")
+    if audio is None:
+        for name in ("ref_text", "clone_mode"):
+            if name in fields:
+                raise RowProblem(f"gives {name} without ref_audio")
+        if is_xvec:
+            raise RowProblem("gives x_vector_only_mode without ref_audio")
+        return
+    if mode is None and is_xvec is not None:
+        mode = "xvec" if is_xvec else "icl"
+    if _URL.match(audio):
+        raise RowProblem(f"ref_audio: {shown(audio)} is a URL; download it and give its path")
+    if mode is None:
+        mode = "icl" if "ref_text" in fields else "xvec"
+    if mode == "icl" and "ref_text" not in fields:
+        raise RowProblem("clone_mode icl needs ref_text, what the reference says; or use xvec")
+    fields["clone_mode"] = mode
+    fields["ref_audio"] = os.path.join(folder, audio)

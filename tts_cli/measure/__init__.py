@@ -1,0 +1,1 @@
+"""Latencies of stages, peaks of the device, and rows to measure with."""

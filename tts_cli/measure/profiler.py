@@ -1,0 +1,323 @@
+"""Timing of stages on a prepared model; `commands/profile.py` shows the figures.
+
+Beside its time a stage has the bytes and operations it needs at least, as modelled from the
+configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks
+(`peaks.py`), and the number of kernels the device ran for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from kernels.launch.dispatch import override
+from models.device.graphs import GraphRunner
+from models.device.spans import time_stage
+from tts_cli.config import RunConfig
+from tts_cli.measure.peaks import Peak, peak_of, roofline_ms
+from tts_cli.measure.sample_rows import sample_prompts, sample_references
+from tts_cli.output.run_file import versions
+from tts_cli.output.writer import AudioWriter
+from tts_cli.run.load import Session, device_facts, prepare
+from tts_cli.voices.encode_queue import ENCODE_ROWS
+
+VOCODER_ROWS = 32
+HOST_REPEATS = 20
+REFERENCE_S = 10.0  # a usual recording to clone
+
+
+class Profiler:
+    """Measures one session.
+
+    Args:
+        frames: length of rows: decoding is timed half-way through one, the vocoder on whole ones.
+        repeats: timed runs of each device stage.
+    """
+
+    def __init__(self, session: Session, frames: int, repeats: int) -> None:
+        self.session = session
+        self.model = session.model
+        self.device = session.device
+        self.frames = min(frames, session.model.info.max_frames)
+        self.repeats = repeats
+        self.peak = peak_of(session.device)
+        self.has_bf16 = session.dtype == torch.bfloat16
+
+    def prepare(self, batches: list[int]) -> None:
+        """Allocate and capture for the largest batch."""
+        prompt = sample_prompts(self.model, 1, 1)[0]
+        # Rows go on from half-way for as long as they are timed.
+        room = prompt.num_tokens + self.frames + 2 * (self.repeats + 16)
+        prepare(
+            self.session,
+            num_rows=max(batches),
+            max_positions=min(room, self.model.info.max_positions),
+            max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
+            max_trailing=len(prompt.trailing_ids),
+        )
+
+    @torch.inference_mode()
+    def measure(self, batch: int) -> dict[str, Any]:
+        """All stages at one batch size."""
+        model, info = self.model, self.model.info
+        slots = list(range(batch))
+        runner = model.graph_runners()[0]
+        prompts = sample_prompts(model, batch, self.frames)
+        stages = [self._host("prompt (one row)", lambda: model.plan(prompts[0].request))]
+        repeats = min(5, self.repeats)
+        cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
+        prefill = self._device(
+            "prefill (batch)", lambda: model.prefill(prompts, slots), repeats, *cost
+        )
+        stages.append(prefill)
+        model.decode_frames(batch, min(8, self.frames))
+        position = prompts[0].num_tokens + self.frames // 2
+        parts = model.stages(batch, position)
+        # The draws are in the code predictor already.
+        whole = [part for part in parts if not part.name.startswith("sampling")]
+        cost = sum(part.num_bytes for part in whole), sum(part.num_ops for part in whole)
+        frame = self._device("frame", lambda: runner.run(batch), None, *cost)
+        frame_ms = frame["p50_ms"]
+        for stage in parts:
+            run = self._captured(stage.name, stage.run, runner.capturer)
+            entry = self._device(stage.name, run, None, stage.num_bytes, stage.num_ops)
+            entry["share"] = entry["p50_ms"] / frame_ms
+            stages.append(entry)
+        frame["share"] = 1.0
+        stages.append(frame)
+        eager = None
+        if runner.capturer is not None:
+            eager = self._device(
+                "frame, eager", lambda: runner.function(batch), min(10, self.repeats)
+            )
+            stages.append(eager)
+        model.release(slots)
+        vocoder, vocoder_xrt = self._vocoder(min(batch, VOCODER_ROWS))
+        stages += [vocoder, self._write()]
+        if info.can_clone:
+            stages.append(self._reference(min(batch, ENCODE_ROWS)))
+        codes_xrt = batch * info.frame_s * 1000 / frame_ms
+        xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt)
+        return {
+            "batch": batch,
+            "stages": stages,
+            "codes_xrt": codes_xrt,
+            "vocoder_xrt": vocoder_xrt,
+            "xrt": xrt,
+            "rtf": 1 / xrt,
+            "graph_speedup": eager["p50_ms"] / frame_ms if eager else None,
+        }
+
+    def _vocoder(self, rows: int) -> tuple[dict[str, Any], float]:
+        info = self.model.info
+        shape = (self.frames, info.num_codebooks)
+        # Codes of any checkpoint go at least this far.
+        codes = [torch.randint(0, 32, shape, device=self.device) for _ in range(rows)]
+        name = f"vocoder ({rows} x {self.frames} frames)"
+        num_bytes, num_ops = self._vocoder_cost(shape)
+        entry = self._device(
+            name,
+            lambda: self.model.decode_audio(codes),
+            min(10, self.repeats),
+            num_bytes * rows,
+            num_ops * rows,
+        )
+        return entry, rows * self.frames * info.frame_s * 1000 / entry["p50_ms"]
+
+    def _vocoder_cost(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """Bytes of codes and samples and operations of one row, counted while it is decoded; (0, 0)
+        for a model without a vocoder to look into.
+        """
+        vocoder = getattr(getattr(self.model, "vocoder", None), "vocoder", None)
+        if vocoder is None:
+            return 0, 0
+        codes = torch.zeros(1, shape[1], shape[0], dtype=torch.int64, device=self.device)
+        # The references are made of operations that the counter knows.
+        in_place = {torch.ops.aten.addmm_: addmm_ops}
+        with (
+            override("reference"),
+            FlopCounterMode(display=False, custom_mapping=in_place) as counter,
+        ):
+            samples = vocoder(codes)
+        moved = codes.numel() * codes.itemsize + samples.numel() * samples.itemsize
+        return moved, int(counter.get_total_flops())
+
+    def _reference(self, rows: int) -> dict[str, Any]:
+        waves = sample_references(self.model, rows, REFERENCE_S)
+        name = f"reference ({rows} x {REFERENCE_S:g} s)"
+        run = functools.partial(self.model.encode_voices, waves, ["icl"] * rows)
+        return self._device(name, run, min(5, self.repeats))
+
+    def _write(self) -> dict[str, Any]:
+        info = self.model.info
+        samples = np.zeros(self.frames * info.samples_per_frame, dtype=np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
+            return self._host("write (one row)", lambda: writer.write("row", samples))
+
+    def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
+        stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)
+        stage.capture([0], size=int)
+        return lambda: stage.run(0)
+
+    def _device(
+        self,
+        name: str,
+        run: Callable[[], Any],
+        repeats: int | None = None,
+        num_bytes: int = 0,
+        num_ops: int = 0,
+    ) -> dict[str, Any]:
+        times = time_stage(run, self.device, repeats or self.repeats)
+        entry = entry_of(name, times, num_bytes, num_ops)
+        entry["launches"] = count_kernels(run, self.device)
+        return against_peak(entry, self.peak, self.has_bf16)
+
+    def _host(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
+        times = []
+        for _ in range(HOST_REPEATS):
+            started = time.perf_counter()
+            run()
+            times.append(1000 * (time.perf_counter() - started))
+        return entry_of(name, times)
+
+    @torch.inference_mode()
+    def write_trace(self, path: Path, batch: int) -> None:
+        """A Chrome trace of one prefill, five frames and one vocoder batch."""
+        from torch.profiler import ProfilerActivity, profile, record_function
+
+        model, slots = self.model, list(range(batch))
+        prompts = sample_prompts(model, batch, self.frames)
+        activities = [ProfilerActivity.CPU]
+        if self.device.type == "cuda":
+            activities.append(ProfilerActivity.CUDA)
+        shape = (self.frames, model.info.num_codebooks)
+        codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(
+            batch, VOCODER_ROWS
+        )
+        with profile(activities=activities, acc_events=True) as profiler:
+            with record_function("prefill"):
+                model.prefill(prompts, slots)
+            with record_function("frames"):
+                model.decode_frames(batch, 5)
+            with record_function("vocoder"):
+                model.decode_audio(codes)
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+        model.release(slots)
+        profiler.export_chrome_trace(str(path))
+
+    def report(self, results: list[dict[str, Any]]) -> dict[str, Any]:
+        """Figures with everything needed to compare them."""
+        is_cuda = self.device.type == "cuda"
+        return {
+            "model": self.model.info.identity,
+            "device": device_facts(self.session),
+            "peak": None if self.peak is None else asdict(self.peak),
+            "versions": versions(),
+            "commit": commit(),
+            "frames": self.frames,
+            "repeats": self.repeats,
+            "load_s": round(self.session.load_s, 3),
+            "capture_s": round(self.session.capture_s, 3),
+            "peak_memory_bytes": torch.cuda.max_memory_allocated(self.device) if is_cuda else None,
+            "graphs": [c for runner in self.model.graph_runners() for c in runner.stats.captures],
+            "results": results,
+        }
+
+
+def addmm_ops(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:
+    """Operations of a product added in place, from the shapes (R, K) and (K, N)."""
+    return 2 * int(left[0]) * int(left[1]) * int(right[1])
+
+
+def prefill_cost(model: Any, lengths: list[int]) -> tuple[int, int]:
+    """Bytes and operations of a prefill at least: weights once, keys and values written, two
+    operations a multiply-add; (0, 0) for a model that does not tell its shape.
+    """
+    shape = getattr(model, "shape", None)
+    if shape is None:
+        return 0, 0
+    tokens, itemsize = sum(lengths), model.dtype.itemsize
+    width = shape.num_layers * shape.head_dim
+    cache = 2 * tokens * width * shape.num_kv_heads
+    attention = sum(2 * n * (n + 1) * width * shape.num_heads for n in lengths)
+    return itemsize * (shape.num_weights + cache), 2 * tokens * shape.num_weights + attention
+
+
+def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
+    """Kernels, copies and fills that the device runs for one call, those of graphs included; None
+    where there is no device to ask.
+    """
+    if device.type != "cuda":
+        return None
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize(device)
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
+        run()
+        torch.cuda.synchronize(device)
+    entries = profiler.key_averages()
+    return sum(int(entry.count) for entry in entries if entry.device_type.name == "CUDA")
+
+
+def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0) -> dict[str, Any]:
+    """Median and 95th percentile of times in ms, with achieved rates."""
+    p50, p95 = np.percentile(times, [50, 95])
+    return {
+        "stage": name,
+        "p50_ms": float(p50),
+        "p95_ms": float(p95),
+        "share": None,
+        "launches": None,
+        "num_bytes": num_bytes or None,
+        "num_ops": num_ops or None,
+        "gb_s": num_bytes / p50 / 1e6 if num_bytes else None,
+        "tflop_s": num_ops / p50 / 1e9 if num_ops else None,
+        "gb_s_share": None,
+        "tflop_s_share": None,
+        "roofline_ms": None,
+    }
+
+
+def against_peak(entry: dict[str, Any], peak: Peak | None, has_bf16: bool) -> dict[str, Any]:
+    """Add the shares of the GPU's peaks, and the time at the roofline, where they are known."""
+    if peak is None:
+        return entry
+    if entry["gb_s"]:
+        entry["gb_s_share"] = entry["gb_s"] / peak.copy_gb_s
+    if entry["tflop_s"] and has_bf16:
+        entry["tflop_s_share"] = entry["tflop_s"] / peak.bf16_tflop_s
+    num_bytes, num_ops = entry["num_bytes"] or 0, entry["num_ops"] or 0
+    entry["roofline_ms"] = roofline_ms(num_bytes, num_ops, peak, has_bf16)
+    return entry
+
+
+def commit() -> str | None:
+    """The checkout's commit, with `+` when it has changes; None outside a checkout."""
+    folder = Path(__file__).resolve().parent
+
+    def git(*args: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *args],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

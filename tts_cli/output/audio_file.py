@@ -1,0 +1,167 @@
+"""Turn samples into the bytes of an audio file, in memory.
+
+WAV is written here, byte by byte the same for the same samples (libsndfile stamps the time into
+float files). The other formats go through libsndfile.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.errors import RowError, SetupError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Samples = np.ndarray[Any, Any]
+
+MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+NOT_FINITE = "the audio holds values that are not numbers"
+_LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III"}
+_BLOCK = 65_536  # samples handed to libsndfile at once; its Vorbis encoder overflows on more
+_WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "FLOAT": (3, 32)}  # format tag, bits a sample
+
+
+def check_format(format: str, subtype: str, native_rate_hz: int, rate_hz: int) -> str:
+    """Make sure that audio can be written as asked, before any is made.
+
+    Returns:
+        The subtype that will be used; lossy formats have their own.
+    Raises:
+        UsageError: the format has no such sample rate.
+        SetupError: a library for it is missing.
+    """
+    if format == "mp3" and rate_hz not in MP3_RATES_HZ:
+        rates = ", ".join(map(str, MP3_RATES_HZ))
+        raise UsageError(
+            f"mp3 cannot hold {rate_hz} Hz", remedy=f"use --sample-rate with one of {rates}"
+        )
+    if rate_hz != native_rate_hz:
+        try:
+            import soxr  # noqa: F401
+        except ImportError as error:
+            raise SetupError(
+                f"--sample-rate {rate_hz} differs from the checkpoint's {native_rate_hz} Hz and "
+                "the package soxr is missing",
+                remedy="pip install 'tts-cli[resample]'",
+            ) from error
+    coding = _LOSSY.get(format, subtype)
+    if format != "wav":
+        import soundfile
+
+        if not soundfile.check_format(format.upper(), coding):
+            raise SetupError(
+                f"libsndfile {soundfile.__libsndfile_version__} cannot write {format}",
+                remedy="install a newer soundfile, or use --format wav",
+            )
+    return coding
+
+
+def resample(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
+    """Change the sample rate; (n,) in, (n * rate / native,) out."""
+    if rate_hz == native_rate_hz:
+        return samples
+    import soxr
+
+    changed: Samples = soxr.resample(to_float(samples), native_rate_hz, rate_hz)
+    return changed
+
+
+def encode(samples: Samples, rate_hz: int, format: str, subtype: str) -> bytes:
+    """The bytes of a mono file.
+
+    Args:
+        samples: (n,) float32 in [-1, 1], clipped outside, or int16.
+        subtype: as `check_format` returned it.
+    Raises:
+        RowError: there are no samples, or some are not finite.
+    """
+    assert samples.ndim == 1, samples.shape
+    if not len(samples):
+        raise RowError("there is no audio: speech ended before its first frame")
+    if format == "wav":
+        return _encode_wav(samples, rate_hz, subtype)
+    import soundfile
+
+    values = to_float(samples)
+    if subtype == "PCM_16":
+        values = to_int16(samples)
+    elif subtype == "PCM_24":
+        values = _to_int24(samples) << 8  # libsndfile keeps the upper 24 of 32 bits
+    buffer = io.BytesIO()
+    with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, format=format.upper()) as file:
+        for start in range(0, len(values), _BLOCK):
+            file.write(values[start : start + _BLOCK])
+    return buffer.getvalue()
+
+
+def encode_codes(codes: Samples) -> bytes:
+    """A safetensors file with the tensor `codes`, (F, K) int16."""
+    import numpy as np
+    from safetensors.numpy import save
+
+    assert codes.ndim == 2, codes.shape
+    assert codes.size == 0 or 0 <= codes.min() <= codes.max() < 2**15, (codes.min(), codes.max())
+    return save({"codes": np.ascontiguousarray(codes, dtype=np.int16)})
+
+
+def to_int16(samples: Samples) -> Samples:
+    """Clip to [-1, 1], scale by 32767 and round to even; int16 passes through.
+
+    `vocoder_queue.to_int16` does the same on the device.
+    """
+    import numpy as np
+
+    if samples.dtype == np.int16:
+        return samples
+    scaled: Samples = np.rint(_clipped(samples) * np.float32(32767)).astype(np.int16)
+    return scaled
+
+
+def to_float(samples: Samples) -> Samples:
+    """float32 in [-1, 1]."""
+    import numpy as np
+
+    if samples.dtype == np.int16:
+        samples = samples.astype(np.float32) / np.float32(32767)
+    return _clipped(samples)
+
+
+def _to_int24(samples: Samples) -> Samples:
+    import numpy as np
+
+    scaled: Samples = np.rint(to_float(samples).astype(np.float64) * 8_388_607).astype(np.int32)
+    return scaled
+
+
+def _clipped(samples: Samples) -> Samples:
+    import numpy as np
+
+    if not np.isfinite(samples).all():
+        raise RowError(NOT_FINITE)
+    clipped: Samples = np.clip(samples, -1, 1).astype(np.float32, copy=False)
+    return clipped
+
+
+def _encode_wav(samples: Samples, rate_hz: int, subtype: str) -> bytes:
+    tag, bits = _WAV_TAGS[subtype]
+    if subtype == "PCM_16":
+        data = to_int16(samples).astype("<i2").tobytes()
+    elif subtype == "PCM_24":
+        data = _to_int24(samples).astype("<i4").view("u1").reshape(-1, 4)[:, :3].tobytes()
+    else:
+        data = to_float(samples).astype("<f4").tobytes()
+    width = bits // 8
+    header = struct.pack("<HHIIHH", tag, 1, rate_hz, rate_hz * width, width, bits)
+    chunks = _chunk(b"fmt ", header)
+    if tag == 3:
+        chunks = _chunk(b"fmt ", header + b"\0\0") + _chunk(
+            b"fact", struct.pack("<I", len(samples))
+        )
+    return _chunk(b"RIFF", b"WAVE" + chunks + _chunk(b"data", data))
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)

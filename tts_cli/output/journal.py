@@ -1,0 +1,280 @@
+"""`timings.jsonl`: one line a finished row, and what a rerun may skip because of it.
+
+The file only grows. A line is appended after the row's audio is safely on disk and is itself
+fsynced, so a recorded row is a kept row. The last line of an id wins. A line torn by a crash is cut
+off before the next append; other lines that make no sense are counted and passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections import deque
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from tts_cli.errors import SetupError, disk_full, is_disk_error
+from tts_cli.manifest.ids import IdTable, id_hash
+
+if TYPE_CHECKING:
+    from models.base import SpeechRequest
+
+log = logging.getLogger(__name__)
+
+JOURNAL_NAME = "timings.jsonl"
+_MAX_LINE_BYTES = 1 << 20
+_CODES = {"ok": 1, "failed": 2}  # the two low bits of a table entry; the rest is the request hash
+_NAMES = {code: name for name, code in _CODES.items()}
+
+
+@dataclass(frozen=True)
+class RowRecord:
+    """One line of `timings.jsonl`. Times are wall milliseconds.
+
+    Prefill, decode and vocoder run for many rows at once: prefill_ms, decode_ms and vocoder_ms are
+    this row's share by its own steps, not the time the row had to wait for its batch. A reference
+    is encoded once; reference_ms stands with the row that named it first.
+    """
+
+    id: str
+    status: str  # ok or failed
+    error: str | None = None
+    finish_reason: str | None = None  # eos or max_frames; None if it was not spoken to an end
+    path: str | None = None  # of the audio, relative to the output folder
+    voice: str | None = None
+    seed: int | None = None  # of the attempt that was kept
+    attempts: int = 0
+    text_chars: int = 0
+    prompt_tokens: int = 0
+    frames: int = 0
+    audio_s: float = 0.0
+    bucket: int = 0  # the largest batch it ran in
+    queue_ms: float = 0.0
+    reference_ms: float = 0.0
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    vocoder_ms: float = 0.0
+    write_ms: float = 0.0
+    total_ms: float = 0.0
+    rtf: float | None = None  # total_ms / 1000 / audio_s, lower is better
+    request_hash: str = ""
+
+    def to_line(self) -> str:
+        """The record as one line of JSON; times to a microsecond."""
+        values = asdict(self)
+        for name, value in values.items():
+            if isinstance(value, float):
+                values[name] = round(value, 3 if name.endswith("_ms") else 6)
+        return json.dumps(values, allow_nan=False) + "\n"
+
+
+@dataclass
+class _Entry:
+    """What one call of `append` wants recorded, and what came of it."""
+
+    data: bytes
+    records: tuple[RowRecord, ...]
+    is_done: bool = False
+    error: OSError | None = None
+
+
+class Journal:
+    """The journal of one output folder; may be used from several threads.
+
+    Args:
+        out: the output folder; its lock must be held unless `is_read_only`.
+        is_read_only: look only, as `--dry-run` does; repair and append nothing.
+    Raises:
+        SetupError: the file is there but cannot be read or written.
+    """
+
+    def __init__(self, out: Path, is_read_only: bool = False) -> None:
+        self.path = out / JOURNAL_NAME
+        self.num_garbage = 0  # lines that made no sense
+        self._table = IdTable()  # hash of an id -> request hash and status
+        self._mutex = threading.Lock()
+        self._pending: deque[_Entry] = deque()
+        self._handle: int | None = None
+        try:
+            whole_bytes, tail = self._load()
+            if not is_read_only:
+                self._open(whole_bytes, tail)
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, self.path) from error
+            raise SetupError(
+                f"{self.path}: {error.strerror or error}", remedy="check the file's permissions"
+            ) from error
+        if self.num_garbage:
+            log.warning("%s: %d lines make no sense, ignored", self.path, self.num_garbage)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def status(self, row_id: str, request_hash: str | None = None) -> str | None:
+        """`ok` or `failed` as recorded last; None if never, or for another request."""
+        entry = self._table.get(id_hash(row_id))
+        if entry is None:
+            return None
+        if request_hash is not None and entry & ~3 != _short_hash(request_hash):
+            return None
+        return _NAMES[entry & 3]
+
+    def done(self, row_id: str, request_hash: str) -> bool:
+        """Whether this very request is recorded ok; whether its file is there is not asked."""
+        return self.status(row_id, request_hash) == "ok"
+
+    def append(self, *records: RowRecord) -> None:
+        """Record rows whose audio is safely on disk, with one fsync for all of them.
+
+        Threads that come while another one waits for the disk are recorded together by the next.
+
+        Raises:
+            DiskFull: nothing was recorded.
+        """
+        assert self._handle is not None, "the journal is closed or read-only"
+        entry = _Entry("".join(record.to_line() for record in records).encode(), records)
+        self._pending.append(entry)
+        with self._mutex:
+            if not entry.is_done:
+                self._flush()
+        if entry.error is not None:
+            raise disk_full(entry.error, self.path) from entry.error
+
+    def _flush(self) -> None:
+        """Write what threads have left so far; the caller holds the mutex."""
+        assert self._handle is not None, "the journal is closed or read-only"
+        group = list(self._pending)  # taken out only when it is known what came of them
+        size = os.fstat(self._handle).st_size
+        error: OSError | None = None
+        try:
+            view = memoryview(b"".join(entry.data for entry in group))
+            while view:
+                view = view[os.write(self._handle, view) :]
+            os.fsync(self._handle)
+        except OSError as caught:
+            error = caught
+            self._cut(size)
+        for entry in group:
+            self._pending.popleft()
+            entry.error, entry.is_done = error, True
+            for record in entry.records if error is None else ():
+                self._note(record.id, record.status, record.request_hash)
+
+    def close(self) -> None:
+        """Close the file; harmless if done already."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _load(self) -> tuple[int, bytes]:
+        """Read all lines; returns the bytes of whole lines, and the last one if it is torn."""
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115
+        except FileNotFoundError:
+            return 0, b""
+        with file:
+            whole_bytes = 0
+            while raw := file.readline(_MAX_LINE_BYTES):
+                if not raw.endswith(b"\n"):
+                    if len(raw) < _MAX_LINE_BYTES:
+                        return whole_bytes, raw
+                    raw = _skip_line(file)
+                    if not raw.endswith(b"\n"):
+                        return whole_bytes, raw
+                    self.num_garbage += 1
+                elif raw.strip() and not self._learn(raw):
+                    self.num_garbage += 1
+                whole_bytes = file.tell()
+            return whole_bytes, b""
+
+    def _learn(self, raw: bytes) -> bool:
+        try:
+            values: Any = json.loads(raw)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(values, dict) or values.get("status") not in ("ok", "failed"):
+            return False
+        row_id, request_hash = values.get("id"), values.get("request_hash")
+        if not isinstance(row_id, str) or not isinstance(request_hash, str):
+            return False
+        self._note(row_id, values["status"], request_hash)
+        return True
+
+    def _note(self, row_id: str, status: str, request_hash: str) -> None:
+        self._table.put(id_hash(row_id), _short_hash(request_hash) | _CODES[status])
+
+    def _open(self, whole_bytes: int, tail: bytes) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        self._handle = os.open(self.path, flags, 0o666)
+        if not tail:
+            return
+        if self._learn(tail):  # only its newline is missing
+            os.write(self._handle, b"\n")
+        else:
+            log.warning("%s: cut off a last line torn by a crash", self.path)
+            os.ftruncate(self._handle, whole_bytes)
+
+    def _cut(self, size: int) -> None:
+        """Take back a half-written append."""
+        assert self._handle is not None
+        try:
+            os.ftruncate(self._handle, size)
+        except OSError as error:
+            log.debug("%s: a torn line stays: %s", self.path, error)
+
+
+def _skip_line(file: BinaryIO) -> bytes:
+    """Read to the end of an over-long line; returns its last piece."""
+    raw = b"-"
+    while raw and not raw.endswith(b"\n"):
+        last, raw = raw, file.readline(_MAX_LINE_BYTES)
+    return raw or last
+
+
+def _short_hash(request_hash: str) -> int:
+    """62 bits of a request hash, above two free bits."""
+    digest = hashlib.blake2b(request_hash.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") & ~3
+
+
+def request_hash(
+    request: SpeechRequest,
+    *,
+    model: str,
+    format: str,
+    subtype: str,
+    rate_hz: int,
+    ref_digest: str | None = None,
+) -> str:
+    """What makes two requests the same speech: sha256 over everything that shapes the audio.
+
+    Args:
+        request: of the first attempt, all settings resolved.
+        model: `ModelInfo.identity`.
+        ref_digest: of the reference or voice file that is cloned; takes the place of its path.
+    """
+    values = asdict(replace(request, clone=None))
+    del values["clone"]  # ref_digest says what it is made of
+    if ref_digest is not None:
+        values["ref_audio"] = ref_digest
+    values["model"] = model
+    values["audio"] = [format, subtype, rate_hz]
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

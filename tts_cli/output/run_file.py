@@ -1,0 +1,151 @@
+"""`run.json`: what a run was asked, what it ran on, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.output.writer import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tts_cli.config import RunConfig
+
+REPORT_NAME = "run.json"
+PACKAGES = (
+    "tts-cli",
+    "torch",
+    "triton",
+    "transformers",
+    "numpy",
+    "soundfile",
+    "soxr",
+    "safetensors",
+)
+
+
+@dataclass
+class Totals:
+    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing."""
+
+    rows: int = 0  # selected rows, bad ones and skipped ones included
+    ok: int = 0
+    failed: int = 0
+    skipped: int = 0  # done by an earlier run
+    retried: int = 0  # rows that needed more than one attempt
+    frames: int = 0  # kept
+    audio_s: float = 0.0  # kept
+    decoded_s: float = 0.0  # all audio made, runaways and retries included
+    wall_s: float = 0.0
+    load_s: float = 0.0
+    capture_s: float = 0.0
+    references: int = 0  # encoded; rows that name the same one share it
+    reference_ms: float = 0.0  # on the device, all of them
+    reference_load_ms: float = 0.0  # reading, checking, resampling; beside the device
+    graph_hits: int = 0
+    graph_misses: int = 0
+    peak_memory_bytes: int | None = None  # of the device; None where it is not counted
+    is_interrupted: bool = False
+    bad_rows: int = 0  # of the failed ones, those that were never spoken
+    graph_misses_by: dict[str, int] = field(default_factory=dict)  # what missed -> how often
+
+    @property
+    def xrt(self) -> float | None:
+        """Kept audio seconds per wall second, the effective speed."""
+        return self.audio_s / self.wall_s if self.wall_s and self.audio_s else None
+
+    @property
+    def total_xrt(self) -> float | None:
+        """All audio seconds made per wall second."""
+        return self.decoded_s / self.wall_s if self.wall_s and self.decoded_s else None
+
+    @property
+    def rtf(self) -> float | None:
+        """Wall seconds per kept audio second, lower is better."""
+        return self.wall_s / self.audio_s if self.wall_s and self.audio_s else None
+
+
+def versions() -> dict[str, str | None]:
+    """Installed versions, read without importing anything; None if absent."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def build_report(
+    config: RunConfig,
+    totals: Totals,
+    *,
+    model: Mapping[str, Any],
+    device: Mapping[str, Any],
+    started: str,
+    exit_code: int,
+) -> dict[str, Any]:
+    """The content of run.json.
+
+    Args:
+        model: identity, type, size, default voice and the like.
+        device: name, dtype, memory, driver and the like.
+        started: UTC, ISO 8601.
+    """
+    sums = asdict(totals)
+    sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
+    return {
+        "started": started,
+        "exit_code": exit_code,
+        "settings": config.as_dict(),
+        "model": dict(model),
+        "device": dict(device),
+        "versions": versions(),
+        "totals": {name: _rounded(value) for name, value in sums.items()},
+    }
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def write_report(out: Path, report: Mapping[str, Any]) -> Path:
+    """Write run.json, whole or not at all. Raises DiskFull."""
+    path = out / REPORT_NAME
+    write_atomic(path, (json.dumps(report, indent=2) + "\n").encode())
+    return path
+
+
+def summary_lines(totals: Totals, left_out: str = "were done already") -> list[str]:
+    """The end of a run in plain words; `left_out` says why rows were skipped."""
+    lines = [f"{totals.ok} of {totals.rows} rows spoken"]
+    if totals.skipped:
+        lines[0] += f", {totals.skipped} {left_out}"
+    if totals.failed:
+        lines[0] += f", {totals.failed} failed"
+    if totals.xrt is not None:
+        lines.append(
+            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s: "
+            f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
+        )
+    if totals.load_s or totals.capture_s:
+        graphs = ""
+        if totals.graph_hits or totals.graph_misses:
+            graphs = f", graphs {totals.capture_s:.1f} s"
+        lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
+    if totals.references:
+        lines.append(
+            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
+        )
+    if totals.graph_misses:
+        lines.append(
+            f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"
+        )
+    if totals.is_interrupted:
+        lines.append("stopped early; run the same command again for the rest")
+    return lines

@@ -1,0 +1,248 @@
+"""Write audio so that a file under its final name is always whole.
+
+Every file goes to `.<name>.<pid>.part` in the same folder, is fsynced, renamed, and its folder
+fsynced. A crash can leave only `.part` files, which the next run removes. Encoding happens in
+memory first (`encoding.py`), so a full disk shows up as a plain error of one `write`.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.errors import RowError, SetupError, UsageError, disk_full, is_disk_error
+from tts_cli.manifest.ids import TRUNCATED, id_problem
+from tts_cli.output.audio_file import check_format, encode, encode_codes, resample
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tts_cli.config import RunConfig
+
+log = logging.getLogger(__name__)
+
+_PART_NAME = re.compile(r"\..+\.[0-9]+\.part")
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Put `data` at `path`: whole or not at all, also after a power cut.
+
+    Raises:
+        DiskFull: no room, or the disk stopped answering; nothing is left behind.
+        OSError: anything else that concerns this file.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.unlink(missing_ok=True)  # of a crashed run that had our process id
+        handle = os.open(part, _CREATE, 0o666)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(handle, view) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(part, path)
+    except BaseException as error:
+        try:
+            part.unlink(missing_ok=True)
+        except OSError as second:
+            log.debug("could not remove %s: %s", part, second)
+        if isinstance(error, OSError) and is_disk_error(error):
+            raise disk_full(error, path) from error
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` durable, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if is_disk_error(error):
+            raise disk_full(error, folder) from error
+        log.debug("%s cannot be synced: %s", folder, error)
+    finally:
+        os.close(handle)
+
+
+def prepare_folder(out: Path) -> None:
+    """Create the output folder and make sure it can be written to.
+
+    Raises:
+        UsageError: the path is not a folder.
+        SetupError: it cannot be created or written to.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(f"--out {out}: is not a folder", remedy="choose another path") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise SetupError(f"--out {out}: {reason}", remedy="choose another path") from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise SetupError(f"--out {out}: is not writable", remedy="check the folder's permissions")
+
+
+def check_space(out: Path, needed_bytes: int) -> str | None:
+    """Compare an estimate with the free space.
+
+    Returns:
+        A warning if the estimate does not fit, or None.
+    Raises:
+        SetupError: not even half of it fits.
+    """
+    place = out.absolute()
+    while not place.exists():
+        place = place.parent
+    try:
+        free_bytes = shutil.disk_usage(place).free
+    except OSError as error:
+        return f"the free space of {place} is unknown: {error.strerror or error}"
+    if needed_bytes <= free_bytes:
+        return None
+    message = f"about {needed_bytes / 1e6:,.0f} MB are needed and {free_bytes / 1e6:,.0f} MB free"
+    if needed_bytes > 2 * free_bytes:
+        raise SetupError(
+            f"--out {out}: {message}", remedy="make room, use --format flac, or split by --shard"
+        )
+    return f"--out {out}: {message}; the run may stop early"
+
+
+def remove_stale_parts(out: Path) -> int:
+    """Delete what a crashed run left under temporary names; only the lock's holder may call it."""
+    removed = 0
+    for folder, _, names in os.walk(out):
+        for name in names:
+            if _PART_NAME.fullmatch(name):
+                try:
+                    os.unlink(os.path.join(folder, name))
+                    removed += 1
+                except OSError as error:
+                    log.warning("could not remove %s/%s: %s", folder, name, error.strerror)
+    return removed
+
+
+class AudioWriter:
+    """Writes `DIR/<id>.<format>`; may be called from several threads for different ids.
+
+    Args:
+        out: existing output folder.
+        native_rate_hz: sample rate of the samples handed in.
+    Raises:
+        UsageError, SetupError: the format, subtype and rate cannot be had; see `check_format`.
+    """
+
+    def __init__(self, out: Path, config: RunConfig, native_rate_hz: int) -> None:
+        self.out = out
+        self.format = config.format
+        self.native_rate_hz = native_rate_hz
+        self.rate_hz = config.sample_rate or native_rate_hz
+        self.subtype = check_format(config.format, config.subtype, native_rate_hz, self.rate_hz)
+        self.has_codes = config.save_codes
+        self._root = out.resolve()
+        self._folders: set[Path] = set()  # checked and created
+
+    @property
+    def takes_int16(self) -> bool:
+        """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
+        return self.subtype == "PCM_16" and self.rate_hz == self.native_rate_hz
+
+    def path_of(self, row_id: str, is_truncated: bool = False) -> Path:
+        """Where the audio of a row goes; truncated rows have a folder of their own."""
+        return self._target(row_id, f".{self.format}", is_truncated)
+
+    def codes_path_of(self, row_id: str, is_truncated: bool = False) -> Path:
+        """Where the codes of a row go."""
+        return self._target(row_id, ".codes.safetensors", is_truncated)
+
+    def exists(self, row_id: str) -> bool:
+        """Whether every file of a finished row is there and holds something."""
+        paths = [self.path_of(row_id)]
+        if self.has_codes:
+            paths.append(self.codes_path_of(row_id))
+        return all(path.is_file() and path.stat().st_size > 0 for path in paths)
+
+    def write(
+        self,
+        row_id: str,
+        samples: np.ndarray[Any, Any],
+        codes: np.ndarray[Any, Any] | None = None,
+        is_truncated: bool = False,
+    ) -> str:
+        """Write a row's files; once this returns they survive a power cut.
+
+        Args:
+            samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
+            codes: (F, K) integers, written only if the run saves codes.
+        Returns:
+            The audio's path relative to the output folder, with '/'.
+        Raises:
+            RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
+            DiskFull: no row can be written any more.
+        """
+        if problem := id_problem(row_id):
+            raise RowError(f"id {row_id!r} {problem}")
+        data = encode(
+            resample(samples, self.native_rate_hz, self.rate_hz),
+            self.rate_hz,
+            self.format,
+            self.subtype,
+        )
+        path = self.path_of(row_id, is_truncated)
+        try:
+            codes_path = self.codes_path_of(row_id, is_truncated)
+            self._check_target(path)
+            self._check_target(codes_path)
+            if self.has_codes and codes is not None:
+                write_atomic(codes_path, encode_codes(codes))
+            else:
+                codes_path.unlink(missing_ok=True)  # those of an older take would not fit
+            write_atomic(path, data)
+            if not is_truncated:
+                self._remove_truncated(row_id)
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, path) from error
+            raise RowError(f"cannot write {path}: {error.strerror or error}") from error
+        return path.relative_to(self.out).as_posix()
+
+    def _target(self, row_id: str, suffix: str, is_truncated: bool) -> Path:
+        folder = self.out / TRUNCATED if is_truncated else self.out
+        return folder / (row_id + suffix)
+
+    def _check_target(self, path: Path) -> None:
+        """Create the target's folder and refuse every way out of the output folder."""
+        folder = path.parent
+        if folder not in self._folders:
+            # Step by step: nothing may be created behind a link before the link is seen.
+            step = self.out
+            for part in folder.relative_to(self.out).parts:
+                parent, step = step, step / part
+                is_new = not step.is_dir()
+                step.mkdir(exist_ok=True)
+                if is_new:
+                    sync_folder(parent)
+                if not step.resolve().is_relative_to(self._root):
+                    raise RowError(f"{step} is a link that leaves the output folder")
+            self._folders.add(folder)
+        if path.is_symlink():
+            raise RowError(f"{path} is a link; remove it")
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+
+    def _remove_truncated(self, row_id: str) -> None:
+        """A row that came out well no longer has a runaway to listen to."""
+        for path in (self.path_of(row_id, True), self.codes_path_of(row_id, True)):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,225 @@
+"""From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
+
+The order is a contract: load, size, allocate, capture. Slots are as many as asked for and as fit:
+the cache of every slot is as long as the longest row needs, so one very long row can lower the
+number of rows spoken at once, and that is said.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernels.launch.compilation import Compilation, cache_folder, watch
+from models.base import ModelInfo, SpeechModel
+from models.checkpoint.files import CheckpointError
+from models.device.buckets import next_power_of_two
+from models.registry import describe, load_model
+from tts_cli.config import RunConfig
+from tts_cli.errors import SetupError
+from tts_cli.run.consent import require_consent
+from tts_cli.run.model_source import model_label, model_source
+
+log = logging.getLogger(__name__)
+
+BATCH_CUDA, BATCH_CPU = 256, 16  # at most: as many as there are rows, and as their caches fit
+POSITION_STEP = 64  # cache lengths are rounded up to this
+CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
+COMPILED_STEP = 20  # kernels between two words about compiling
+GIB = 2**30
+
+
+@dataclass
+class Session:
+    """A model with its slots, and what making it took."""
+
+    model: SpeechModel
+    device: torch.device
+    dtype: torch.dtype
+    max_batch: int
+    load_s: float
+    is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
+    capture_s: float = 0.0
+    kernels: Compilation = field(default_factory=Compilation)  # met while capturing
+
+
+def read_info(config: RunConfig) -> ModelInfo:
+    """What the run's checkpoint offers, from its small files. Raises SetupError."""
+    try:
+        return describe(model_source(config.model), config.revision)
+    except CheckpointError as error:
+        raise SetupError(
+            str(error), remedy="see `tts-cli voices --help` for what --model takes"
+        ) from None
+
+
+def choose_device(config: RunConfig) -> torch.device:
+    """The device `--device` means. Raises SetupError when it is not there."""
+    if config.device == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    device = torch.device("cuda:0" if config.device == "cuda" else config.device)
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            found = f"{count} CUDA devices found" if count else "no CUDA device found"
+            raise SetupError(
+                f"--device {config.device}: {found}",
+                remedy="use --device cpu, or see `tts-cli doctor`",
+            )
+    return device
+
+
+def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
+    """The dtype `--dtype` means on a device."""
+    if config.dtype == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return torch.float32 if config.dtype == "float32" else torch.bfloat16
+
+
+def open_session(config: RunConfig) -> Session:
+    """Load the checkpoint's weights.
+
+    Raises:
+        SetupError: it cannot be loaded.
+        UsageError: its licence was never accepted.
+    """
+    device = choose_device(config)
+    dtype = choose_dtype(config, device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        # float32 means float32: the parity promise holds without TF32.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+    require_consent(read_info(config).licence, config)
+    started = time.perf_counter()
+    source = model_source(config.model)
+    log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
+    try:
+        model = load_model(source, device, dtype, config.revision, not config.no_graphs)
+    except CheckpointError as error:
+        raise SetupError(str(error)) from None
+    except torch.OutOfMemoryError:
+        raise SetupError(
+            f"{device} has no memory for the weights of {model_label(config.model)}",
+            remedy="free the device, choose another with --device, or a smaller model",
+        ) from None
+    max_batch = config.max_batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
+    load_s = time.perf_counter() - started
+    return Session(model, device, dtype, max_batch, load_s, config.max_batch is not None)
+
+
+def prepare(
+    session: Session,
+    *,
+    num_rows: int,
+    max_positions: int,
+    max_frames: int,
+    max_trailing: int = 0,
+    max_reference_frames: int = 0,
+) -> None:
+    """Allocate slots and capture graphs for a run.
+
+    Args:
+        num_rows: rows to speak; more slots than that are not made.
+        max_positions: prompt and frames of the longest row.
+        max_frames: frames of the longest row.
+        max_reference_frames: of the longest reference that a row is decoded behind.
+    Raises:
+        SetupError: not even one row fits into device memory.
+    """
+    model = session.model
+    max_positions = -(-max_positions // POSITION_STEP) * POSITION_STEP
+    session.max_batch = min(session.max_batch, next_power_of_two(num_rows))
+    _fit_cache(session, max_positions)
+    runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
+    if runners:
+        log.info(
+            "capturing graphs for up to %d rows at once; the first run on a machine compiles "
+            "kernels too, which takes longer",
+            session.max_batch,
+        )
+    started = time.perf_counter()
+    with watch(_say_compiled) as session.kernels:
+        while True:
+            try:
+                model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
+                model.capture(session.max_batch, max_frames, max_reference_frames)
+                break
+            except torch.OutOfMemoryError:
+                _halve(session, "the slots and their graphs")
+    session.capture_s = time.perf_counter() - started
+    if runners:
+        count = sum(len(runner.keys) for runner in runners)
+        log.info("captured %d graphs in %.1f s", count, session.capture_s)
+    if session.kernels.compiled:
+        log.info(
+            "compiled %d kernels in %.1f s of that; they are kept in %s",
+            session.kernels.compiled,
+            session.kernels.compile_s,
+            cache_folder(),
+        )
+
+
+def _say_compiled(found: Compilation) -> None:
+    """A cold cache takes a while: say so at the first kernel, and now and then."""
+    if found.compiled % COMPILED_STEP == 1:
+        log.info("compiling kernels that the cache does not hold (%d so far)", found.compiled)
+
+
+def _fit_cache(session: Session, max_positions: int) -> None:
+    if session.device.type != "cuda":
+        return
+    free, _ = torch.cuda.mem_get_info(session.device)
+    slot_bytes = session.model.slot_bytes(max_positions)
+    asked = session.max_batch
+    while session.max_batch > 1 and session.max_batch * slot_bytes > CACHE_SHARE * free:
+        session.max_batch //= 2
+    if session.max_batch < asked:
+        log.log(
+            _level(session),
+            "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once "
+            "instead of %d; "
+            "splitting long texts or lowering --max-seconds allows more",
+            slot_bytes / GIB,
+            session.max_batch,
+            asked,
+        )
+
+
+def _level(session: Session) -> int:
+    """How loudly to say that fewer rows are spoken at once."""
+    return logging.WARNING if session.is_batch_chosen else logging.INFO
+
+
+def _halve(session: Session, what: str) -> None:
+    if session.max_batch == 1:
+        raise SetupError(
+            f"the device has no memory for {what}, even for one row",
+            remedy="lower --max-seconds, free the device, or use a smaller model",
+        ) from None
+    session.max_batch //= 2
+    log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.max_batch)
+    torch.cuda.empty_cache()
+
+
+def device_facts(session: Session) -> dict[str, Any]:
+    """What run.json says of the device and of the path taken."""
+    from kernels.launch.dispatch import describe as describe_kernels
+
+    device = session.device
+    facts: dict[str, Any] = {
+        "device": str(device),
+        "dtype": str(session.dtype).removeprefix("torch."),
+        "max_batch": session.max_batch,
+        "kernels": describe_kernels(device),
+        "threads": torch.get_num_threads(),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
+        facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
+    return facts

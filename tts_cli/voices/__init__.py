@@ -1,0 +1,1 @@
+"""Voices to clone: recordings, voice files, and their encoding."""

@@ -1,0 +1,189 @@
+"""References on their way to voices: each distinct one is encoded once a run, in batches.
+
+Two threads meet here. The planner hands in recordings that are read and checked; the engine encodes
+what has come together between two launches of frames, on its own thread and on the stream of the
+frames, so that only the vocoder runs beside it. Nothing of it is recorded in a graph. A future
+stands for each voice; the cache keeps the last ones used, failures included, by the digest of the
+reference.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import torch
+
+from models.base import RequestError, SpeechModel, Voice
+from models.device.spans import Span
+from tts_cli.errors import RowError, first_line
+from tts_cli.voices.recording import Reference
+
+log = logging.getLogger(__name__)
+
+MAX_VOICES = 256  # kept; an icl voice of 30 s takes about 50 KB
+MAX_PENDING = 32  # recordings waiting for the engine; one of 30 s takes 3 MB
+ENCODE_ROWS = 16  # recordings in one batch
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A voice in the making, or made."""
+
+    voice: Future[Voice] = field(default_factory=Future)
+    span: Span | None = None  # of the batch it was encoded in
+    share: float = 0.0  # of that span, by length
+
+    @property
+    def milliseconds(self) -> float:
+        """What encoding this reference took; waits for the device."""
+        return 0.0 if self.span is None else self.span.milliseconds() * self.share
+
+
+class VoiceCache:
+    """Voices by digest. `find`, `submit` and `fail` belong to one thread, `encode_pending` to the
+    engine's.
+
+    Args:
+        limit: voices kept.
+    """
+
+    def __init__(self, model: SpeechModel, device: torch.device, limit: int = MAX_VOICES) -> None:
+        self.model = model
+        self.device = device
+        self.limit = limit
+        self.num_encoded = 0
+        self.spans: list[Span] = []  # one a batch
+        self._tickets: OrderedDict[str, Ticket] = OrderedDict()
+        self._pending: deque[tuple[Reference, Ticket]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another recording may wait."""
+        return len(self._pending) < MAX_PENDING
+
+    @property
+    def encode_ms(self) -> float:
+        """What all batches took; waits for the device."""
+        return sum(span.milliseconds() for span in self.spans)
+
+    def find(self, digest: str) -> Ticket | None:
+        """The ticket of a reference named before, unless it was dropped since."""
+        ticket = self._tickets.get(digest)
+        if ticket is not None:
+            self._tickets.move_to_end(digest)
+        return ticket
+
+    def submit(self, reference: Reference) -> Ticket:
+        """Hand a recording to the engine."""
+        ticket = self._keep(reference.digest, Ticket())
+        self._pending.append((reference, ticket))
+        return ticket
+
+    def fail(self, digest: str, error: RowError) -> Ticket:
+        """Remember that a recording cannot be used."""
+        ticket = self._keep(digest, Ticket())
+        ticket.voice.set_exception(error)
+        return ticket
+
+    def encode_pending(self) -> None:
+        """Encode what waits, one batch; the engine calls it between two launches of frames."""
+        batch: list[tuple[Reference, Ticket]] = []
+        while self._pending and len(batch) < ENCODE_ROWS:
+            batch.append(self._pending.popleft())
+        if batch:
+            self._encode(batch)
+
+    def _keep(self, digest: str, ticket: Ticket) -> Ticket:
+        self._tickets[digest] = ticket
+        while len(self._tickets) > self.limit:
+            self._tickets.popitem(last=False)  # rows that wait for it have it in hand
+        return ticket
+
+    def _encode(self, batch: list[tuple[Reference, Ticket]]) -> None:
+        """Encode a batch; where it fails, its halves, until the culprit is alone."""
+        reason = ""
+        span = Span(self.device)
+        try:
+            found = encode_references(self.model, [reference for reference, _ in batch])
+        except torch.OutOfMemoryError as error:
+            reason = f"no memory to encode its reference: {first_line(error)}"
+        except (RequestError, RuntimeError, ValueError) as error:
+            if "CUDA error" in str(error):  # the device is lost, and with it the run
+                raise
+            reason = f"its reference cannot be encoded: {first_line(error)}"
+        if reason:
+            # Outside of the handlers, because an error holds what the attempt had allocated.
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self._split(batch, reason)
+            return
+        self.spans.append(span.end())
+        total = max(1, sum(len(reference.samples) for reference, _ in batch))
+        for (reference, ticket), (embedding, codes) in zip(batch, found, strict=True):
+            ticket.span, ticket.share = span, len(reference.samples) / total
+            self.num_encoded += 1
+            try:
+                voice = make_voice(reference, embedding, codes, self.model.info.identity)
+            except RowError as error:
+                ticket.voice.set_exception(error)
+            else:
+                ticket.voice.set_result(voice)
+
+    def _split(self, batch: list[tuple[Reference, Ticket]], reason: str) -> None:
+        if len(batch) == 1:
+            batch[0][1].voice.set_exception(RowError(reason))
+            return
+        log.debug("a batch of %d references failed: %s", len(batch), reason)
+        half = len(batch) // 2
+        self._encode(batch[:half])
+        self._encode(batch[half:])
+
+
+def encode_references(
+    model: SpeechModel, references: list[Reference]
+) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Embedding (D,) and codes (R, K) or None of each, on the host.
+
+    The silence behind a recording is for its codes only: the embedding is that of the recording.
+    """
+    waves, modes = [], []
+    for reference in references:
+        wave = torch.from_numpy(reference.samples)
+        waves.append(torch.nn.functional.pad(wave, (0, reference.num_silence)))
+        modes.append(reference.mode)
+    padded = [index for index, reference in enumerate(references) if reference.num_silence]
+    waves += [torch.from_numpy(references[index].samples) for index in padded]
+    modes += ["xvec"] * len(padded)
+    encoded = model.encode_voices(waves, modes)
+    found = list(encoded[: len(references)])
+    for index, (embedding, _) in zip(padded, encoded[len(references) :], strict=True):
+        found[index] = (embedding, found[index][1])
+    return [
+        (embedding.float().cpu(), None if codes is None else codes.long().cpu())
+        for embedding, codes in found
+    ]
+
+
+def make_voice(
+    reference: Reference, embedding: torch.Tensor, codes: torch.Tensor | None, identity: str
+) -> Voice:
+    """A voice of what was encoded. Raises RowError where that is no voice."""
+    if not bool(torch.isfinite(embedding).all()):
+        raise RowError("its reference gave a voice with NaN or infinite values")
+    is_icl = reference.mode == "icl"
+    if is_icl and (codes is None or not codes.numel()):
+        raise RowError("its reference gave no codes")
+    return Voice(
+        embedding=embedding,
+        codes=codes if is_icl else None,
+        text=reference.text,
+        mode=reference.mode,
+        identity=identity,
+        digest=reference.digest,
+    )

@@ -1,0 +1,305 @@
+"""Reference recordings: checked from the header first, read in blocks, mono, at the model's rate.
+
+A reference is a stranger's file. It must be a plain file (what was opened is asked, not what the
+name said before), its header must promise a sane rate, at most 30 s and 64 MiB once decoded, and
+not more bytes than the file has; then it is decoded block by block and never beyond what the header
+promised, so a small file cannot become a large one. Mixing and resampling follow the official
+package: the mean of the channels in float32, soxr at its high quality.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.errors import RowError, SetupError
+from tts_cli.voices.untrusted_file import opened, sha256
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    import soundfile
+
+    Samples = np.ndarray[Any, Any]
+
+MIN_SECONDS, MAX_SECONDS = 1.0, 30.0
+MAX_DECODED_BYTES = 64 * 2**20  # at 8 bytes a sample, the widest a decoder may use
+MAX_FILE_BYTES = MAX_DECODED_BYTES
+MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 192_000
+MAX_CHANNELS = 6  # 5.1; what has more is a multitrack session, and its mean no voice
+MIN_RMS = 1e-4  # -80 dBFS around the mean; the noise of an empty room is louder
+MAX_PEAK = 16.0  # full scale is 1; more is a file of integers stored as floats
+
+_ADVICE = "5 to 15 s are best"
+_SHOWN_CHARS = 120  # of a path
+_BLOCK_FRAMES = 65_536
+_UNKNOWN_FRAMES = 2**62  # libsndfile gives about 2**63 where the header is silent
+_SHORTFALL = re.compile(r":\s*(\d+)\s*\(should be (\d+)\)")  # libsndfile's log on a cut file
+_MP3_SLACK_FRAMES = 2 * 1152  # its header counts frames of 1152 samples, and may miscount
+_OGG_PAGE_BYTES, _OGG_LAST_PAGE = 65_307, 4
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of itself, within the limits."""
+
+    rate_hz: int
+    channels: int
+    frames: int | None  # a channel's samples; None where the format does not tell
+
+    @property
+    def most_seconds(self) -> float:
+        """No decoded audio is longer than this."""
+        return MAX_SECONDS if self.frames is None else self.frames / self.rate_hz
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A file that may serve as a reference, as far as can be told without decoding it."""
+
+    header: Header
+    content: str  # sha256 of its bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A reference recording, ready to be encoded."""
+
+    samples: Samples  # (n,) float32, mono, at the model's rate
+    mode: str  # icl or xvec
+    text: str | None  # transcript; None for xvec
+    num_silence: int  # samples of silence to append for the codes of icl
+    digest: str
+
+
+def reference_digest(content: str, mode: str, text: str | None, silence_s: float) -> str:
+    """What makes two references the same voice: the file's bytes and what icl takes besides."""
+    parts = [content, mode] if mode == "xvec" else [content, mode, text, silence_s]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def read_header(path: str, root: Path | None = None) -> Header:
+    """Check a file without decoding it.
+
+    Args:
+        root: the folder it must lie in; None for anywhere.
+    Raises:
+        RowError: it cannot be a reference; the message names it and says why.
+    """
+    with (
+        _named(path),
+        opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle,
+        _sound(handle) as sound,
+    ):
+        return _check_header(sound, handle)
+
+
+def read_facts(path: str, root: Path | None = None) -> Facts:
+    """The same, and the hash of its bytes. Raises RowError."""
+    with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
+        with _sound(handle) as sound:
+            header = _check_header(sound, handle)
+        return Facts(header, sha256(handle, MAX_FILE_BYTES))
+
+
+def load_reference(
+    path: str,
+    root: Path | None,
+    *,
+    mode: str,
+    text: str | None,
+    rate_hz: int,
+    silence_s: float,
+) -> Reference:
+    """Read, check, mix and resample a reference.
+
+    Args:
+        rate_hz: the model's.
+        silence_s: seconds of silence behind the recording; icl only.
+    Raises:
+        RowError: it cannot be used; the message names it and says why.
+        SetupError: its rate is another one and soxr is missing.
+    """
+    with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
+        before = os.fstat(handle)
+        content = sha256(handle, MAX_FILE_BYTES)
+        with _sound(handle) as sound:
+            header = _check_header(sound, handle)
+            samples = _decode(sound, header)
+        after = os.fstat(handle)
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise RowError("changed while it was read")
+        _judge(samples)
+    is_icl = mode == "icl"
+    return Reference(
+        samples=resampled(samples, header.rate_hz, rate_hz),
+        mode=mode,
+        text=text if is_icl else None,
+        num_silence=round(silence_s * rate_hz) if is_icl else 0,
+        digest=reference_digest(content, mode, text, silence_s),
+    )
+
+
+def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
+    """(n,) to (ceil(n * rate / native),), as librosa 0.10 does it with soxr's HQ. Raises
+    SetupError."""
+    if native_rate_hz == rate_hz:
+        return samples
+    require_resampler(native_rate_hz, rate_hz)
+    import numpy as np
+    import soxr
+
+    size = math.ceil(len(samples) * (float(rate_hz) / native_rate_hz))
+    changed: Samples = soxr.resample(samples, native_rate_hz, rate_hz, quality="HQ")[:size]
+    return np.pad(changed, (0, size - len(changed)))
+
+
+@functools.lru_cache(maxsize=64)
+def require_resampler(native_rate_hz: int, rate_hz: int) -> None:
+    """Raise SetupError where a reference of another rate would find no soxr."""
+    if native_rate_hz == rate_hz:
+        return
+    try:
+        import soxr  # noqa: F401
+    except ImportError as error:
+        raise SetupError(
+            f"a reference has {native_rate_hz} Hz, the checkpoint {rate_hz} Hz, and the package "
+            "soxr is missing",
+            remedy="pip install 'tts-cli[clone]'",
+        ) from error
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Put the file's name before what is wrong with it."""
+    try:
+        yield
+    except RowError as error:
+        raise RowError(f"ref_audio {_tail(path)} {error}") from None
+
+
+def _tail(path: str) -> str:
+    """A path as a message may show it: its end tells most."""
+    return repr(path if len(path) <= _SHOWN_CHARS else "..." + path[-_SHOWN_CHARS:])
+
+
+@contextmanager
+def _sound(handle: int) -> Iterator[soundfile.SoundFile]:
+    """libsndfile on a descriptor, its errors as reasons."""
+    import soundfile
+
+    os.lseek(handle, 0, os.SEEK_SET)  # libsndfile starts where the descriptor stands
+    try:
+        with soundfile.SoundFile(handle, closefd=False) as sound:
+            yield sound
+    except soundfile.LibsndfileError as error:
+        reason = str(error.error_string).removeprefix("Error :").strip().rstrip(".")
+        reason = reason or f"error {error.code}"
+        raise RowError(f"cannot be decoded: {reason[:1].lower()}{reason[1:]}") from None
+    except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise RowError(f"cannot be decoded: {str(error) or type(error).__name__}") from None
+
+
+def _check_header(sound: soundfile.SoundFile, handle: int) -> Header:
+    rate_hz, channels, frames = sound.samplerate, sound.channels, sound.frames
+    if not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:
+        raise RowError(f"has {rate_hz} Hz; {MIN_RATE_HZ} to {MAX_RATE_HZ} are taken")
+    if not 1 <= channels <= MAX_CHANNELS:
+        raise RowError(f"has {channels} channels, at most {MAX_CHANNELS} are mixed to one")
+    header = Header(rate_hz, channels, frames if frames < _UNKNOWN_FRAMES else None)
+    if any(int(claimed) > int(found) for claimed, found in _SHORTFALL.findall(sound.extra_info)):
+        raise RowError("promises more audio than it holds: it is cut off, or its header is wrong")
+    if sound.format == "OGG" and not _has_last_ogg_page(handle):
+        raise RowError("is cut off: its last page is missing")
+    if header.frames is not None:
+        if header.frames <= 0:
+            raise RowError("holds no audio")
+        if header.frames > MAX_SECONDS * rate_hz:
+            length = f"{header.frames / rate_hz:.1f} s"
+            raise RowError(f"lasts {length}, at most {MAX_SECONDS:g} s are taken; {_ADVICE}")
+        if 8 * header.frames * channels > MAX_DECODED_BYTES:
+            raise RowError(
+                f"is {8 * header.frames * channels / 2**20:.0f} MiB once decoded, at most "
+                f"{MAX_DECODED_BYTES >> 20} are taken; use fewer channels or a lower rate"
+            )
+        if header.frames < MIN_SECONDS * rate_hz:
+            raise RowError(_too_short(header.frames, rate_hz))
+    return header
+
+
+def _too_short(frames: int, rate_hz: int) -> str:
+    return f"lasts {frames / rate_hz:.2f} s, at least {MIN_SECONDS:g} s are needed"
+
+
+def _has_last_ogg_page(handle: int) -> bool:
+    """Whether the file ends with a whole page that says it is the last of its stream."""
+    size = os.fstat(handle).st_size
+    position = os.lseek(handle, 0, os.SEEK_CUR)
+    os.lseek(handle, max(0, size - 2 * _OGG_PAGE_BYTES), os.SEEK_SET)
+    tail = os.read(handle, 2 * _OGG_PAGE_BYTES)
+    os.lseek(handle, position, os.SEEK_SET)
+    page = tail[tail.rfind(b"OggS") :] if b"OggS" in tail else b""
+    if len(page) < 27:
+        return False
+    segments = page[27 : 27 + page[26]]
+    is_whole = len(segments) == page[26] and len(page) >= 27 + page[26] + sum(segments)
+    return is_whole and bool(page[5] & _OGG_LAST_PAGE)
+
+
+def _decode(sound: soundfile.SoundFile, header: Header) -> Samples:
+    """(n,) float32 mono; never more frames than the header promised."""
+    import numpy as np
+
+    longest = int(MAX_SECONDS * header.rate_hz)
+    limit = longest + 1 if header.frames is None else header.frames
+    limit = min(limit, MAX_DECODED_BYTES // (8 * header.channels))
+    blocks: list[Samples] = []
+    count, peak = 0, 0.0
+    while count < limit:
+        block = sound.read(min(_BLOCK_FRAMES, limit - count), dtype="float32", always_2d=True)
+        if not len(block):
+            break
+        if not np.isfinite(block).all():
+            raise RowError("holds values that are not numbers (NaN or infinity)")
+        peak = max(peak, float(np.abs(block).max()))
+        if peak > MAX_PEAK:
+            raise RowError(f"holds samples as large as {peak:g}, where 1 is full scale")
+        blocks.append(block.mean(axis=1, dtype=np.float32))
+        count += len(block)
+    slack = max(_MP3_SLACK_FRAMES, limit // 50) if sound.format in ("MP3", "MPEG") else 0
+    if header.frames is not None and count < limit - slack:
+        raise RowError(
+            f"is cut off: {count / header.rate_hz:.2f} of {limit / header.rate_hz:.2f} s can be "
+            "decoded"
+        )
+    if count > longest:
+        raise RowError(f"lasts longer than {MAX_SECONDS:g} s; {_ADVICE}")
+    if count < MIN_SECONDS * header.rate_hz:
+        raise RowError(_too_short(count, header.rate_hz))
+    mono = np.concatenate(blocks)
+    if peak > MIN_RMS and not np.any(np.abs(mono) > peak * 1e-3):
+        raise RowError("has channels that cancel each other out when they are mixed to one")
+    return mono
+
+
+def _judge(samples: Samples) -> None:
+    """Refuse what holds no voice."""
+    import numpy as np
+
+    mean = float(samples.mean(dtype=np.float64))
+    rms = float(np.sqrt(np.mean(np.square(samples - mean, dtype=np.float64))))
+    if rms >= MIN_RMS:
+        return
+    if abs(mean) >= MIN_RMS:
+        raise RowError(f"holds no sound, only a constant offset of {mean:.3g}")
+    level = f"{20 * math.log10(rms):.0f} dBFS" if rms else "nothing but zeros"
+    raise RowError(f"is silent ({level}; at least {20 * math.log10(MIN_RMS):.0f} dBFS are needed)")
