@@ -217,30 +217,23 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     plain = ("logits", "uniform", "greedy", "temperature", "top_k", "top_p", "out")
 
     def predictor(i: Inputs) -> tuple[Tensor, ...]:
-        return (sample(*(i[name] for name in plain), max_top_k=50, has_top_p=False),)
+        return (sample(*(i[name] for name in plain)),)
 
-    def talker(i: Inputs, has_top_p: bool) -> tuple[Tensor, ...]:
+    def talker(i: Inputs) -> tuple[Tensor, ...]:
         masks = {name: i[name] for name in ("seen", "penalty", "suppress", "no_eos")}
-        arguments = (i[name] for name in plain)
-        return (sample(*arguments, **masks, eos=_EOS, max_top_k=50, has_top_p=has_top_p),)
+        return (sample(*(i[name] for name in plain), **masks, eos=_EOS),)
 
     small = batch * _PREDICTOR_IDS * dtype.itemsize
     large = batch * _TALKER_IDS * (dtype.itemsize + 1)
     return [
         Case("sample", f"predictor, {batch} rows", small, lambda: make(2048, 1.0), predictor),
-        Case(
-            "sample",
-            f"talker, {batch} rows",
-            large,
-            lambda: make(_TALKER_IDS, 1.0),
-            lambda i: talker(i, False),
-        ),
+        Case("sample", f"talker, {batch} rows", large, lambda: make(_TALKER_IDS, 1.0), talker),
         Case(
             "sample",
             f"talker with top-p, {batch} rows",
             large,
             lambda: make(_TALKER_IDS, 0.9),
-            lambda i: talker(i, True),
+            talker,
         ),
     ]
 

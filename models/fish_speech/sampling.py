@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
 from models.base import Sampling
-from models.slots.sampling import Hints, SamplingSlots
+from models.slots.sampling import SamplingSlots
 
 WINDOW = 10
 WINDOW_TEMPERATURE, WINDOW_TOP_P = 1.0, 0.9  # of the second draw
@@ -38,16 +38,14 @@ class NucleusSlots(SamplingSlots):
         self.num_codebooks = num_codebooks
         self.window = torch.full((num_slots, WINDOW), EMPTY, device=device)
 
-    def assign(
-        self, slots: list[int], rows: list[Sampling], seeds: list[int], index: Tensor
-    ) -> None:
-        """Give slots new settings and an empty window."""
-        super().assign(slots, rows, seeds, index)
+    def assign(self, index: Tensor, rows: list[Sampling], seeds: list[int]) -> None:
+        """Give the slots `index` (n,) new settings and an empty window."""
+        super().assign(index, rows, seeds)
         self.window.index_fill_(0, index, EMPTY)
 
-    def move(self, sources: list[int], targets: list[int], source: Tensor, target: Tensor) -> None:
-        """Copy settings, seeds and windows from slots to slots."""
-        super().move(sources, targets, source, target)
+    def move(self, source: Tensor, target: Tensor) -> None:
+        """Copy settings, seeds and windows from slots (n,) to slots (n,)."""
+        super().move(source, target)
         self.window[target] = self.window[source]
 
     def remember(self, bucket: int, codes: Tensor, step: Tensor) -> None:
@@ -65,7 +63,6 @@ class NucleusSlots(SamplingSlots):
         logits: Tensor,
         uniform: Tensor,
         step: Tensor,
-        hints: Hints,
         out: Tensor,
     ) -> Tensor:
         """Draw first codes (B,) into `out`; -1 where the logits are not finite.
@@ -90,9 +87,7 @@ class NucleusSlots(SamplingSlots):
             window_top_p=WINDOW_TOP_P,
         )
 
-    def rest(
-        self, bucket: int, logits: Tensor, uniform: Tensor, hints: Hints, out: Tensor
-    ) -> Tensor:
+    def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
         return sample_nucleus(
             logits,

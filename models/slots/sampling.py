@@ -8,8 +8,6 @@ addressed by (row seed, frame, codebook), so it never depends on batch mates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -19,14 +17,6 @@ from models.base import Sampling
 from models.device.to_device import to_device
 
 MIN_FRAMES = 2  # the official code forbids end of speech for the first two samples
-
-
-@dataclass
-class Hints:
-    """What the host knows of the settings in use, so that the reference path can skip work."""
-
-    max_top_k: int | None  # None: not known, or a row has top-k off
-    has_top_p: bool
 
 
 class SamplingSlots:
@@ -51,12 +41,9 @@ class SamplingSlots:
         self.seen = torch.zeros(num_slots, vocab_size, device=device, dtype=torch.bool)
         self.suppress = suppress  # (V,) bool
         self.eos = eos
-        self.rows: list[Sampling | None] = [None] * num_slots
 
-    def assign(
-        self, slots: list[int], rows: list[Sampling], seeds: list[int], index: Tensor
-    ) -> None:
-        """Give slots new settings and an empty history. `index` is `slots` on the device."""
+    def assign(self, index: Tensor, rows: list[Sampling], seeds: list[int]) -> None:
+        """Give the slots `index` (n,) new settings and an empty history."""
         device = self.seeds.device
         counts = [
             (seed, row.top_k, row.subtalker_top_k, row.greedy, row.subtalker_greedy)
@@ -85,11 +72,9 @@ class SamplingSlots:
         self.subtalker_temperature[index] = columns[3]
         self.subtalker_top_p[index] = columns[4]
         self.seen.index_fill_(0, index, False)
-        for slot, row in zip(slots, rows, strict=True):
-            self.rows[slot] = row
 
-    def move(self, sources: list[int], targets: list[int], source: Tensor, target: Tensor) -> None:
-        """Copy settings, seeds and history from slots to slots."""
+    def move(self, source: Tensor, target: Tensor) -> None:
+        """Copy settings, seeds and history from slots (n,) to slots (n,)."""
         for tensor in (
             self.seeds,
             self.greedy,
@@ -104,21 +89,6 @@ class SamplingSlots:
             self.seen,
         ):
             tensor[target] = tensor[source]
-        for old, new in zip(sources, targets, strict=True):
-            self.rows[new], self.rows[old] = self.rows[old], None
-
-    def release(self, slots: list[int]) -> None:
-        """Forget the rows of slots, so that they no longer widen the hints."""
-        for slot in slots:
-            self.rows[slot] = None
-
-    def hints(self, bucket: int) -> tuple[Hints, Hints]:
-        """Hints for the first codebook and for the others, over the rows in slots 0..bucket-1."""
-        rows = [row for row in self.rows[:bucket] if row is not None]
-        return (
-            _hints([(row.top_k, row.top_p) for row in rows]),
-            _hints([(row.subtalker_top_k, row.subtalker_top_p) for row in rows]),
-        )
 
     def draws(self, rows: Tensor | slice, frames: Tensor, count: int) -> Tensor:
         """(B, count) uniforms of the rows' frames (B,), one a codebook."""
@@ -134,7 +104,6 @@ class SamplingSlots:
         logits: Tensor,
         uniform: Tensor,
         step: Tensor,
-        hints: Hints,
         out: Tensor,
     ) -> Tensor:
         """Draw first-codebook codes (B,) into `out`; -1 where the logits are not finite.
@@ -155,13 +124,9 @@ class SamplingSlots:
             suppress=self.suppress,
             eos=self.eos,
             no_eos=step < MIN_FRAMES,
-            max_top_k=hints.max_top_k,
-            has_top_p=hints.has_top_p,
         )
 
-    def rest(
-        self, bucket: int, logits: Tensor, uniform: Tensor, hints: Hints, out: Tensor
-    ) -> Tensor:
+    def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
         return sample(
             logits,
@@ -171,17 +136,4 @@ class SamplingSlots:
             self.subtalker_top_k[:bucket],
             self.subtalker_top_p[:bucket],
             out,
-            max_top_k=hints.max_top_k,
-            has_top_p=hints.has_top_p,
         )
-
-
-UNKNOWN = Hints(max_top_k=None, has_top_p=True)
-
-
-def _hints(settings: list[tuple[int, float]]) -> Hints:
-    if not settings:
-        return Hints(max_top_k=1, has_top_p=False)
-    has_all_k = all(top_k > 0 for top_k, _ in settings)
-    largest = max(top_k for top_k, _ in settings)
-    return Hints(largest if has_all_k else None, any(top_p < 1 for _, top_p in settings))

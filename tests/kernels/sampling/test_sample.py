@@ -264,16 +264,6 @@ def test_top_p_ties_share_their_fate(draw, device) -> None:
     assert draw(top, uniform=[0.0, LAST], top_p=0.0).tolist() == [1, 1]
 
 
-def test_hints_change_nothing(draw, device) -> None:
-    logits = torch.randn(12, 63, device=device) * 2
-    changes: dict[str, Any] = {"uniform": torch.rand(12, device=device), "top_k": [0, 5, 9, 80] * 3}
-    plain = draw(logits, **changes)
-    assert torch.equal(draw(logits, **changes, max_top_k=80, has_top_p=False), plain)
-    changes["top_k"] = 0
-    plain = draw(logits, **changes)
-    assert torch.equal(draw(logits, **changes, max_top_k=0, has_top_p=False), plain)
-
-
 def test_rows_do_not_depend_on_their_batch(draw, device) -> None:
     logits = torch.randn(5, 100, device=device) * 2
     changes = random_settings(5, 100, device)

@@ -11,7 +11,6 @@ from torch import Tensor
 from models.base import Sampling
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
-from models.slots.sampling import UNKNOWN
 
 SLOTS, CODES, BOOKS = 3, 30, 4
 EOS = CODES
@@ -23,7 +22,7 @@ def sampling() -> NucleusSlots:
 
 
 def assign(sampling: NucleusSlots, slots: list[int], rows: list[Sampling]) -> None:
-    sampling.assign(slots, rows, [100 + slot for slot in slots], torch.tensor(slots))
+    sampling.assign(torch.tensor(slots), rows, [100 + slot for slot in slots])
 
 
 def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
@@ -31,7 +30,7 @@ def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
     steps = torch.full((SLOTS,), step)
     rows, out = slice(0, SLOTS), torch.empty(SLOTS, dtype=torch.int64)
     uniform = sampling.draws(rows, steps, BOOKS + 1)
-    sampling.first(rows, logits, uniform, steps, UNKNOWN, out)
+    sampling.first(rows, logits, uniform, steps, out)
     if step:
         sampling.remember(SLOTS, out, steps)
     return out.tolist()
@@ -96,7 +95,7 @@ def test_every_per_slot_tensor_is_moved(sampling: NucleusSlots) -> None:
     for value in tensors.values():
         value[2] = True if value.dtype == torch.bool else 3
         value[0] = False if value.dtype == torch.bool else 1
-    sampling.move([2], [0], torch.tensor([2]), torch.tensor([0]))
+    sampling.move(torch.tensor([2]), torch.tensor([0]))
     for name, value in tensors.items():
         assert torch.equal(value[0], value[2]), name
 
@@ -110,7 +109,7 @@ def test_further_codebooks_have_settings_of_their_own(sampling: NucleusSlots) ->
     for step in range(30):
         uniform = sampling.draws(slice(0, SLOTS), torch.full((SLOTS,), step), BOOKS + 1)
         out = torch.empty(SLOTS, dtype=torch.int64)
-        sampling.rest(SLOTS, logits, uniform[:, 1], UNKNOWN, out)
+        sampling.rest(SLOTS, logits, uniform[:, 1], out)
         for slot, code in enumerate(out.tolist()):
             seen[slot].add(code)
     assert seen[0] == seen[1] == {3}
