@@ -23,6 +23,7 @@ from torch import Tensor
 from kernels.attention.decode import decode_attention
 from kernels.attention.prefill import prefill_attention
 from kernels.attention.rope import qk_norm_rope_store, rope_tables
+from kernels.attention.step import SHORT_CACHE, step_attention
 from kernels.bench.graph_timing import replay_us
 from kernels.frame.frame_embedding import frame_embedding
 from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, describe, override
@@ -187,14 +188,26 @@ def _cache_cases(
 
     def attend(i: Inputs) -> tuple[Tensor, ...]:
         q = i["qkv"][:, :q_width]
-        scale = _HEAD_DIM**-0.5
         return (decode_attention(q, i["k"], i["v"], i["positions"], _HEADS, scale, rows_per_slot),)
 
-    shape = f"{where}, {rows} rows"
-    moved = rows * (2 * q_width + 4 * kv_width + 2 * _HEAD_DIM) * size
+    def both(i: Inputs) -> tuple[Tensor, ...]:
+        weights = i["q_weight"], i["k_weight"]
+        caches = i["k"], i["v"]
+        out = step_attention(
+            i["qkv"], *weights, cos, sin, i["positions"], *caches, _HEADS, scale, _EPS,
+            rows_per_slot,
+        )  # fmt: skip
+        return (out, *caches)
+
+    shape, scale = f"{where}, {rows} rows", _HEAD_DIM**-0.5
+    stored = rows * (2 * q_width + 4 * kv_width + 2 * _HEAD_DIM) * size
+    attended = (read + 2 * rows * q_width) * size
+    if num_positions <= SHORT_CACHE:
+        moved = stored + attended - 2 * rows * q_width * size  # queries stay in registers
+        return [Case("step_attention", shape, moved, make, both)]
     return [
-        Case("qk_norm_rope_store", shape, moved, make, store),
-        Case("decode_attention", shape, (read + 2 * rows * q_width) * size, make, attend),
+        Case("qk_norm_rope_store", shape, stored, make, store),
+        Case("decode_attention", shape, attended, make, attend),
     ]
 
 
