@@ -58,8 +58,8 @@ class FishSpeech(SlotModel):
         self.device = talker.head.weight.device
         self.dtype = talker.head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturers.frames)
-        self.packed = PackedPrefill(talker.decoder, capturers.frames)
-        self.packs_prompts = self.device.type == "cuda"
+        is_cuda = self.device.type == "cuda"
+        self.packed = PackedPrefill(talker.decoder, capturers.frames, has_buckets=is_cuda)
         # On a CPU every row is decoded alone, which needs no lanes.
         kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
         self.vocoder = kind(
@@ -89,8 +89,7 @@ class FishSpeech(SlotModel):
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
-        if self.packs_prompts:
-            self.packed.allocate(max_batch, max_positions)
+        self.packed.allocate(max_batch, max_positions)
         self.predictor.decoder.allocate(max_batch, config.num_codebooks)
         width, count = config.talker.width, config.num_codebooks
         self.slots = SlotBuffers(max_batch, width, count, max_frames, 1, self.device, self.dtype)

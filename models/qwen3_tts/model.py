@@ -69,8 +69,8 @@ class Qwen3TTS(SlotModel):
         self.device = talker.codec_head.weight.device
         self.dtype = talker.codec_head.weight.dtype
         self.frames = GraphRunner("frame", self._frame, capturers.frames)
-        self.packed = PackedPrefill(talker.decoder, capturers.frames)
-        self.packs_prompts = self.device.type == "cuda"
+        is_cuda = self.device.type == "cuda"
+        self.packed = PackedPrefill(talker.decoder, capturers.frames, has_buckets=is_cuda)
         # On a CPU every row is decoded alone, which needs no lanes.
         kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
         self.vocoder = kind(
@@ -100,8 +100,7 @@ class Qwen3TTS(SlotModel):
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
-        if self.packs_prompts:
-            self.packed.allocate(max_batch, max_positions)
+        self.packed.allocate(max_batch, max_positions)
         self.predictor.decoder.allocate(max_batch, config.num_codebooks)
         self.slots = SlotBuffers(
             max_batch,

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from models.base import NO_ID, ModelInfo, Prompt, SlotStatus
+from models.base import ModelInfo, Prompt, SlotStatus
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
 from models.decoder.kv_cache import cache_bytes
-from models.device.buckets import batch_buckets, prefill_groups, round_up
+from models.device.buckets import batch_buckets, round_up
 from models.device.graphs import GraphRunner
 from models.device.threads import decode_threads, limited_threads, vocoder_threads
 from models.device.to_device import to_device
@@ -25,10 +25,7 @@ from models.slots.prefill import PackedPrefill
 from models.slots.sampling import SamplingSlots
 from models.vocoder.rows_alone import ChunkedVocoder
 
-PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
-# Prompt lengths are padded to a multiple of this: few different shapes, because GPU libraries
-# choose an algorithm anew for each, and whole blocks of the CPU's attention.
-PREFILL_STEP = 32
+CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
 
 
 class TalkerNetwork(Protocol):
@@ -53,8 +50,6 @@ class SlotModel:
     sampling: SamplingSlots
     talker: TalkerNetwork
     packed: PackedPrefill
-    # On a CPU prompts stay side by side: there a row rounds as in any batch.
-    packs_prompts: bool = False
     max_positions: int = 0  # prompt and frames a slot holds; set by `allocate`
 
     def slot_bytes(self, max_positions: int) -> int:
@@ -70,8 +65,7 @@ class SlotModel:
         use.
         """
         self.frames.capture(batch_buckets(max_batch), size=int)
-        if self.packs_prompts:
-            self.packed.capture()
+        self.packed.capture()
         everyone = list(range(self.slots.index.numel()))
         self.release(everyone)
         self.vocoder.capture(max_batch, max_audio_frames, max_reference_frames)
@@ -97,17 +91,10 @@ class SlotModel:
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
-        if self.packs_prompts:
-            for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
-                self._prefill_packed([prompts[row] for row in rows], [slots[row] for row in rows])
-            return
-        lengths = [round_up(prompt.num_tokens, PREFILL_STEP) for prompt in prompts]
-        # On a CPU only rows of one padded length go together: attention rounds by that length.
-        is_exact = self.device.type == "cpu"
-        for rows in prefill_groups(lengths, PREFILL_TOKENS, is_one_length=is_exact):
-            self._prefill_group([prompts[row] for row in rows], [slots[row] for row in rows])
+        for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
+            self._prefill_pass([prompts[row] for row in rows], [slots[row] for row in rows])
 
-    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
+    def _prefill_pass(self, prompts: list[Prompt], slots: list[int]) -> None:
         """One pass over prompts one behind the other."""
         text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
         codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
@@ -115,20 +102,6 @@ class SlotModel:
         x = self._embed(prompts, text_ids, codec_ids.split(lengths))
         hidden = self.packed.run(x, lengths, slots)
         self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
-
-    def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass over prompts side by side, padded to the longest."""
-        length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
-        text_ids = torch.full((len(prompts), length), NO_ID, dtype=torch.int64)
-        codec_ids = torch.full((len(prompts), length), NO_ID, dtype=torch.int64)
-        for row, prompt in enumerate(prompts):
-            text_ids[row, : prompt.num_tokens] = torch.tensor(prompt.text_ids)
-            codec_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
-        index = self._index(slots)
-        lengths = self._index([prompt.num_tokens for prompt in prompts])
-        x = self._embed(prompts, text_ids.flatten(), codec_ids.unbind())
-        hidden = self.decoder.prefill(x.view(len(prompts), length, -1), index, lengths - 1)
-        self._start(prompts, slots, index, lengths, hidden)
 
     def _embed(self, prompts: list[Prompt], text_ids: Tensor, rows: Sequence[Tensor]) -> Tensor:
         """(n, D) talker inputs of a pass: its text ids (n,) and each prompt's codec ids, both with
@@ -234,7 +207,6 @@ class SlotModel:
 def cache_positions(max_positions: int) -> int:
     """Positions of a slot's cache for rows of up to max_positions.
 
-    A finished row goes on writing at the position after its last one, and a prefill fills whole
-    steps.
+    A finished row goes on writing at the position after its last one.
     """
-    return round_up(max_positions + 1, PREFILL_STEP)
+    return round_up(max_positions + 1, CACHE_STEP)

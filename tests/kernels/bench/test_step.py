@@ -9,13 +9,14 @@ from kernels.bench import step as bench_step
 from kernels.bench.step import (
     SHAPES,
     Shape,
-    is_all_ours,
+    layers_of,
     make_step,
     persistent,
     separate,
     variants,
 )
 from kernels.linear.choose import linear
+from kernels.linear.layers import is_all_ours
 from kernels.persistent import step as persistent_decoder
 from kernels.persistent.step import MAX_ROWS, DecoderWeights, default_settings, fits
 from models.decoder.decoder import Decoder
@@ -99,7 +100,7 @@ def test_chain_is_the_step_of_the_models(rows, device, with_kernel) -> None:
     decoder.allocate(rows, shape.cache)
     decoder.cache.data.copy_(step.cache)
     x = step.tables[3][step.codes[:, 3]]
-    assert with_kernel(is_all_ours, x, weights)
+    assert with_kernel(is_all_ours, x, layers_of(weights)[0])
     hidden = with_kernel(decoder.step, x, step.positions[3])
     expected = with_kernel(linear, hidden, step.heads[3])
     assert torch.equal(with_kernel(separate, step, 3, shape), expected)

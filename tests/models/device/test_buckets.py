@@ -11,7 +11,6 @@ from models.device.buckets import (
     is_power_of_two,
     next_power_of_two,
     packed_groups,
-    prefill_groups,
     round_up,
 )
 
@@ -61,15 +60,6 @@ def test_choose_bucket_names_both_numbers_when_none_holds() -> None:
 
 def test_round_up() -> None:
     assert [round_up(count, 32) for count in (0, 1, 31, 32, 33)] == [0, 32, 32, 32, 64]
-
-
-def test_prefill_groups_hold_every_row_once_and_stay_within_their_tokens() -> None:
-    lengths = [64, 32, 96, 32, 64, 256]
-    groups = prefill_groups(lengths, max_tokens=192)
-    assert sorted(row for group in groups for row in group) == list(range(6))
-    assert groups == [[1, 3, 0], [4, 2], [5]]  # a row alone may be longer than the limit
-    assert prefill_groups(lengths, 192, is_one_length=True) == [[1, 3], [0, 4], [2], [5]]
-    assert prefill_groups([], 192) == []
 
 
 def test_packed_groups_keep_the_order_and_stay_within_tokens_and_rows() -> None:

@@ -68,12 +68,12 @@ def capturer(model: Qwen3TTS) -> Iterator[FakeCapturer]:
     fake = FakeCapturer()
     for runner in model.graph_runners():
         runner.capturer = fake
-    model.vocoder.use_buckets = model.packs_prompts = True
+    model.vocoder.use_buckets = model.packed.has_buckets = True
     yield fake
     for runner in model.graph_runners():
         runner.reset()
         runner.capturer = None
-    model.vocoder.use_buckets = model.packs_prompts = False
+    model.vocoder.use_buckets = model.packed.has_buckets = False
 
 
 def assert_same(rows: list[Row], expected: list[Row]) -> None:
@@ -107,7 +107,7 @@ def test_long_prompts_are_prefilled_in_parts(
     alone: list[Row],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 250)
+    monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (128, 256))
     assert_same(speak(model, requests, 16), alone)
 
 

@@ -192,7 +192,7 @@ class TestBatching:
         expected: list[Spoken],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 40)
+        monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (16, 48))
         allocate(model, 8)
         start(model, requests, list(range(7)))
         assert_same(finish(model, list(range(7)), 8), expected)

@@ -1,4 +1,4 @@
-"""Packed prompts of a whole tiny model against prompts side by side, with and without graphs."""
+"""Prompts in buckets, as on a GPU, against passes of their own length, with and without graphs."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def assert_same(rows: list[Row], expected: list[Row]) -> None:
 
 
 def pack(model: Qwen3TTS) -> FakeCapturer:
-    """Prompts packed, and recorded as on a GPU."""
-    model.packs_prompts = True
+    """Passes filled up to buckets and recorded, as on a GPU."""
+    model.packed.has_buckets = True
     model.packed.runner.capturer = capturer = FakeCapturer()
     return capturer
 
@@ -74,7 +74,7 @@ def test_packed_prompts_give_the_same_codes(model: Qwen3TTS, max_batch: int) -> 
 def test_without_graphs_too(model: Qwen3TTS) -> None:
     items = requests(5)
     expected = speak(model, items, 4)
-    model.packs_prompts = True
+    model.packed.has_buckets = True
     assert_same(speak(model, items, 4), expected)
     assert model.packed.runner.stats.hits == 0
 
