@@ -22,6 +22,11 @@ class DecoderSizes(Protocol):
     """What a config must say. Frames are of codes."""
 
     @property
+    def num_codebooks(self) -> int:
+        """K, codes of a frame."""
+        ...
+
+    @property
     def latent_dim(self) -> int:
         """Width between `latents` and `render`."""
         ...
@@ -107,6 +112,11 @@ class CodecDecoder(nn.Module):
         self.requires_grad_(False).eval()
 
     @property
+    def num_codebooks(self) -> int:
+        """K, codes of a frame."""
+        return self.config.num_codebooks
+
+    @property
     def samples_per_frame(self) -> int:
         """Samples one frame of codes becomes."""
         return self.config.samples_per_frame
@@ -177,9 +187,10 @@ class CodecDecoder(nn.Module):
         """Keep samples in [-1, 1], in place."""
         raise NotImplementedError
 
-    def check_codes(self, codes: Tensor, num_codebooks: int, most: int) -> None:
+    def check_codes(self, codes: Tensor, most: int) -> None:
         """Raise ValueError for codes (B, K, F) of another K, no frame or more than `most`."""
-        if codes.shape[1] != num_codebooks or not 1 <= codes.shape[2] <= most:
+        count = self.num_codebooks
+        if codes.shape[1] != count or not 1 <= codes.shape[2] <= most:
             raise ValueError(
-                f"codes {tuple(codes.shape)} must be (rows, {num_codebooks}, 1 to {most} frames)"
+                f"codes {tuple(codes.shape)} must be (rows, {count}, 1 to {most} frames)"
             )
