@@ -220,7 +220,6 @@ def test_codebooks_beyond_those_kept_may_be_missing(checkpoint: Write) -> None:
         ("codec", ("encoder_config", "codebook_size"), 32, "codebook size is 32"),
         ("codec", ("encoder_config", "upsampling_ratios"), [8, 6], "encode_downsample_rate"),
         ("codec", ("encoder_config", "upsampling_ratios"), [], "upsampling_ratios"),
-        ("codec", ("encoder_config", "frame_rate"), 99999.0, "no downsampling convolution"),
         ("codec", ("encoder_config", "num_key_value_heads"), 3, "2 heads cannot share 3"),
         ("codec", ("encoder_config", "head_dim"), 7, "head_dim = 7 must be even"),
     ],
@@ -248,7 +247,6 @@ def test_encoder_configs_are_read_strictly(
         ("config.json", ("speaker_encoder_config", "sample_rate")),
         ("codec", ("encoder_config",)),
         ("codec", ("encoder_config", "norm_eps")),
-        ("codec", ("encoder_config", "frame_rate")),
         ("codec", ("encoder_valid_num_quantizers",)),
     ],
 )

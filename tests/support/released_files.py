@@ -1,0 +1,24 @@
+"""The small files of the released Qwen3-TTS checkpoints, as they are (folder `released`)."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+RELEASED = Path(__file__).parent / "released"
+CHECKPOINTS = tuple(sorted(path.name for path in RELEASED.glob("Qwen3-TTS-*")))
+COMMON = RELEASED / "common"  # the same in all of them
+
+
+def read(path: str) -> dict[str, Any]:
+    """A JSON file of `released`, as a copy of the caller's own."""
+    return copy.deepcopy(_parsed(path))
+
+
+@functools.cache
+def _parsed(path: str) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((RELEASED / path).read_text(encoding="utf-8"))
+    return values
