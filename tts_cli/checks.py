@@ -16,7 +16,6 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 from tts_cli.ids import IdTable, fold_id, id_hash, is_in_shard
 from tts_cli.manifest import Source, read_rows
-from tts_cli.references import require_resampler
 from tts_cli.rows import BadRow, Row, nearest, shown
 from tts_cli.voice_folder import VoiceFolder
 
@@ -272,13 +271,11 @@ class _Tally:
         if row.ref_audio is None or not info.can_clone:
             return
         try:
-            header = self._references.header(row.ref_audio)
+            self._references.header(row.ref_audio)
         except RowError as error:
             self._bad_reference_count += 1
             if len(self._bad_references) < MAX_SHOWN:
                 self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
-            return
-        require_resampler(header.rate_hz, info.sample_rate_hz)
 
     def summary(self, name: str) -> ManifestSummary:
         return ManifestSummary(
