@@ -63,6 +63,7 @@ class Qwen3TTSConfig:
     dialects: dict[str, str]  # speaker -> language entry that replaces chinese and auto
     sampling: Sampling
     max_new_tokens: int
+    learnt_instruct: bool | None = None  # what `takes_instruct` of config.json says, where it does
 
     @property
     def max_frames(self) -> int:
@@ -71,7 +72,11 @@ class Qwen3TTSConfig:
 
     @property
     def takes_instruct(self) -> bool:
-        """Whether an instruction has any effect."""
+        """Whether an instruction has any effect: what the checkpoint says of itself, else the
+        rule of the released ones.
+        """
+        if self.learnt_instruct is not None:
+            return self.learnt_instruct
         if self.model_type == "voice_design":
             return True
         return self.model_type == "custom_voice" and self.model_size != SIZE_WITHOUT_INSTRUCT
@@ -136,6 +141,9 @@ class Qwen3TTSConfig:
             dialects=_dialects(talker, languages),
             sampling=sampling,
             max_new_tokens=max_new_tokens,
+            learnt_instruct=(
+                root.read("takes_instruct", bool) if "takes_instruct" in root.values else None
+            ),
         )
 
 

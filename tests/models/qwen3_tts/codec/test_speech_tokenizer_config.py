@@ -118,6 +118,8 @@ def test_a_tokenizer_saved_again_by_transformers_5_means_the_same(
     values["encoder_config"]["_frame_rate"] = rate
     again = saved_again(values)
     assert again["encoder_config"]["_frame_rate"] == rate
+    if "rope_parameters" not in again["encoder_config"]:
+        pytest.skip("transformers before 5")
     assert "rope_theta" not in again["encoder_config"]
     move_rope(again["decoder_config"])
     assert read(again) == expected
