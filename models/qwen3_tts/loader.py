@@ -16,6 +16,7 @@ from models.checkpoint.files import (
     tensor_names,
     weight_files,
 )
+from models.checkpoint.section import Section
 from models.decoder.decoder import rename_layers
 from models.device.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
@@ -186,9 +187,12 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
         tokenizer = Qwen2TokenizerFast.from_pretrained(
             str(folder), local_files_only=True, fix_mistral_regex=False
         )
-        largest = max(tokenizer.get_vocab().values())
+        ids = tokenizer.get_vocab()
     except Exception as error:  # the tokenizers library raises nothing narrower
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
+
+    _check_added_tokens(folder, ids)
+    largest = max(ids.values())
 
     def tokenize(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -202,6 +206,27 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
             f"not below {vocab_size}"
         )
     return tokenize
+
+
+def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:
+    """Refuse added tokens under other ids than `tokenizer_config.json` gives them.
+
+    transformers numbers them on from the size of `vocab.json`, whatever ids they are given.
+    """
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return
+    section = Section.from_file(path)
+    if not section.holds("added_tokens_decoder"):
+        return
+    added = section.section("added_tokens_decoder")
+    for key in added.values:
+        token = added.section(key).read("content", str)
+        if str(ids.get(token)) != key:
+            raise CheckpointError(
+                f"{added.where}: {token!r} has the id {key}, but behind {folder / 'vocab.json'} "
+                f"it gets {ids.get(token)}; is the vocabulary complete?"
+            )
 
 
 def load_networks(
