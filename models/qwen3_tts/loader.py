@@ -9,11 +9,11 @@ from torch import Tensor
 
 from models.base import ModelInfo
 from models.checkpoint.files import (
+    META,
     CheckpointError,
     identity,
     load_strictly,
     read_tensors,
-    tensor_names,
     weight_files,
 )
 from models.checkpoint.section import Section
@@ -24,6 +24,7 @@ from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import SUPPRESSED_TAIL, Qwen3TTS
 from models.qwen3_tts.prompt import (
@@ -58,11 +59,20 @@ STACKED = {
 
 
 def describe(folder: Path) -> ModelInfo:
-    """What the checkpoint in a folder offers. Raises CheckpointError."""
+    """What the checkpoint in a folder offers.
+
+    Raises:
+        CheckpointError: a configuration is wrong, a weight file is not whole, or the vocoder's
+            names or shapes do not fit. Whether the others' do is seen when they are loaded.
+    """
     config = Qwen3TTSConfig.from_folder(folder)
     vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
+    read_tensors(folder, META)  # a download cut short ends here
+    speech = read_tensors(folder / TOKENIZER_FOLDER, META)
     can_clone = read_encoder_configs(folder, config, vocoder) is not None
+    _split(speech, "encoder.")
+    check_tensors(vocoder, speech)
     return model_info(config, vocoder, identity(folder, parts), can_clone)
 
 
@@ -115,7 +125,8 @@ def read_encoder_configs(
     """
     if config.model_type != "base":
         return None
-    if not any(name.startswith("encoder.") for name in tensor_names(folder / TOKENIZER_FOLDER)):
+    names = read_tensors(folder / TOKENIZER_FOLDER, META)
+    if not any(name.startswith("encoder.") for name in names):
         return None
     speaker = SpeakerConfig.from_folder(folder)
     speech = SpeechEncoderConfig.from_folder(folder / TOKENIZER_FOLDER)
