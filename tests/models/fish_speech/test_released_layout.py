@@ -12,11 +12,11 @@ import released_fish_speech as released
 import torch
 from released_checkpoint import disk_bytes, num_bytes, write_sparse
 
-from models.checkpoint import META, CheckpointError
-from models.fish_speech.codec_config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec_weights import official_shapes
+from models.checkpoint.files import META, CheckpointError
+from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
+from models.fish_speech.codec.convert import read_pickled
+from models.fish_speech.codec.weights import official_shapes
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.convert import read_pickled
 from models.fish_speech.loader import load_tokenizer
 from models.fish_speech.model import FishSpeech
 from models.registry import describe, load_model

@@ -16,7 +16,7 @@ from released_files import CHECKPOINTS
 from tiny_qwen3_tts import LANGUAGES
 from torch import Tensor
 
-from models.checkpoint import META, CheckpointError, read_tensors
+from models.checkpoint.files import META, CheckpointError, read_tensors
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import describe, load_model
 
