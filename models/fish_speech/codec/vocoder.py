@@ -88,7 +88,8 @@ class FishVocoder(CodecDecoder):
         rows = torch.minimum(codes, self.last_codes) + self.first_codes
         x = F.embedding(rows, self.codebooks).sum(1)  # (B, F, latent_dim)
         tables = self.rope_cos[:frames], self.rope_sin[:frames]
-        return self.transformer(x, *tables, positions)
+        found: Tensor = self.transformer(x, *tables, positions)
+        return found
 
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""

@@ -85,7 +85,8 @@ class Vocoder(CodecDecoder):
         x = F.embedding(codes + first_rows[:, None], self.codebooks).sum(1)  # (B, F, codebook_dim)
         x = conv(pad_left(x, 2, kept), self.pre_conv.weight, self.pre_conv.bias)
         tables = self.rope_cos[:frames], self.rope_sin[:frames]
-        return self.pre_transformer(x, *tables, positions)
+        found: Tensor = self.pre_transformer(x, *tables, positions)
+        return found
 
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""
