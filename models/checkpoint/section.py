@@ -34,6 +34,10 @@ class Section:
         """A nested object."""
         return Section(self.read(key, dict), f"{self.where}: {key}")
 
+    def holds(self, key: str) -> bool:
+        """Whether a key is there and not null."""
+        return self.values.get(key) is not None
+
     def read(self, key: str, kind: type | tuple[type, ...]) -> Any:
         """The value of a key of the given type; bool never passes as a number."""
         if key not in self.values:
@@ -52,6 +56,15 @@ class Section:
         if value < least:
             raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
         return value
+
+    def factors(self, key: str) -> tuple[int, ...]:
+        """A list of whole numbers above 0, not empty."""
+        values = self.read(key, list)
+        if not values or not all(type(value) is int and value > 0 for value in values):
+            raise CheckpointError(
+                f"{self.where}: {key!r} must be a list of positive numbers, not {values!r:.60}"
+            )
+        return tuple(values)
 
     def token_id(self, key: str, vocab_size: int) -> int:
         """An id of a vocabulary."""

@@ -14,6 +14,7 @@ from tiny_qwen3_tts import write_checkpoint
 from torch import nn
 
 from models.checkpoint.files import (
+    META,
     CheckpointError,
     fuse,
     identity,
@@ -155,6 +156,16 @@ class TestReadTensors:
         assert sorted(tensors) == ["a", "b"]
         assert tensors["b"].tolist() == [1, 1, 1]
 
+    def test_the_meta_device_gets_shapes_and_types(self, tmp_path: Path) -> None:
+        types = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64)
+        tensors = {str(dtype): torch.zeros(2, 3, dtype=dtype) for dtype in types}
+        save_file({**tensors, "scalar": torch.zeros(())}, tmp_path / "model.safetensors")
+        found = read_tensors(tmp_path, META)
+        assert found["scalar"].shape == ()
+        assert {tensor.device for tensor in found.values()} == {META}
+        for dtype in types:
+            assert (found[str(dtype)].dtype, found[str(dtype)].shape) == (dtype, (2, 3))
+
     def test_a_tensor_in_two_shards(self, tmp_path: Path) -> None:
         for name in ("m-1.safetensors", "m-2.safetensors"):
             save_file({"a": torch.zeros(2)}, tmp_path / name)
@@ -167,10 +178,11 @@ class TestReadTensors:
         path = tmp_path / "model.safetensors"
         save_file({"a": torch.zeros(200)}, path)
         path.write_bytes(path.read_bytes()[:kept])
-        with pytest.raises(
-            CheckpointError, match=r"model\.safetensors: not a readable safetensors"
-        ):
-            read_tensors(tmp_path, CPU)
+        for device in (CPU, META):
+            with pytest.raises(
+                CheckpointError, match=r"model\.safetensors: not a readable safetensors"
+            ):
+                read_tensors(tmp_path, device)
 
     def test_a_header_that_promises_too_much(self, tmp_path: Path) -> None:
         (tmp_path / "model.safetensors").write_bytes(b"\xff" * 8 + b"{}")
@@ -203,9 +215,9 @@ class TestLoadStrictly:
         with pytest.raises(CheckpointError) as caught:
             load_strictly(module, state, torch.float32, "voice: model")
         assert str(caught.value).splitlines() == [
-            "voice: model: 3 keys do not fit:",
+            "voice: model: 3 tensors do not fit:",
             "  missing b.weight",
-            "  unexpected c",
+            "  unexpected 'c'",
             "  a.weight has shape (3, 2), the config says (2, 3)",
         ]
 
@@ -214,7 +226,7 @@ class TestLoadStrictly:
         with pytest.raises(CheckpointError) as caught:
             load_strictly(module, state, torch.float32, "voice")
         lines = str(caught.value).splitlines()
-        assert lines[0] == "voice: 63 keys do not fit:"
+        assert lines[0] == "voice: 63 tensors do not fit:"
         assert len(lines) == 22
         assert lines[-1] == "  and 43 more"
 
@@ -258,10 +270,10 @@ class TestWholeCheckpoint:
         for line in (
             "missing talker.codec_head.weight",
             "missing talker.decoder.layers.1.qkv.weight",
-            "unexpected talker.model.layers.1.self_attn.q_proj.weight",
+            "unexpected 'talker.model.layers.1.self_attn.q_proj.weight'",
             "missing predictor.heads.weight",
-            "unexpected talker.code_predictor.lm_head.0.weight",
-            "unexpected talker.surprise",
+            "unexpected 'talker.code_predictor.lm_head.0.weight'",
+            "unexpected 'talker.surprise'",
             "talker.decoder.norm.weight has shape (3,), the config says (64,)",
         ):
             assert line in message, line
@@ -271,7 +283,7 @@ class TestWholeCheckpoint:
         config = json.loads(path.read_text())
         config["talker_config"]["num_hidden_layers"] -= 1
         path.write_text(json.dumps(config))
-        with pytest.raises(CheckpointError, match=r"unexpected talker\.model\.layers\.2\."):
+        with pytest.raises(CheckpointError, match=r"unexpected 'talker\.model\.layers\.2\."):
             load_model(str(folder))
 
     def test_a_missing_vocoder_is_named(self, folder: Path) -> None:
