@@ -1,7 +1,7 @@
 """Time decoder steps by path and rows: `python -m kernels.bench.step`.
 
 Paths of one step (embedding, layers, head) of the 0.6B models, random weights, bf16, in a CUDA
-graph: `chain` is separate operations, `persistent` (one and two rows) one launch, and what follows
+graph: `chain` is separate operations, `persistent` (one row) one launch, and what follows
 its name how its settings differ from the default. Products of `chain` are those that a step in
 `models.decoder.decoder` takes for as many rows: our kernels where `use_row_kernels` says so, then
 with the launches of `kernels.launch.early_launch` where all of a step is ours, else PyTorch's.
@@ -44,7 +44,6 @@ from kernels.linear.choose import linear
 from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
 from kernels.persistent.stages import arrive, wait_for
 from kernels.persistent.step import (
-    MAX_ROWS,
     NUM_COUNTERS,
     DecoderWeights,
     Settings,
@@ -91,18 +90,18 @@ def variants(parts: Sequence[str], rows: Sequence[int]) -> Iterator[Variant]:
         for part in parts:
             shape = SHAPES[part]
             yield Variant(part, count, "chain", None, shape)
-            if count <= MAX_ROWS:
-                for name, settings in _named(count, shape.cache):
+            if count == 1:
+                for name, settings in _named(shape.cache):
                     yield Variant(part, count, name, settings, shape)
             if count in (1, 64):
-                best = default_settings(shape.cache, count) if count <= MAX_ROWS else None
+                best = default_settings(shape.cache) if count == 1 else None
                 path = "chain" if best is None else "persistent"
                 for name, thin in _thin(shape):
                     yield Variant(part, count, f"{path}, {name}", best, thin)
 
 
-def _named(rows: int, cache: int) -> Iterator[tuple[str, Settings]]:
-    base = default_settings(cache, rows)
+def _named(cache: int) -> Iterator[tuple[str, Settings]]:
+    base = default_settings(cache)
     yield "persistent", base
     yield "persistent, other warps", replace(base, num_warps=12 - base.num_warps)
     yield "persistent, plain poll", replace(base, use_atomic_poll=False)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from kernels.attention.prefill import prefill_attention
 from kernels.attention.rope import qk_norm_rope_store, rope_tables
 from kernels.attention.step import step_attention
+from kernels.launch.dispatch import use_triton
 from kernels.launch.early_launch import dependent_launches
 from kernels.linear.choose import linear
 from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
@@ -26,7 +27,6 @@ from kernels.persistent.step import (
     DecoderWeights,
     choose_settings,
     persistent_step,
-    use_persistent,
 )
 from models.checkpoint.files import fuse
 from models.decoder.kv_cache import StaticKVCache
@@ -120,18 +120,29 @@ class Decoder(nn.Module):
         self.norm = Weight(width)
         self.cos: Tensor
         self.sin: Tensor
-        self.cache: StaticKVCache
+        self._cache: StaticKVCache | None = None
+        self.is_one_launch = False
         self.stacked: DecoderWeights | None = None
         self.counters: Tensor
 
+    @property
+    def cache(self) -> StaticKVCache:
+        """Keys and values of every slot. Raises RuntimeError before `allocate`."""
+        if self._cache is None:
+            raise RuntimeError("there is no cache yet: allocate() comes first")
+        return self._cache
+
     def allocate(self, num_slots: int, num_positions: int) -> None:
-        """Allocate the cache and the RoPE tables on the weights' device and in their dtype."""
+        """Allocate the cache and the RoPE tables on the weights' device and in their dtype.
+
+        With one slot, steps are one launch where `kernels.persistent.step` serves the sizes.
+        """
         weight = self.norm.weight
-        self.__dict__.pop("cache", None)  # frees the old one before the new one is made
+        self._cache = None  # frees the old one before the new one is made
         rounded = self.rope_dtype or weight.dtype
         tables = rope_tables(num_positions, self.head_dim, self.rope_theta, weight.device, rounded)
         self.cos, self.sin = (table.to(weight.dtype) for table in tables)
-        self.cache = StaticKVCache(
+        self._cache = StaticKVCache(
             len(self.layers),
             num_slots,
             self.num_kv_heads,
@@ -140,19 +151,17 @@ class Decoder(nn.Module):
             weight.device,
             weight.dtype,
         )
-        if weight.is_cuda and self._has_one_launch():
+        self.is_one_launch = num_slots == 1 and weight.is_cuda and self._fits_one_launch()
+        if self.is_one_launch:
             self.stack()
 
-    def _has_one_launch(self) -> bool:
-        """Whether steps of one row can be one launch, by the sizes of a layer."""
+    def _fits_one_launch(self) -> bool:
+        """Whether steps of one slot can be one launch, by the sizes of a layer."""
         first = self.layers[0]
         parts = (first.qkv, first.o, first.gate_up, first.down, first.input_norm, first.post_norm)
         weights = DecoderWeights(*(part.weight[None] for part in parts), None, None)
-        if weights.qkv.itemsize != 2:
-            return False
-        num_positions = self.cache.data.shape[4]
-        chosen = choose_settings(weights, self.num_heads, self.head_dim, num_positions, 1)
-        return chosen is not None
+        num_positions = self.cache.num_positions
+        return choose_settings(weights, self.num_heads, self.head_dim, num_positions) is not None
 
     def stack(self) -> None:
         """Put the weights of all layers behind each other, for steps in one launch.
@@ -188,7 +197,7 @@ class Decoder(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """`step`, with an embedding in front and a product behind it.
 
-        All of it is one launch where `kernels.persistent.step` serves the shape.
+        All of it is one launch where `is_one_launch`.
 
         Args:
             codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is kept. Codes
@@ -197,21 +206,19 @@ class Decoder(nn.Module):
         Returns:
             hidden states (R, D) after the final norm, and logits (R, V) or None.
         """
-        stacked, cache = self.stacked, self.cache.data
-        num_rows = positions.shape[0]
-        if stacked is not None and use_persistent(stacked, x, num_rows, self.num_heads, cache):
+        if self.is_one_launch and use_triton(x):
+            assert self.stacked is not None
             return persistent_step(
-                stacked,
+                self.stacked,
                 x,
                 positions,
-                cache,
+                self.cache.data,
                 self.cos,
                 self.sin,
                 self.counters,
                 self.num_heads,
                 self.scale,
                 self.eps,
-                rows_per_slot,
                 codes,
                 head,
             )
@@ -232,7 +239,7 @@ class Decoder(nn.Module):
         """
 
         def attend(qkv: Tensor, index: int) -> Tensor:
-            layer = self.layers[index]
+            layer, (keys, values) = self.layers[index], self.cache.layer(index)
             return step_attention(
                 qkv,
                 layer.q_norm.weight,
@@ -240,7 +247,8 @@ class Decoder(nn.Module):
                 self.cos,
                 self.sin,
                 positions,
-                *self.cache.layer(index),
+                keys,
+                values,
                 self.num_heads,
                 self.scale,
                 self.eps,

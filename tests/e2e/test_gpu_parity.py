@@ -241,6 +241,17 @@ class TestReleasedSize:
                 assert torch.equal(wave, other)
         assert (graphs.stats.hits, graphs.stats.misses) == (4, 0)
 
+    def test_one_slot_steps_in_one_launch(self, bfloat_model: Qwen3TTS) -> None:
+        """Allocates anew, so it comes last: by graph as eagerly, and no such launch with two."""
+        decoders = bfloat_model.talker.decoder, bfloat_model.predictor.decoder
+        allocate(bfloat_model, 2, SAMPLED_FRAMES)
+        assert not any(decoder.is_one_launch for decoder in decoders)
+        allocate(bfloat_model, 1, SAMPLED_FRAMES)
+        assert all(decoder.is_one_launch for decoder in decoders)
+        with torch.inference_mode():
+            bfloat_model.frames.capture([1], size=int)
+        self.check(bfloat_model, released_requests(1, SAMPLED_FRAMES, Sampling()), 1)
+
 
 class TestTinyCheckpoint:
     """Every path of a checkpoint that fits anywhere, in float32."""
