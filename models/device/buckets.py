@@ -35,6 +35,20 @@ def round_up(count: int, step: int) -> int:
     return -(-count // step) * step
 
 
+def padded_groups(lengths: Sequence[int], most: int) -> list[list[int]]:
+    """Rows that are padded together: indices into `lengths`, short rows first.
+
+    Args:
+        most: rows times the longest length of a group; one row alone may exceed it.
+    """
+    groups: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
+        if not groups or (len(groups[-1]) + 1) * lengths[row] > most:
+            groups.append([])
+        groups[-1].append(row)
+    return groups
+
+
 def packed_groups(lengths: Sequence[int], max_tokens: int, max_rows: int) -> list[list[int]]:
     """Rows that share a packed prefill pass, in their order: indices into `lengths`.
 

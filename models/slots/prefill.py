@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from models.base import REFERENCE, Prompt
 from models.decoder.decoder import Decoder
 from models.device.buckets import choose_bucket, packed_groups, round_up
 from models.device.graphs import Capturer, GraphRunner
@@ -26,6 +27,19 @@ TOKEN_BUCKETS = (128, 256, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 6144, 8
 MAX_ROWS = 256  # prompts of one pass
 TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
 SAMPLE_TOKENS = 64
+
+
+def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
+    """(N, K) codes of the reference frames that stand in prompts, one behind the other, on the
+    host; None where there are none.
+    """
+    codes = []
+    for prompt in prompts:
+        clone = prompt.request.clone
+        if clone is not None and clone.codes is not None:
+            ids = torch.tensor(prompt.codec_ids)
+            codes.append(clone.codes[REFERENCE - ids[ids <= REFERENCE]])
+    return torch.cat(codes) if codes else None
 
 
 class PackedPrefill:

@@ -133,11 +133,11 @@ def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
     # The sum of a frame's embeddings stands at its place, added to the text there.
     voice = random_voice(model, SPEC.talker.width, 3, SPEC.codebook_size)
     prompt = model.plan(SpeechRequest("hi", clone=voice, layout="non_streaming"))
-    ids = torch.tensor([prompt.codec_ids])
+    ids = torch.tensor(prompt.codec_ids)
     found = model._cloned([prompt], ids)
     assert found is not None
     places, vectors = found
-    assert places.tolist() == [ids[0].tolist().index(-2), *range(ids.shape[1] - 3, ids.shape[1])]
+    assert places.tolist() == [ids.tolist().index(-2), *range(len(ids) - 3, len(ids))]
     assert torch.equal(vectors[0], voice.embedding)
     assert voice.codes is not None
     tables = [model.talker.codec_embedding.weight, *model.predictor.embeddings.weight]
@@ -147,7 +147,7 @@ def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
 
 
 def test_plain_prompts_need_no_voice(model: Qwen3TTS) -> None:
-    assert model._cloned([], torch.tensor([[5, -1, 7]])) is None
+    assert model._cloned([], torch.tensor([5, -1, 7])) is None
 
 
 def test_a_bfloat16_model_clones(folder: Path) -> None:
