@@ -218,7 +218,7 @@ def persistent_step(
     splits = settings.attention_splits
     spans = num_rows * num_heads * splits
     q_norms, k_norms = weights.q_norms, weights.k_norms
-    options = {} if IS_INTERPRETED else {"launch_cooperative_grid": True}
+    options: dict[str, int] = {} if IS_INTERPRETED else {"launch_cooperative_grid": True}
     for name, count in (("QKV", qkv_width), ("OUT", width), ("MLP", inner), ("HEAD", head_size)):
         per, first, more = _columns(count, programs)
         options |= {f"{name}_PER": per, f"{name}_A": first, f"{name}_B": more}

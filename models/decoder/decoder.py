@@ -9,7 +9,7 @@ and round where it rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -113,7 +113,7 @@ class Decoder(nn.Module):
         self.rope_theta = rope_theta
         self.eps = norm_eps
         self.scale = head_dim**-0.5
-        self.layers = nn.ModuleList(
+        self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim, has_qk_norm)
             for _ in range(num_layers)
         )
@@ -157,9 +157,17 @@ class Decoder(nn.Module):
 
     def _fits_one_launch(self) -> bool:
         """Whether steps of one slot can be one launch, by the sizes of a layer."""
-        first = self.layers[0]
-        parts = (first.qkv, first.o, first.gate_up, first.down, first.input_norm, first.post_norm)
-        weights = DecoderWeights(*(part.weight[None] for part in parts), None, None)
+        first = self.layers[0].weights
+        weights = DecoderWeights(
+            qkv=first.qkv[None],
+            o=first.o[None],
+            gate_up=first.gate_up[None],
+            down=first.down[None],
+            norms=first.input_norm[None],
+            post_norms=first.post_norm[None],
+            q_norms=None,
+            k_norms=None,
+        )
         num_positions = self.cache.num_positions
         return choose_settings(weights, self.num_heads, self.head_dim, num_positions) is not None
 
@@ -174,17 +182,17 @@ class Decoder(nn.Module):
         ):
             return
         layers = self.layers
-        norms = _stack([*(layer.input_norm for layer in layers), self.norm])
-        has_qk_norm = layers[0].q_norm.weight is not None
+        q_norms = [layer.q_norm for layer in layers if isinstance(layer.q_norm, Weight)]
+        k_norms = [layer.k_norm for layer in layers if isinstance(layer.k_norm, Weight)]
         self.stacked = DecoderWeights(
             qkv=_stack([layer.qkv for layer in layers]),
             o=_stack([layer.o for layer in layers]),
             gate_up=_stack([layer.gate_up for layer in layers]),
             down=_stack([layer.down for layer in layers]),
-            norms=norms,
+            norms=_stack([*(layer.input_norm for layer in layers), self.norm]),
             post_norms=_stack([layer.post_norm for layer in layers]),
-            q_norms=_stack([layer.q_norm for layer in layers]) if has_qk_norm else None,
-            k_norms=_stack([layer.k_norm for layer in layers]) if has_qk_norm else None,
+            q_norms=_stack(q_norms) if q_norms else None,
+            k_norms=_stack(k_norms) if k_norms else None,
         )
 
     def run(
