@@ -12,7 +12,7 @@ from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.engine.job import Job
 from tts_cli.manifest import request as requests
-from tts_cli.manifest.request import row_seed
+from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.run.plan import Synthesis
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
@@ -51,7 +51,7 @@ class TestRunaways:
         assert totals["decoded_s"] == pytest.approx(3 * 12 * FRAME_S)
         # The audio and the seed are those of the last attempt.
         first = row_seed(0, "sub/x")
-        assert record["seed"] == row_seed(first, "attempt 3")
+        assert record["seed"] == attempt_seed(first, 3)
         row = {**self.ROW[0], "seed": record["seed"]}
         flags = ("--save-codes", "--accept-truncated")
         assert bench.synth([row], *flags, model=endless, out="again").code == 0
@@ -94,7 +94,7 @@ class TestRunaways:
         ]
         assert retried
         for record in retried:
-            seed = row_seed(row_seed(0, record["id"]), "attempt 2")
+            seed = attempt_seed(row_seed(0, record["id"]), 2)
             assert (record["seed"], record["finish_reason"]) == (seed, "eos")
             row = {"id": record["id"], "text": "Hello there.", "seed": seed}
             assert bench.synth([row], out="again").code == 0

@@ -6,13 +6,13 @@ Precedence: the row, then the flag, then the checkpoint's generation_config.json
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import fields, replace
 from typing import TypeVar
 
 from models.base import ModelInfo, Sampling, SpeechRequest
 from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row
+from tts_cli.manifest.seeds import attempt_seed, row_seed
 
 # A row's cap when neither row nor flag gives one. Speech takes about 0.075 s for a UTF-8 byte of
 # text in English and Chinese alike; three times that is a runaway.
@@ -45,15 +45,9 @@ def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest
     )
 
 
-def row_seed(run_seed: int, row_id: str) -> int:
-    """The seed of a row that names none: 63 bits of a hash of run seed and id."""
-    digest = hashlib.sha256(f"{run_seed}\n{row_id}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
-
-
 def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
     """The request of attempt 2, 3, ...: the same but for a seed derived from the first one's."""
-    return replace(request, seed=row_seed(request.seed, f"attempt {attempt}"))
+    return replace(request, seed=attempt_seed(request.seed, attempt))
 
 
 def build_sampling(row: Row, config: RunConfig, defaults: Sampling) -> Sampling:

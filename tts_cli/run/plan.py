@@ -26,7 +26,8 @@ from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import build_request, retry_request
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.audio_file import NOT_FINITE
-from tts_cli.output.journal import Journal, RowRecord, request_hash
+from tts_cli.output.hashes import Delivery, delivery_hash, joint_hash, request_hash
+from tts_cli.output.journal import Journal, RowRecord
 from tts_cli.output.run_file import Totals
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.load import Session
@@ -75,6 +76,8 @@ class RowPlan:
 
     def __post_init__(self) -> None:
         self.cloning = Cloning(self.config, self.info)
+        self.delivery = Delivery(self.writer.format, self.writer.subtype, self.writer.rate_hz)
+        self.delivery_hash = delivery_hash(self.delivery)
 
     def __iter__(self) -> Iterator[PlannedRow | BadRow | None]:
         """A row to speak, a bad row to record, or None for a row that is done."""
@@ -89,16 +92,9 @@ class RowPlan:
             except RowError as error:
                 yield BadRow(row.line, row.number, row.id, str(error))
                 continue
-            digest = request_hash(
-                request,
-                model=self.info.identity,
-                format=self.writer.format,
-                subtype=self.writer.subtype,
-                rate_hz=self.writer.rate_hz,
-                ref_digest=None if need is None else need.digest,
-            )
-            is_due = self._is_due(row.id, digest)
-            yield PlannedRow(row.id, request, digest, need) if is_due else None
+            digest = request_hash(request, self.info.identity, need.digest if need else None)
+            planned = PlannedRow(row.id, request, digest, need)
+            yield planned if self._is_due(planned) else None
 
     def survey(self) -> Survey:
         """Count, and bound the sizes."""
@@ -128,12 +124,19 @@ class RowPlan:
         found.max_frames = min(found.max_frames, self.info.max_positions)
         return found
 
-    def _is_due(self, row_id: str, digest: str) -> bool:
+    def _is_due(self, row: PlannedRow) -> bool:
         if self.config.overwrite:
             return True
         if self.config.retry_failed:
-            return self.journal.status(row_id) == "failed"
-        return not (self.journal.done(row_id, digest) and self.writer.exists(row_id))
+            return self.journal.status(row.id) == "failed"
+        return not (self._is_recorded(row) and self.writer.exists(row.id))
+
+    def _is_recorded(self, row: PlannedRow) -> bool:
+        if not self.journal.is_joint(row.id):
+            return self.journal.done(row.id, row.hash, self.delivery_hash)
+        ref_digest = row.need.digest if row.need else None
+        joint = joint_hash(row.request, self.delivery, self.info.identity, ref_digest)
+        return self.journal.done(row.id, joint, None)
 
 
 def most_tokens(text: str) -> int:
@@ -339,6 +342,7 @@ class Synthesis:
             seed=request.seed,
             text_chars=len(request.text),
             request_hash=row.hash,
+            delivery_hash=self.plan.delivery_hash,
         )
 
     def _record(self, record: RowRecord, is_bad: bool = False) -> None:
