@@ -47,6 +47,7 @@ FLOORS = {
         {"decoder"},
         {"device", "base"},
         {"checkpoint"},
+        {"sampling"},
     ),
     "kernels": (
         {"bench"},

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
-from models.base import Sampling
+from models.sampling import Sampling
 from models.slots.sampling import Hints, SamplingSlots
 
 WINDOW = 10

@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.decoder.config import TransformerConfig
+from models.sampling import Sampling
 
 MODEL_TYPES = ("custom_voice", "voice_design", "base")
 SIZE_WITHOUT_INSTRUCT = "0b6"  # the official wrapper drops instructions for this size

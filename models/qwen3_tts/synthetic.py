@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from models.base import ModelInfo, Sampling
+from models.base import ModelInfo
 from models.checkpoint.random import by_fan_in, randomise
 from models.decoder.config import TransformerConfig
 from models.device.graphs import EAGER, cuda_capturers
@@ -25,6 +25,7 @@ from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SpeakerConfig
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.voice_encoder import VoiceEncoder
+from models.sampling import Sampling
 
 BASE_SUFFIX = "-base"
 WIDTHS = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048, 6144)}

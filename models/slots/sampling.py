@@ -15,8 +15,8 @@ from torch import Tensor
 
 from kernels.sampling.draws import uniforms
 from kernels.sampling.sample import sample
-from models.base import Sampling
 from models.device.to_device import to_device
+from models.sampling import Sampling
 
 MIN_FRAMES = 2  # the official code forbids end of speech for the first two samples
 

@@ -18,10 +18,11 @@ from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
 
 from kernels.launch import dispatch
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.device.buckets import batch_buckets
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.sampling import Sampling
 from tts_cli.engine.job import Job, JobQueue, Outcome
 from tts_cli.engine.loop import Engine
 

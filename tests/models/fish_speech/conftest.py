@@ -14,9 +14,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.fish_speech.model import FishSpeech
 from models.registry import load_model
+from models.sampling import Sampling
 
 ORACLE = Path(__file__).parents[2] / "oracle"
 GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)

@@ -22,9 +22,10 @@ from speak import speak
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
-from models.base import REFERENCE, Sampling, SpeechRequest
+from models.base import REFERENCE, SpeechRequest
 from models.fish_speech.model import FishSpeech
 from models.registry import load_model
+from models.sampling import Sampling
 
 ORACLE = Path(__file__).parents[2] / "oracle"
 LOGIT_TOLERANCE = 1e-4  # float32 products summed in another order, over logits of about 5

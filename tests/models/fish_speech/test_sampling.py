@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.base import Sampling
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
+from models.sampling import Sampling
 from models.slots.sampling import UNKNOWN
 
 SLOTS, CODES, BOOKS = 3, 30, 4

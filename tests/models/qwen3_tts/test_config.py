@@ -12,7 +12,6 @@ import pytest
 import torch
 from tiny_qwen3_tts import write_checkpoint
 
-from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
 from models.qwen3_tts import synthetic
@@ -22,6 +21,7 @@ from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.loader import describe
 from models.qwen3_tts.synthetic import config_for, load_synthetic, tokenize, vocoder_config
 from models.qwen3_tts.talker import Talker
+from models.sampling import Sampling
 
 Change = Callable[[dict[str, Any]], object]
 

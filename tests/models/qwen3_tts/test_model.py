@@ -17,10 +17,11 @@ from speak import Row, speak
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from torch import Tensor
 
-from models.base import Sampling, SlotStatus, SpeechRequest
+from models.base import SlotStatus, SpeechRequest
 from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.sampling import Sampling
 
 FRAMES = 40
 LONG, SHORT = "the longer of the two texts", "hi"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.sampling.draws import uniforms
-from models.base import Sampling
+from models.sampling import Sampling
 from models.slots.sampling import MIN_FRAMES, UNKNOWN, Hints, SamplingSlots
 
 SLOTS, VOCAB, EOS = 4, 40, 33

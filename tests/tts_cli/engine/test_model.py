@@ -12,10 +12,11 @@ from fakes import FakeCapturer
 from speak import speak
 from tiny_qwen3_tts import write_checkpoint
 
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import CHUNK_FRAMES, LEFT_CONTEXT, Qwen3TTS
 from models.registry import load_model
+from models.sampling import Sampling
 from models.vocoder.rows_alone import ChunkedVocoder
 
 

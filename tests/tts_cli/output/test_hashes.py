@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 import torch
 
-from models.base import Sampling, SpeechRequest, Voice
+from models.base import SpeechRequest, Voice
+from models.sampling import Sampling
 from tts_cli.output.hashes import Delivery, delivery_hash, joint_hash, request_hash
 
 PLAIN = SpeechRequest("hi", seed=3)
