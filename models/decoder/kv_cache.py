@@ -58,11 +58,6 @@ class StaticKVCache:
         """Zero the given slots (n,)."""
         self.data.index_fill_(2, slots, 0)
 
-    @property
-    def num_bytes(self) -> int:
-        """Device memory the cache holds."""
-        return self.data.numel() * self.data.element_size()
-
 
 def cache_bytes(
     num_layers: int, num_kv_heads: int, head_dim: int, num_positions: int, dtype: torch.dtype

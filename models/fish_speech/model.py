@@ -27,7 +27,6 @@ from models.fish_speech.talker import Talker
 from models.slots.buffers import SlotBuffers
 from models.slots.model import SlotModel, cache_positions
 from models.slots.prefill import PackedPrefill
-from models.slots.sampling import UNKNOWN
 from models.slots.stages import frame_stages
 from models.vocoder.rows_alone import ChunkedVocoder
 from models.vocoder.rows_in_lanes import PackedVocoder
@@ -113,7 +112,6 @@ class FishSpeech(SlotModel):
             position,
             num_first=self.talker.head.weight.shape[0],
             num_codes=self.predictor.head.weight.shape[0],
-            hints=lambda: UNKNOWN,
         )
 
     def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
@@ -186,7 +184,7 @@ class FishSpeech(SlotModel):
                 x = predictor.embed(work[:, codebook - 1])
                 hidden = predictor.decoder.step(x, self._positions[codebook, :bucket])
             logits = predictor.logits(hidden)
-            self.sampling.rest(bucket, logits, uniform[:, codebook], UNKNOWN, work[:, codebook])
+            self.sampling.rest(bucket, logits, uniform[:, codebook], work[:, codebook])
 
     def step(self, bucket: int) -> tuple[Tensor, Tensor]:
         """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-code logits
@@ -202,5 +200,5 @@ class FishSpeech(SlotModel):
         step = slots.frame[:bucket] + 1
         code = slots.next_code[:bucket]
         uniform = self.sampling.first_draws(rows, step)
-        self.sampling.first(rows, logits, uniform, step, UNKNOWN, code)
+        self.sampling.first(rows, logits, uniform, step, code)
         self.sampling.remember(bucket, code, step)

@@ -34,7 +34,7 @@ from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.slots.buffers import SlotBuffers
 from models.slots.model import SlotModel, cache_positions
 from models.slots.prefill import PackedPrefill
-from models.slots.sampling import UNKNOWN, Hints, SamplingSlots
+from models.slots.sampling import SamplingSlots
 from models.slots.stages import frame_stages
 from models.vocoder.rows_alone import ChunkedVocoder
 from models.vocoder.rows_in_lanes import PackedVocoder
@@ -131,7 +131,6 @@ class Qwen3TTS(SlotModel):
             position,
             num_first=config.vocab_size,
             num_codes=config.predictor_vocab_size,
-            hints=lambda: self._hints(batch)[1],
             projection=0 if projection is None else projection.weight.numel(),
         )
 
@@ -203,12 +202,6 @@ class Qwen3TTS(SlotModel):
                 ids[row, : len(prompt.trailing_ids)] = torch.tensor(prompt.trailing_ids)
         return self.talker.embed_text(to_device(ids, self.device))
 
-    def _hints(self, bucket: int) -> tuple[Hints, Hints]:
-        # A recording must hold for rows to come, so it may know nothing of the present ones.
-        if self.device.type == "cuda":
-            return UNKNOWN, UNKNOWN
-        return self.sampling.hints(bucket)
-
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""
         self.predict(bucket)
@@ -222,7 +215,6 @@ class Qwen3TTS(SlotModel):
         """
         slots, predictor = self.slots, self.predictor
         work, code = slots.work[:bucket], slots.code[:bucket]
-        _, hints = self._hints(bucket)
         # Column 0 of the draws was used a frame ago, for the first code.
         uniform = self.sampling.draws(slice(0, bucket), slots.frame[:bucket], work.shape[1])
         work[:, 0] = code
@@ -234,7 +226,7 @@ class Qwen3TTS(SlotModel):
             if codebook > 1:
                 positions = self._positions[codebook, :bucket]
                 logits = predictor.expand(work[:, codebook - 1], codebook, positions)
-            self.sampling.rest(bucket, logits, uniform[:, codebook], hints, work[:, codebook])
+            self.sampling.rest(bucket, logits, uniform[:, codebook], work[:, codebook])
 
     def step(self, bucket: int) -> tuple[Tensor, Tensor]:
         """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook
@@ -255,8 +247,7 @@ class Qwen3TTS(SlotModel):
     def draw_first(self, bucket: int, logits: Tensor) -> None:
         """Draw the first code of the frame to come into `slots.next_code`."""
         slots, rows = self.slots, slice(0, bucket)
-        hints, _ = self._hints(bucket)
         step = slots.frame[:bucket] + 1
         self.sampling.seen[:bucket].scatter_(1, slots.code[:bucket, None], True)
         uniform = self.sampling.first_draws(rows, step)
-        self.sampling.first(rows, logits, uniform, step, hints, slots.next_code[:bucket])
+        self.sampling.first(rows, logits, uniform, step, slots.next_code[:bucket])

@@ -22,7 +22,7 @@ from models.device.threads import decode_threads, limited_threads, vocoder_threa
 from models.device.to_device import to_device
 from models.slots.buffers import Poll, SlotBuffers
 from models.slots.prefill import PackedPrefill
-from models.slots.sampling import UNKNOWN, SamplingSlots
+from models.slots.sampling import SamplingSlots
 from models.vocoder.rows_alone import ChunkedVocoder
 
 PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
@@ -151,12 +151,10 @@ class SlotModel:
             hidden: (n, D) talker output at each prompt's end.
         """
         requests = [prompt.request for prompt in prompts]
-        self.sampling.assign(
-            slots, [r.sampling for r in requests], [r.seed for r in requests], index
-        )
+        self.sampling.assign(index, [r.sampling for r in requests], [r.seed for r in requests])
         frame, code = torch.zeros_like(index), torch.empty_like(index)
         uniform = self.sampling.first_draws(index, frame)
-        self.sampling.first(index, self.talker.logits(hidden), uniform, frame, UNKNOWN, code)
+        self.sampling.first(index, self.talker.logits(hidden), uniform, frame, code)
         limits = self._index([request.max_frames for request in requests])
         self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
 
@@ -190,7 +188,7 @@ class SlotModel:
         """Move live slots into free ones."""
         source, target = self._index(sources), self._index(targets)
         self.decoder.cache.move(source, target)
-        self.sampling.move(sources, targets, source, target)
+        self.sampling.move(source, target)
         self.slots.move(source, target)
 
     @torch.inference_mode()
@@ -198,7 +196,6 @@ class SlotModel:
         """Clear slots; the cache as well where a row failed and may have left non-finite values."""
         index = self._index(slots)
         self.slots.release(index)
-        self.sampling.release(slots)
         if is_failed:
             self.decoder.cache.clear(index)
 

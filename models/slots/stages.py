@@ -7,7 +7,6 @@ out, so achieved rates read a little low.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from models.decoder.kv_cache import cache_bytes
 from models.device.spans import Stage
 from models.slots.buffers import SlotBuffers
-from models.slots.sampling import Hints, SamplingSlots
+from models.slots.sampling import SamplingSlots
 
 
 class StagedModel(Protocol):
@@ -48,7 +47,6 @@ def frame_stages(
     *,
     num_first: int,
     num_codes: int,
-    hints: Callable[[], Hints],
     projection: int = 0,
 ) -> list[Stage]:
     """Stages of one frame for slots 0..batch-1 that stand at `position`.
@@ -58,7 +56,6 @@ def frame_stages(
 
     Args:
         num_first, num_codes: logits of the first codebook, and of each other one.
-        hints: what is known of the other codebooks' settings, asked at every run.
         projection: weights between talker and code predictor.
     """
     config, itemsize = model.config, model.dtype.itemsize
@@ -74,11 +71,11 @@ def frame_stages(
 
     def sample() -> None:
         model.draw_first(batch, logits)
-        known, slots = hints(), model.slots
+        slots = model.slots
         uniform = model.sampling.draws(slice(0, batch), slots.frame[:batch], num_rest + 1)
         for codebook in range(1, num_rest + 1):
             out = slots.work[:batch, codebook]
-            model.sampling.rest(batch, rest, uniform[:, codebook], known, out)
+            model.sampling.rest(batch, rest, uniform[:, codebook], out)
 
     return [
         Stage(

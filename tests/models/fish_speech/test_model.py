@@ -210,7 +210,7 @@ def test_the_longest_row_fits_exactly_and_one_more_does_not(model: FishSpeech) -
         with pytest.raises(ValueError, match="slots hold"):
             start(model, [request()], [0])
     size = model.slot_bytes(tokens + FRAMES)
-    assert size == model.talker.decoder.cache.num_bytes
+    assert size == model.talker.decoder.cache.data.nbytes
 
 
 def test_a_reference_shapes_speech_but_not_its_length(model: FishSpeech) -> None:

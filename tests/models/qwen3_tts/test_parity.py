@@ -147,7 +147,7 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
         suppress[eos] = False
         processors = {
             "seen": seen.expand(rows, -1),
-            "penalty": torch.full((rows,), case["repetition_penalty"]),
+            "repetition_penalty": torch.full((rows,), case["repetition_penalty"]),
             "suppress": suppress,
             "eos": eos,
             "no_eos": torch.full((rows,), case["step"] < 2),
