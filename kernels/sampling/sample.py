@@ -247,9 +247,7 @@ def num_warps(block: int) -> int:
     return 16 if block > 2048 else max(1, block // 512)
 
 
-def check_draws(
-    num_rows: int, rows: dict[str, Tensor | None], uniform: Tensor, out: Tensor
-) -> None:
+def check_draws(uniform: Tensor, out: Tensor, num_rows: int, **rows: Tensor | None) -> None:
     """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
 
     Args:
@@ -311,9 +309,10 @@ def sample(
             no_eos=no_eos,
         )
     num_rows, num_ids = logits.shape
-    rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-    rows |= {"repetition_penalty": repetition_penalty, "no_eos": no_eos}
-    check_draws(num_rows, rows, uniform, out)
+    check_draws(
+        uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p,
+        repetition_penalty=repetition_penalty, no_eos=no_eos,
+    )  # fmt: skip
     if logits.stride(1) != 1 or (seen is not None and seen.stride(1) != 1):
         raise ValueError("logits and seen must have contiguous rows")
     if num_rows == 0:

@@ -37,6 +37,10 @@ class SamplingSlots:
             for name, setting in SETTINGS.items()
             if name not in self.UNUSED
         }
+        self._first = {n: c for n, c in self.columns.items() if not n.startswith(SUBTALKER)}
+        self._rest = {
+            n.removeprefix(SUBTALKER): c for n, c in self.columns.items() if n not in self._first
+        }
         self.seen = torch.zeros(num_slots, vocab_size, device=device, dtype=torch.bool)
         self.suppress = suppress  # (V,) bool
         self.eos = eos
@@ -65,16 +69,11 @@ class SamplingSlots:
 
     def first_settings(self, rows: Tensor | slice) -> dict[str, Any]:
         """The kernel's arguments for first codes of the rows."""
-        columns = self.columns.items()
-        return {name: column[rows] for name, column in columns if not name.startswith(SUBTALKER)}
+        return {name: column[rows] for name, column in self._first.items()}
 
     def rest_settings(self, bucket: int) -> dict[str, Any]:
         """The kernel's arguments for further codes of slots 0..bucket-1."""
-        return {
-            name.removeprefix(SUBTALKER): column[:bucket]
-            for name, column in self.columns.items()
-            if name.startswith(SUBTALKER)
-        }
+        return {name: column[:bucket] for name, column in self._rest.items()}
 
     def draws(self, rows: Tensor | slice, frames: Tensor, count: int) -> Tensor:
         """(B, count) uniforms of the rows' frames (B,), one a codebook."""
