@@ -37,7 +37,17 @@ def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
 
 
 def test_every_setting_has_a_column_and_reaches_its_slot(sampling: NucleusSlots) -> None:
-    row = Sampling(0.5, 7, 0.25, 1.0, True, 0.75, 9, 0.125, True)
+    row = Sampling(
+        temperature=0.5,
+        top_k=7,
+        top_p=0.25,
+        repetition_penalty=1.0,
+        greedy=True,
+        subtalker_temperature=0.75,
+        subtalker_top_k=9,
+        subtalker_top_p=0.125,
+        subtalker_greedy=True,
+    )
     assign(sampling, [0, 2], [SAMPLING, row])
     assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
     for name, column in sampling.columns.items():

@@ -37,7 +37,17 @@ def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
 
 
 def test_every_setting_has_a_column_and_reaches_its_slot(sampling: SamplingSlots) -> None:
-    row = Sampling(0.5, 7, 0.25, 1.5, True, 0.75, 9, 0.125, True)
+    row = Sampling(
+        temperature=0.5,
+        top_k=7,
+        top_p=0.25,
+        repetition_penalty=1.5,
+        greedy=True,
+        subtalker_temperature=0.75,
+        subtalker_top_k=9,
+        subtalker_top_p=0.125,
+        subtalker_greedy=True,
+    )
     plain = Sampling()
     assign(sampling, [1, 3], [plain, row])
     assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
