@@ -62,7 +62,7 @@ class RowRecord:
     write_ms: float = 0.0
     total_ms: float = 0.0
     rtf: float | None = None  # total_ms / 1000 / audio_s, lower is better
-    request_hash: str = ""
+    request_hash: str = ""  # what was spoken, and how it is delivered: see `hashes`
     delivery_hash: str = ""
 
     def to_line(self) -> str:
@@ -144,7 +144,7 @@ class Journal:
         Args:
             delivery_hash: None for a line of joint hashes.
         """
-        wanted = _entry(request_hash, delivery_hash) | _CODES["ok"]
+        wanted = _table_value(request_hash, delivery_hash) | _CODES["ok"]
         return self._table.get(id_hash(row_id)) == wanted
 
     def append(self, *records: RowRecord) -> None:
@@ -228,7 +228,7 @@ class Journal:
         return True
 
     def _note(self, row_id: str, status: str, request_hash: str, delivery_hash: str | None) -> None:
-        self._table.put(id_hash(row_id), _entry(request_hash, delivery_hash) | _CODES[status])
+        self._table.put(id_hash(row_id), _table_value(request_hash, delivery_hash) | _CODES[status])
 
     def _open(self, whole_bytes: int, tail: bytes) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
@@ -258,7 +258,7 @@ def _skip_line(file: BinaryIO) -> bytes:
     return raw or last
 
 
-def _entry(request_hash: str, delivery_hash: str | None) -> int:
+def _table_value(request_hash: str, delivery_hash: str | None) -> int:
     """61 bits of the hashes, then whether they are one, then two free bits."""
     text = f"{request_hash}\n{delivery_hash or ''}".encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(text, digest_size=8).digest()
