@@ -70,9 +70,10 @@ def command(manifest: str, **options: Any) -> int:
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.validate import inspect_manifest, show_summary
+    from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
-    from tts_cli.output.writer import AudioWriter, prepare_folder, remove_stale_parts
+    from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.consent import require_consent
     from tts_cli.run.load import choose_device, read_info
     from tts_cli.run.plan import RowPlan

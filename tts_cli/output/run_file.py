@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.output.writer import write_atomic
+from tts_cli.output.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,9 +19,9 @@ from tts_cli.engine.loop import Engine
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.request import build_request, retry_request
 from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
-from tts_cli.output.writer import write_atomic
 from tts_cli.run.load import open_session, prepare, read_info
 from tts_cli.run.model_source import is_synthetic, model_label
 from tts_cli.run.plan import NAN_ERROR
