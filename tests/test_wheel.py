@@ -41,8 +41,6 @@ def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
     work.mkdir()
     (work / "lines.txt").write_text("Good morning.\n")
     program = "import sys, tts_cli.main as m; print(m.__file__); sys.exit(m.main())"
-    out = run(
-        "-c", program, "synth", "lines.txt", "--out", "wavs", cwd=work, PYTHONPATH=str(site)
-    )
+    out = run("-c", program, "synth", "lines.txt", "--out", "wavs", cwd=work, PYTHONPATH=str(site))
     assert out.startswith(str(site))
     assert soundfile.info(work / "wavs" / "000001.wav").duration > 0.5

@@ -73,7 +73,7 @@ class FishSpeech(SlotModel):
             renders_windows=True,
         )
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""
         return self.prompts.build(request)
 

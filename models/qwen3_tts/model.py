@@ -82,7 +82,7 @@ class Qwen3TTS(SlotModel):
             capturers.vocoder,
         )
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""
         return build_prompt(self.config, self.tokenize, request)
 

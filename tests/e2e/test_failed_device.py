@@ -89,7 +89,7 @@ class TestDevice:
     def test_a_bug_in_a_helper_thread_ends_the_run_too(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self.break_after(monkeypatch, "plan", 1, ZeroDivisionError("oh"))
+        self.break_after(monkeypatch, "prompt", 1, ZeroDivisionError("oh"))
         result = bench.synth(ROWS, *FLAGS)
         assert result.code == 4
         assert "internal error: ZeroDivisionError: oh" in result.err

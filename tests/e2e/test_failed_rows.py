@@ -111,7 +111,7 @@ class TestRunaways:
             again = retry(self, job, reason)
             if again is not None:
                 request = replace(again.prompt.request, text="~")
-                again.prompt = self.session.model.plan(request)
+                again.prompt = self.session.model.prompt(request)
             return again
 
         monkeypatch.setattr(Synthesis, "_retry", retry_with_poison)

@@ -107,9 +107,9 @@ def speak(
         is_int16=is_int16,
     )
     if streams is not None:
-        engine.streams = engine.decoder.streams = streams
+        engine.streams = engine.vocoder.streams = streams
     for row, item in enumerate(items):
-        jobs.put(Job(row, model.plan(item)), engine.stop)
+        jobs.put(Job(row, model.prompt(item)), engine.stop)
     jobs.close(engine.stop)
     engine.run()
     assert sorted(outcomes) == list(range(len(items)))

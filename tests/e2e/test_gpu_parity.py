@@ -102,7 +102,7 @@ def allocate(model: Qwen3TTS, num_slots: int, frames: int) -> None:
 def run(model: Qwen3TTS, requests: list[SpeechRequest], bucket: int) -> Codes:
     """Speak requests in slots 0, 1, ...: everyone to the end, then clear the slots."""
     slots = list(range(len(requests)))
-    model.prefill([model.plan(request) for request in requests], slots)
+    model.prefill([model.prompt(request) for request in requests], slots)
     model.decode_frames(bucket, max(request.max_frames for request in requests))
     states = model.status(model.poll(), slots)
     assert all(state.is_finished for state in states)
@@ -189,7 +189,7 @@ class TestReleasedSize:
         stats = replace(packed.runner.stats)  # other tests have prefilled without graphs
         for count in (MAX_BATCH, 3, 1):
             items = released_requests(count, SAMPLED_FRAMES, GREEDY)
-            prompts, slots = [model.plan(item) for item in items], list(range(count))
+            prompts, slots = [model.prompt(item) for item in items], list(range(count))
             found = []
             for is_packed, capturer in (
                 (True, packed.runner.capturer),
@@ -298,7 +298,7 @@ class TestTinyCheckpoint:
         model.capture(4, TINY_FRAMES)
         requests = tiny_requests(3, Sampling())
         expected = run(model, requests, 4)
-        model.prefill([model.plan(request) for request in requests], [0, 1, 2])
+        model.prefill([model.prompt(request) for request in requests], [0, 1, 2])
         model.decode_frames(4, 2)
         with torch.inference_mode():
             model.slots.hidden[1] = float("nan")
@@ -316,7 +316,7 @@ class TestTinyCheckpoint:
         allocate(model, 8, TINY_FRAMES)
         model.capture(8, TINY_FRAMES)
         requests = tiny_requests(2, Sampling())
-        prompts = [model.plan(request) for request in requests]
+        prompts = [model.prompt(request) for request in requests]
         spoken = []
         for is_moved in (False, True):
             model.prefill(prompts, [0, 6])
@@ -361,7 +361,7 @@ class TestTinyCheckpoint:
         engine = Engine(model, model.device, 8, jobs, sink, lambda job, reason: None)
         assert engine.is_async
         for row, request in enumerate(requests):
-            jobs.put(Job(row, model.plan(request)), engine.stop)
+            jobs.put(Job(row, model.prompt(request)), engine.stop)
         jobs.close(engine.stop)
         engine.run()
         assert sorted(outcomes) == list(range(len(requests)))

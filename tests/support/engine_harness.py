@@ -48,9 +48,9 @@ class Harness:
             # What a GPU gets: several frames a launch, and the status of the launch before.
             self.engine.is_async = True
             self.engine.poll_frames = POLL_FRAMES
-            self.engine.decoder.is_patient = True
+            self.engine.vocoder.is_patient = True
         for row, item in enumerate(requests):
-            assert self.jobs.put(Job(row, model.plan(item)), self.engine.stop)
+            assert self.jobs.put(Job(row, model.prompt(item)), self.engine.stop)
         self.jobs.close(self.engine.stop)
 
     def sink(self, outcome: Outcome) -> None:

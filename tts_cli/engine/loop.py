@@ -24,7 +24,7 @@ from models.device.streams import WorkStreams
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.job import Job, JobQueue, Outcome
 from tts_cli.engine.scheduler import Scheduler
-from tts_cli.engine.vocoder_queue import AudioDecoder
+from tts_cli.engine.vocoder_queue import VocoderQueue
 from tts_cli.errors import StoppedEarly, first_line
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Engine:
         self.chore = chore
         self.busy = BusyMeter(device)
         self.streams = WorkStreams(device)
-        self.decoder = AudioDecoder(model, device, self.streams, self.busy, sink, is_int16)
+        self.vocoder = VocoderQueue(model, device, self.streams, self.busy, sink, is_int16)
         self.scheduler: Scheduler[Job] = Scheduler(max_batch, window)
         self.stop = threading.Event()
         self.is_async = device.type == "cuda"
@@ -113,8 +113,8 @@ class Engine:
                 # Outside of the handler, because the error holds what the attempt had allocated.
                 flight = None
                 self._shrink(lack)
-            self.decoder.run(is_last=not self.scheduler.num_live and flight is None)
-        self.decoder.run(is_last=True)
+            self.vocoder.run(is_last=not self.scheduler.num_live and flight is None)
+        self.vocoder.run(is_last=True)
         self.streams.join()
         self.busy.end()
 
@@ -205,12 +205,12 @@ class Engine:
             again.runaway = outcome if outcome.codes is not None else None
             self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
         else:
-            self.decoder.add(outcome)
+            self.vocoder.add(outcome)
 
     def _shrink(self, reason: str) -> None:
         """Step down to half the slots; every live row starts again, with the same draws."""
         if self.scheduler.max_batch == 1:
-            self.decoder.run(is_last=True)
+            self.vocoder.run(is_last=True)
             raise StoppedEarly(
                 f"the device has no memory for even one row: {reason}",
                 remedy="lower --max-seconds, use a smaller model or free the device",

@@ -25,7 +25,7 @@ SCALE = 32767.0
 MOST_WAITING = 256  # rows of a few frames each would gather by the thousand to fill a batch
 
 
-class AudioDecoder:
+class VocoderQueue:
     """Turns outcomes with codes into outcomes with samples.
 
     Args:

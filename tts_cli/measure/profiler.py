@@ -73,7 +73,7 @@ class Profiler:
         slots = list(range(batch))
         runner = model.graph_runners()[0]
         prompts = sample_prompts(model, batch, self.frames)
-        stages = [self._host("prompt (one row)", lambda: model.plan(prompts[0].request))]
+        stages = [self._host("prompt (one row)", lambda: model.prompt(prompts[0].request))]
         repeats = min(5, self.repeats)
         cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
         prefill = self._device(

@@ -158,7 +158,7 @@ def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> St
         ) from None
     voice = make_voice(reference, embedding, codes, info.identity)
     try:
-        session.model.plan(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
+        session.model.prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
     except RequestError as error:  # it could not be spoken with
         raise RowError(str(error)) from None
     return stored_voice(voice, info)
@@ -189,7 +189,7 @@ def speak_once(request: SpeechRequest, config: RunConfig) -> torch.Tensor:
     info = session.model.info
     frames = min(request.max_frames, int(MAX_SECONDS / info.frame_s))
     request = replace(request, max_frames=frames)
-    prompt = session.model.plan(request)
+    prompt = session.model.prompt(request)
     prepare(
         session,
         num_rows=1,

@@ -32,7 +32,8 @@ from tts_cli.output.writer import AudioWriter
 from tts_cli.run.load import Session
 from tts_cli.run.survey import checked_rows, select_rows
 from tts_cli.voices.encode_queue import VoiceCache
-from tts_cli.voices.resolve import Cloning, VoicedRow, VoiceStage
+from tts_cli.voices.resolve import Cloning
+from tts_cli.voices.stage import VoicedRow, VoiceStage
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +236,7 @@ class Synthesis:
             self._record(self._failure(row, row.problem))
             return
         try:
-            prompt = self.session.model.plan(row.request)
+            prompt = self.session.model.prompt(row.request)
             needed, room = prompt.num_tokens + row.request.max_frames, self.info.max_positions
             if needed > room:
                 raise RequestError(

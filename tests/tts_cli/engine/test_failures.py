@@ -55,7 +55,7 @@ class TestRetries:
         def retry(job: Job, reason: str) -> Job | None:
             if job.attempt == 3:
                 return None
-            return Job(job.row, model.plan(request("nan", 6)), job.attempt + 1)
+            return Job(job.row, model.prompt(request("nan", 6)), job.attempt + 1)
 
         harness.engine.retry = retry
         outcome = harness.run()[0]

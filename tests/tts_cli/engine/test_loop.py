@@ -69,7 +69,7 @@ def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
 
     def feed() -> None:
         for row, item in enumerate(requests):
-            harness.jobs.put(Job(row, model.plan(item)), harness.engine.stop)
+            harness.jobs.put(Job(row, model.prompt(item)), harness.engine.stop)
             time.sleep(0.002 if row % 3 else 0.03)
         harness.jobs.close(harness.engine.stop)
 
@@ -89,12 +89,12 @@ class TestStopping:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async, window=64)
         launch = model.decode_frames
-        waiting = Outcome(Job(99, model.plan(request("xx"))), "eos", 2, codes=fake_codes(1, 2))
+        waiting = Outcome(Job(99, model.prompt(request("xx"))), "eos", 2, codes=fake_codes(1, 2))
 
         def launch_and_stop(bucket: int, count: int) -> None:
             launch(bucket, count)
             if len(model.batches) == 5:
-                harness.engine.decoder.add(waiting)
+                harness.engine.vocoder.add(waiting)
                 harness.engine.stop.set()
 
         model.decode_frames = launch_and_stop  # type: ignore[method-assign]
@@ -105,7 +105,7 @@ class TestStopping:
 
     def test_a_waiting_producer_is_let_go(self) -> None:
         jobs, stop = JobQueue(1), threading.Event()
-        job = Job(0, FakeSpeechModel(1).plan(request("x")))
+        job = Job(0, FakeSpeechModel(1).prompt(request("x")))
         assert jobs.put(job, stop)
         results: list[bool] = []
         producer = threading.Thread(target=lambda: results.append(jobs.put(job, stop)))
@@ -122,7 +122,7 @@ class TestStopping:
         def full_disk(outcome: Outcome) -> None:
             raise OSError("no space left")
 
-        harness.engine.decoder.sink = full_disk
+        harness.engine.vocoder.sink = full_disk
         with pytest.raises(OSError, match="no space left"):
             harness.run()
 
@@ -141,7 +141,7 @@ def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
         taken += 1
         ahead.append(model.calls["decode_audio"] - taken)
 
-    harness.engine.decoder.sink = slow
+    harness.engine.vocoder.sink = slow
     assert_spoken(harness.run(), requests)
     assert max(ahead) <= 1  # no audio piles up in front of it
 

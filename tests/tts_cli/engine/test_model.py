@@ -55,7 +55,7 @@ class TestRealModel:
 
     @staticmethod
     def prepare(model: Qwen3TTS, requests: list[SpeechRequest], max_batch: int) -> None:
-        prompts = [model.plan(item) for item in requests]
+        prompts = [model.prompt(item) for item in requests]
         model.allocate(
             max_batch,
             max(prompt.num_tokens + prompt.request.max_frames for prompt in prompts),

@@ -56,7 +56,7 @@ class Watched(Harness):
     def __init__(self, model: FakeSpeechModel, requests: list[SpeechRequest]) -> None:
         super().__init__(model, model.max_batch, requests, is_async=True, window=2)
         self.streams = FakeStreams()
-        self.engine.streams = self.engine.decoder.streams = self.streams
+        self.engine.streams = self.engine.vocoder.streams = self.streams
         self.seen: dict[str, set[str]] = {}
         for name in CALLS:
             setattr(model, name, self._watched(name, getattr(model, name)))

@@ -61,14 +61,14 @@ class TestVocoderBatches:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, [], is_async=True)
         harness.jobs = harness.engine.jobs = JobQueue(4)
-        harness.jobs.put(Job(0, model.plan(request("xx"))), harness.engine.stop)
+        harness.jobs.put(Job(0, model.prompt(request("xx"))), harness.engine.stop)
         done = threading.Event()
 
         def sink(outcome: Outcome) -> None:
             harness.sink(outcome)
             done.set()
 
-        harness.engine.decoder.sink = sink
+        harness.engine.vocoder.sink = sink
         worker = threading.Thread(target=harness.engine.run)
         worker.start()
         assert done.wait(5)  # although the queue is open and more rows may come
@@ -84,7 +84,7 @@ class TestInt16:
         requests = [request(text, seed) for seed, text in enumerate(texts(9))]
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async)
-        harness.engine.decoder.is_int16 = True
+        harness.engine.vocoder.is_int16 = True
         for row, outcome in harness.run().items():
             codes = fake_codes(row, len(requests[row].text)).float().flatten()
             assert outcome.samples is not None
@@ -102,7 +102,7 @@ class TestInt16:
                 return waves
 
         harness = Harness(Broken(4), 4, [request("xxx")] * 3, is_async=True)
-        harness.engine.decoder.is_int16 = True
+        harness.engine.vocoder.is_int16 = True
         harness.run()
         assert sorted(bool(outcome.is_bad) for outcome in harness.outcomes.values()) == [
             False,

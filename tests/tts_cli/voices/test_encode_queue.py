@@ -20,7 +20,8 @@ from tts_cli.errors import RowError
 from tts_cli.voices import encode_queue
 from tts_cli.voices.encode_queue import MAX_PENDING, VoiceCache, encode_references
 from tts_cli.voices.recording import Reference
-from tts_cli.voices.resolve import Cloning, VoicedRow, VoiceStage
+from tts_cli.voices.resolve import Cloning
+from tts_cli.voices.stage import VoicedRow, VoiceStage
 
 MakeInfo = Callable[..., ModelInfo]
 CPU = torch.device("cpu")
@@ -241,7 +242,7 @@ class TestVoiceStage:
     def test_more_rows_and_voices_than_anything_holds(
         self, model: Any, cloning: Cloning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tts_cli.voices.resolve.MAX_WAITING", 3)
+        monkeypatch.setattr("tts_cli.voices.stage.MAX_WAITING", 3)
         monkeypatch.setattr("tts_cli.voices.encode_queue.MAX_PENDING", 2)
         paths = self.write(tmp_path, 7)
         rows = self.rows(cloning, paths * 5, "xvec")
