@@ -22,8 +22,9 @@ from models.base import Sampling, SpeechRequest
 from models.device.buckets import batch_buckets
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
-from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
+from tts_cli.engine.scheduler import BatchSize
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
@@ -339,32 +340,30 @@ class TestTinyCheckpoint:
             for request in tiny_requests(20, sampling)
         ]
         with_graphs, without = (self.engine_run(folder, requests, flag) for flag in (True, False))
-        assert_same_codes(
-            [outcome.codes for outcome in with_graphs], [outcome.codes for outcome in without]
-        )
-        for outcome, other in zip(with_graphs, without, strict=True):
-            assert torch.equal(outcome.samples, other.samples)
-            assert outcome.reason == other.reason
+        assert_same_codes([job.codes for job in with_graphs], [job.codes for job in without])
+        for job, other in zip(with_graphs, without, strict=True):
+            assert torch.equal(job.samples, other.samples)
+            assert job.reason == other.reason
 
     @staticmethod
-    def engine_run(folder: str, requests: list[SpeechRequest], use_graphs: bool) -> list[Outcome]:
+    def engine_run(folder: str, requests: list[SpeechRequest], use_graphs: bool) -> list[Job]:
         model = load(folder, use_graphs=use_graphs)
         allocate(model, 8, TINY_FRAMES)
         model.capture(8, TINY_FRAMES)
         jobs = JobQueue(len(requests) + 1)
-        outcomes: dict[int, Outcome] = {}
+        ended: dict[int, Job] = {}
 
-        def sink(outcome: Outcome) -> None:
-            outcome.wait()
-            outcomes[outcome.job.row] = outcome
+        def sink(job: Job) -> None:
+            job.wait()
+            ended[job.row] = job
 
-        engine = Engine(model, model.device, 8, jobs, sink, lambda job, reason: None)
+        engine = Engine(model, model.device, BatchSize(8), jobs, sink, lambda job: None)
         assert engine.is_async
         for row, request in enumerate(requests):
             jobs.put(Job(row, model.prompt(request)), engine.stop)
         jobs.close(engine.stop)
         engine.run()
-        assert sorted(outcomes) == list(range(len(requests)))
+        assert sorted(ended) == list(range(len(requests)))
         for runner in model.graph_runners():
             assert (runner.stats.misses, runner.stats.failures) == (0, {})
             # No row has a reference.
@@ -372,7 +371,7 @@ class TestTinyCheckpoint:
             assert (runner.stats.hits > 0) is is_used
         if use_graphs:
             assert model.frames.keys == batch_buckets(8)
-        return [outcomes[row] for row in range(len(requests))]
+        return [ended[row] for row in range(len(requests))]
 
 
 def test_padding_the_vocoder_leaves_real_samples_alone(folder: str) -> None:

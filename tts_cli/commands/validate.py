@@ -49,18 +49,16 @@ def command(manifest: str, **options: Any) -> int:
     """
     config = RunConfig.from_options(options)
     with open_source(manifest, config.manifest_format) as source:
-        summary = inspect_manifest(source, config)
+        from tts_cli.run.load import read_info
+
+        summary = inspect_manifest(source, config, read_info(config))
     show_summary(summary, is_json=config.json)
     return 2 if summary.bad_count and not config.skip_invalid else 0
 
 
-def inspect_manifest(
-    source: Source, config: RunConfig, info: ModelInfo | None = None
-) -> ManifestSummary:
+def inspect_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
     """Check a manifest, the audio format and the disk; warnings and bad rows go to the log.
 
-    Args:
-        info: the checkpoint's, if it is known already.
     Raises:
         ManifestError, UsageError, SetupError: nothing can be spoken as asked.
     """
@@ -68,10 +66,6 @@ def inspect_manifest(
     from tts_cli.output.journal import JOURNAL_NAME
     from tts_cli.output.writer import check_space
 
-    if info is None:
-        from tts_cli.run.load import read_info
-
-        info = read_info(config)
     require_speakable(info)
     rate_hz = config.sample_rate or info.sample_rate_hz
     check_format(config.format, config.subtype, info.sample_rate_hz, rate_hz)

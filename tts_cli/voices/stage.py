@@ -1,4 +1,4 @@
-"""Rows get their voices on the way to the engine: recordings are read here, in the thread that makes
+"""Rows get their voices on the way to the engine: recordings are read in the thread that makes
 prompts, while the engine encodes those read before.
 """
 
@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tts_cli.errors import RowError
 from tts_cli.voices.resolve import Cloning, Need
@@ -23,34 +23,38 @@ WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
 @dataclass(eq=False)
-class VoicedRow:
-    """A row with what it clones; `synthesis.PlannedRow` adds the rest."""
+class SpeechRow:
+    """A row to speak, with everything that holds for all its attempts.
+
+    It belongs to the thread that makes prompts until its first job is in the queue, then to the
+    engine's, then to whoever takes its result.
+    """
 
     id: str
-    request: SpeechRequest
-    hash: str
-    need: Need | None = None
+    request: SpeechRequest  # of the first attempt
+    request_hash: str = ""  # what it is recorded under; looked at by nobody here
+    need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     problem: str | None = None  # why its voice could not be made
     encoding: Ticket | None = None  # the reference's, of the row that named it first
+    has_been_nan: bool = False  # an attempt gave NaN or infinite values
+    frames_dropped: int = 0  # of attempts that were made again
 
 
 class VoiceStage:
-    """Gives rows their voices: reads recordings in the planner's thread, while the engine encodes
-    those read before.
-    """
+    """Gives rows their voices. Belongs to the thread that makes prompts."""
 
     def __init__(self, cloning: Cloning, cache: VoiceCache) -> None:
         self.cloning = cloning
         self.cache = cache
         self.load_s = 0.0  # reading, checking and resampling
 
-    def attach(self, rows: Iterator[Any], stop: threading.Event) -> Iterator[Any]:
+    def attach(self, rows: Iterable[SpeechRow], stop: threading.Event) -> Iterator[SpeechRow]:
         """Pass rows on, those that clone with `request.clone` or `problem` set once their voice is
-        there; the others, and what is no `VoicedRow`, at once. Ends early when `stop` is set.
+        there, the others at once. Ends early when `stop` is set.
         """
-        waiting: list[tuple[VoicedRow, Ticket]] = []
+        waiting: list[tuple[SpeechRow, Ticket]] = []
         for row in rows:
-            if not isinstance(row, VoicedRow) or row.need is None:
+            if row.need is None:
                 yield row
                 continue
             ticket = self._begin(row)
@@ -66,7 +70,7 @@ class VoiceStage:
         while waiting and not stop.is_set():
             yield from self._finished(waiting, WAIT_S)
 
-    def _begin(self, row: VoicedRow) -> Ticket | None:
+    def _begin(self, row: SpeechRow) -> Ticket | None:
         """The ticket of a row's reference; None where its voice is known, or cannot be had."""
         request, need = row.request, row.need
         assert need is not None
@@ -90,8 +94,8 @@ class VoiceStage:
         return ticket
 
     def _finished(
-        self, waiting: list[tuple[VoicedRow, Ticket]], timeout_s: float
-    ) -> list[VoicedRow]:
+        self, waiting: list[tuple[SpeechRow, Ticket]], timeout_s: float
+    ) -> list[SpeechRow]:
         """Take the rows whose voices are there out of `waiting`."""
         if timeout_s:
             wait({ticket.voice for _, ticket in waiting}, timeout_s, FIRST_COMPLETED)
@@ -105,7 +109,7 @@ class VoiceStage:
         return done
 
 
-def _settle(row: VoicedRow, ticket: Ticket) -> bool:
+def _settle(row: SpeechRow, ticket: Ticket) -> bool:
     """Give a row its voice or its problem; False if there is neither yet."""
     if not ticket.voice.done():
         return False

@@ -9,7 +9,7 @@ import pytest
 from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
-from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import POLL_FRAMES
 
 
@@ -22,12 +22,12 @@ def test_every_row_ends_with_its_own_audio(is_async: bool, max_batch: int, windo
     harness = Harness(model, max_batch, requests, is_async=is_async, window=window)
     assert_spoken(harness.run(), requests)
     assert model.slots == {}
-    for outcome in harness.outcomes.values():
-        assert outcome.job.attempt == 1
-        assert 1 <= outcome.job.bucket <= max_batch
-        assert outcome.job.decode_ms >= 0
-        assert outcome.prefill_ms >= 0
-        assert 0 < outcome.vocoder_share <= 1
+    for job in harness.ended.values():
+        assert job.attempt == 1
+        assert 1 <= job.bucket <= max_batch
+        assert job.decode_ms >= 0
+        assert job.prefill_ms >= 0
+        assert 0 < job.vocoder_share <= 1
 
 
 @MODES
@@ -77,7 +77,7 @@ def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
     feeder.start()
     harness.run()
     feeder.join()
-    assert_spoken(harness.outcomes, requests)
+    assert_spoken(harness.ended, requests)
 
 
 class TestStopping:
@@ -89,7 +89,7 @@ class TestStopping:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async, window=64)
         launch = model.decode_frames
-        waiting = Outcome(Job(99, model.prompt(request("xx"))), "eos", 2, codes=fake_codes(1, 2))
+        waiting = Job(99, model.prompt(request("xx")), frames=2, codes=fake_codes(1, 2))
 
         def launch_and_stop(bucket: int, count: int) -> None:
             launch(bucket, count)
@@ -99,8 +99,8 @@ class TestStopping:
 
         model.decode_frames = launch_and_stop  # type: ignore[method-assign]
         harness.run()
-        assert list(harness.outcomes) == [99]
-        assert harness.outcomes[99].samples is not None
+        assert list(harness.ended) == [99]
+        assert harness.ended[99].samples is not None
         assert len(model.batches) == 5
 
     def test_a_waiting_producer_is_let_go(self) -> None:
@@ -119,7 +119,7 @@ class TestStopping:
     def test_the_sinks_error_ends_the_run(self) -> None:
         harness = Harness(FakeSpeechModel(1), 1, [request("x")] * 3)
 
-        def full_disk(outcome: Outcome) -> None:
+        def full_disk(job: Job) -> None:
             raise OSError("no space left")
 
         harness.engine.vocoder.sink = full_disk
@@ -134,10 +134,10 @@ def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
     taken = 0
     ahead: list[int] = []
 
-    def slow(outcome: Outcome) -> None:
+    def slow(job: Job) -> None:
         nonlocal taken
         time.sleep(0.01)
-        harness.sink(outcome)
+        harness.sink(job)
         taken += 1
         ahead.append(model.calls["decode_audio"] - taken)
 

@@ -21,7 +21,7 @@ from tts_cli.voices import encode_queue
 from tts_cli.voices.encode_queue import MAX_PENDING, VoiceCache, encode_references
 from tts_cli.voices.recording import Reference
 from tts_cli.voices.resolve import Cloning
-from tts_cli.voices.stage import VoicedRow, VoiceStage
+from tts_cli.voices.stage import SpeechRow, VoiceStage
 
 MakeInfo = Callable[..., ModelInfo]
 CPU = torch.device("cpu")
@@ -110,8 +110,11 @@ class TestVoiceCache:
         assert cache.find("d1.0icl") is ticket
         assert cache.find("other") is None
 
-    def test_the_oldest_voices_are_dropped(self, model: Any) -> None:
-        cache = VoiceCache(model, CPU, limit=3)
+    def test_the_oldest_voices_are_dropped(
+        self, model: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(encode_queue, "MAX_VOICES", 3)
+        cache = VoiceCache(model, CPU)
         tickets = [cache.submit(make_reference(float(mark))) for mark in range(1, 4)]
         assert cache.find("d1.0icl") is tickets[0]  # used, so it is not the oldest any more
         cache.submit(make_reference(4.0))
@@ -196,15 +199,17 @@ class TestVoiceStage:
     def cloning(self, info: ModelInfo, tmp_path: Path) -> Cloning:
         return Cloning(RunConfig(voices=tmp_path / "voices"), info)
 
-    def rows(self, cloning: Cloning, paths: list[Path], mode: str = "icl") -> list[VoicedRow]:
+    def rows(self, cloning: Cloning, paths: list[Path], mode: str = "icl") -> list[SpeechRow]:
         found = []
         for index, path in enumerate(paths):
             text = "said" if mode == "icl" else None
             request = SpeechRequest("hi", ref_audio=str(path), ref_text=text, clone_mode=mode)
-            found.append(VoicedRow(str(index), request, "hash", cloning.need(request)))
+            found.append(SpeechRow(str(index), request, "hash", cloning.need(request)))
         return found
 
-    def run(self, model: Any, cloning: Cloning, rows: list[Any]) -> tuple[list[Any], VoiceCache]:
+    def run(
+        self, model: Any, cloning: Cloning, rows: list[SpeechRow]
+    ) -> tuple[list[SpeechRow], VoiceCache]:
         cache, stop, is_over = VoiceCache(model, CPU), threading.Event(), threading.Event()
         stage = VoiceStage(cloning, cache)
 
@@ -258,17 +263,11 @@ class TestVoiceStage:
     ) -> None:
         good, silent, changed = self.write(tmp_path, 3)
         silent.write_bytes(encoded(0 * tone()))
-        rows: list[Any] = self.rows(cloning, [silent, good, changed, silent])
+        rows = self.rows(cloning, [silent, good, changed, silent])
         changed.write_bytes(encoded(tone(hz=999)))
-        found, cache = self.run(model, cloning, [*rows, "no row", None])
-        assert {row if isinstance(row, str) else getattr(row, "id", None) for row in found} == {
-            "0",
-            "1",
-            "2",
-            "3",
-            "no row",
-            None,
-        }
+        plain = SpeechRow("plain", SpeechRequest("hi"))
+        found, cache = self.run(model, cloning, [*rows, plain])
+        assert {row.id for row in found} == {"0", "1", "2", "3", "plain"}
         assert "is silent" in rows[0].problem
         assert rows[3].problem == rows[0].problem
         assert "was changed while the run was going" in rows[2].problem
