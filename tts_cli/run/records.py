@@ -43,43 +43,52 @@ class Recorder:
 
     def take(self, result: Result) -> None:
         """Put a row's audio on disk and record it. Raises DiskFull."""
-        record = self._deliver(result)
-        self.journal.append(record)
-        self._count(record, dropped_s=result.dropped_s)
+        self._record(self._write(result), result.dropped_s)
 
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
-        record = RowRecord(row.record_id, "failed", error=row.message)
-        self.journal.append(record)
-        self._count(record, is_bad=True)
+        self._record(RowRecord(row.record_id, "failed", error=row.message), is_bad=True)
 
-    def _deliver(self, result: Result) -> RowRecord:
+    def _write(self, result: Result) -> RowRecord:
+        """Put a row's audio on disk, if there is any, and describe what happened."""
+        row, error, path = result.row, result.error, None
         started_s = time.perf_counter()
-        queued_s = started_s if result.queued_s is None else result.queued_s
-        record = record_of(result, 1000 * (started_s - queued_s))
-        if result.samples is None:
-            return record
-        is_truncated = result.error is not None
-        try:
-            path = self.writer.write(result.row.id, result.samples, result.codes, is_truncated)
-        except RowError as error:
-            return replace(record, error=str(error))
+        if result.samples is not None:
+            is_truncated = error is not None
+            try:
+                path = self.writer.write(row.id, result.samples, result.codes, is_truncated)
+            except RowError as problem:
+                error = str(problem)
+            else:
+                error = f"{error}; its audio is kept under truncated/" if is_truncated else None
         ended_s = time.perf_counter()
-        total_s = ended_s - queued_s
+        total_s = 0.0 if result.queued_s is None else ended_s - result.queued_s
+        record = RowRecord(
+            row.id,
+            "ok" if error is None else "failed",
+            error=error,
+            finish_reason=result.finish_reason,
+            voice=row.request.voice,
+            seed=result.seed,
+            attempts=result.attempts,
+            text_chars=len(row.request.text),
+            total_ms=1000 * total_s,
+            request_hash=row.request_hash,
+            **vars(result.work),
+        )
+        if path is None:
+            return record
         return replace(
             record,
-            status="failed" if is_truncated else "ok",
-            error=f"{result.error}; its audio is kept under truncated/" if is_truncated else None,
             path=path,
             frames=result.frames,
             audio_s=result.audio_s,
-            vocoder_ms=result.vocoder_ms,
             write_ms=1000 * (ended_s - started_s),
-            total_ms=1000 * total_s,
             rtf=total_s / result.audio_s,
         )
 
-    def _count(self, record: RowRecord, *, dropped_s: float = 0.0, is_bad: bool = False) -> None:
+    def _record(self, record: RowRecord, dropped_s: float = 0.0, *, is_bad: bool = False) -> None:
+        self.journal.append(record)
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s
@@ -93,26 +102,3 @@ class Recorder:
                 totals.bad_rows += is_bad
                 log.warning("row %s failed: %s", record.id, record.error)
             self.on_row(totals)
-
-
-def record_of(result: Result, total_ms: float) -> RowRecord:
-    """The record of a result of which nothing is on disk."""
-    request = result.row.request
-    return RowRecord(
-        result.row.id,
-        "failed",
-        error=result.error,
-        finish_reason=result.finish_reason,
-        voice=request.voice,
-        seed=result.seed,
-        attempts=result.attempts,
-        text_chars=len(request.text),
-        prompt_tokens=result.prompt_tokens,
-        bucket=result.bucket,
-        queue_ms=result.queue_ms,
-        reference_ms=result.reference_ms,
-        prefill_ms=result.prefill_ms,
-        decode_ms=result.decode_ms,
-        total_ms=total_ms,
-        request_hash=result.row.request_hash,
-    )

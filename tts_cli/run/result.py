@@ -17,11 +17,25 @@ if TYPE_CHECKING:
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a row took, under the names of `RowRecord`. Times are milliseconds, the row's own share
+    where rows run together.
+    """
+
+    prompt_tokens: int = 0
+    bucket: int = 0  # the largest batch it ran in
+    queue_ms: float = 0.0  # from the thread that makes prompts to its slot
+    reference_ms: float = 0.0  # encoding a reference, with the row that named it first
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    vocoder_ms: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The end of one row. Times are milliseconds of the row's own share where rows run together.
-
-    A row with an error may have samples nevertheless: speech that did not come to its end.
+    """The end of one row. With an error it may have samples nevertheless: speech that did not come
+    to its end. It belongs to whoever takes it.
     """
 
     row: SpeechRow
@@ -34,14 +48,8 @@ class Result:
     frames: int = 0
     audio_s: float = 0.0
     dropped_s: float = 0.0  # audio of attempts that were made again
-    prompt_tokens: int = 0
-    bucket: int = 0  # the largest batch it ran in
-    queued_s: float | None = None  # when it came to the engine, by `perf_counter`; None: it did not
-    queue_ms: float = 0.0
-    reference_ms: float = 0.0  # encoding a reference, with the row that named it first
-    prefill_ms: float = 0.0
-    decode_ms: float = 0.0
-    vocoder_ms: float = 0.0
+    queued_s: float | None = None  # `perf_counter` when its turn came; None: it was not spoken
+    work: Work = Work()
 
 
 def refused(row: SpeechRow, error: str) -> Result:
@@ -59,13 +67,16 @@ def result_of(job: Job, policy: RetryPolicy, frame_s: float) -> Result:
         seed=job.prompt.request.seed,
         attempts=job.attempts,
         dropped_s=row.frames_dropped * frame_s,
-        prompt_tokens=job.prompt.num_tokens,
-        bucket=job.bucket,
         queued_s=job.queued_s,
-        queue_ms=1000 * (job.admitted_s - job.queued_s),
-        reference_ms=0.0 if row.encoding is None else row.encoding.milliseconds,
-        prefill_ms=job.prefill_ms,
-        decode_ms=job.decode_ms,
+        work=Work(
+            prompt_tokens=job.prompt.num_tokens,
+            bucket=job.bucket,
+            queue_ms=1000 * (job.admitted_s - job.queued_s),
+            reference_ms=0.0 if row.encoding is None else row.encoding.milliseconds,
+            prefill_ms=job.prefill_ms,
+            decode_ms=job.decode_ms,
+            vocoder_ms=job.vocoder_ms,
+        ),
     )
     if job.samples is None or job.codes is None:
         return result
@@ -79,7 +90,6 @@ def result_of(job: Job, policy: RetryPolicy, frame_s: float) -> Result:
         codes=job.codes.numpy(),
         frames=job.frames,
         audio_s=job.frames * frame_s,
-        vocoder_ms=job.vocoder_ms,
     )
 
 

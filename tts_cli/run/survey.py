@@ -66,18 +66,15 @@ def bad_row_line(manifest: str, row: BadRow) -> str:
     return f"{manifest}:{row.line}: {named}{row.message}"
 
 
-def checked_rows(
-    source: Source, config: RunConfig, info: ModelInfo | None = None
-) -> Iterator[Row | BadRow]:
-    """Every row with its final verdict, in order; without `info` no checkpoint is asked.
+def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> Iterator[Row | BadRow]:
+    """Every row with its final verdict, in order.
 
     Raises:
         ManifestError: the file cannot be used at all.
         UsageError: `--voice` or `--language` is not one of the checkpoint's.
     """
     voices = VoiceFolder(config.voices)
-    if info is not None:
-        check_settings(config, info, voices)
+    check_settings(config, info, voices)
     lines = IdTable()  # hash of a folded id -> line it stands on
     for row in read_rows(source):
         if row.id is not None:
@@ -123,15 +120,11 @@ def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> N
         raise UsageError(f"--max-seconds {problem}")
 
 
-def row_problem(
-    row: Row, config: RunConfig, info: ModelInfo | None, voices: VoiceFolder
-) -> str | None:
-    """Why the checkpoint cannot speak this row, or None; without `info` nothing is known.
+def row_problem(row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> str | None:
+    """Why the checkpoint cannot speak this row, or None.
 
     A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
     """
-    if info is None:
-        return None
     if problem := _clone_problem(row, config, info):
         return problem
     if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
@@ -206,9 +199,7 @@ def _seconds_problem(seconds: float | None, info: ModelInfo) -> str | None:
     return None
 
 
-def check_manifest(
-    source: Source, config: RunConfig, info: ModelInfo | None = None
-) -> ManifestSummary:
+def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
     """Judge every row of a manifest and sum up.
 
     Raises:
@@ -226,7 +217,7 @@ def check_manifest(
 class _Tally:
     """Running sums over the rows of one manifest."""
 
-    def __init__(self, config: RunConfig, info: ModelInfo | None) -> None:
+    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
         self._config = config
         self._info = info
         self.rows = 0
@@ -261,15 +252,14 @@ class _Tally:
         if len(row.text) > self._longest[1]:
             self._longest = (row.id, len(row.text))
         self._audio_s += estimate_audio_s(row, self._config, self._info)
-        if self._info is not None:
-            has_instruct = row.instruct is not None
-            self._ignored_instruct += has_instruct and not self._info.takes_instruct
-            self._no_instruct += not has_instruct and self._info.type == "voice_design"
-            self._add_reference(row, self._info)
+        has_instruct = row.instruct is not None
+        self._ignored_instruct += has_instruct and not self._info.takes_instruct
+        self._no_instruct += not has_instruct and self._info.type == "voice_design"
+        self._add_reference(row)
 
-    def _add_reference(self, row: Row, info: ModelInfo) -> None:
+    def _add_reference(self, row: Row) -> None:
         """Look at a reference's header; what is wrong with it is a warning."""
-        if row.ref_audio is None or not info.can_clone:
+        if row.ref_audio is None or not self._info.can_clone:
             return
         try:
             header = self._references.header(row.ref_audio)
@@ -278,7 +268,7 @@ class _Tally:
             if len(self._bad_references) < MAX_SHOWN:
                 self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
             return
-        require_resampler(header.rate_hz, info.sample_rate_hz)
+        require_resampler(header.rate_hz, self._info.sample_rate_hz)
 
     def summary(self, name: str) -> ManifestSummary:
         return ManifestSummary(
@@ -313,21 +303,19 @@ class _Tally:
         return tuple(found)
 
 
-def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo | None) -> float:
+def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo) -> float:
     """A guess of the row's audio length in seconds, never above its cap."""
     seconds = SECONDS_PER_BYTE * len(row.text.encode("utf-8"))
     if row.max_seconds is not None:
         return min(seconds, row.max_seconds)
     if row.max_frames is not None:
-        return min(seconds, row.max_frames * info.frame_s) if info is not None else seconds
+        return min(seconds, row.max_frames * info.frame_s)
     return seconds if config.max_seconds is None else min(seconds, config.max_seconds)
 
 
-def estimate_disk_bytes(
-    audio_s: float, rows: int, config: RunConfig, info: ModelInfo | None
-) -> int:
+def estimate_disk_bytes(audio_s: float, rows: int, config: RunConfig, info: ModelInfo) -> int:
     """A guess of the bytes `rows` files with `audio_s` seconds in all will take."""
-    rate_hz = config.sample_rate or (info.sample_rate_hz if info is not None else 24_000)
+    rate_hz = config.sample_rate or info.sample_rate_hz
     width = {"PCM_16": 2, "PCM_24": 3, "FLOAT": 4}[config.subtype]
     per_second = {
         "wav": float(rate_hz * width),
@@ -338,6 +326,5 @@ def estimate_disk_bytes(
     per_row = 4096 + 700  # a partly used block, a line of timings.jsonl
     if config.save_codes:
         per_row += 4096
-        if info is not None:
-            per_second += 2 * info.num_codebooks / info.frame_s
+        per_second += 2 * info.num_codebooks / info.frame_s
     return int(audio_s * per_second + rows * per_row)

@@ -54,9 +54,6 @@ class VoiceCache:
         self._tickets: OrderedDict[str, Ticket] = OrderedDict()
         self._pending: deque[tuple[Reference, Ticket]] = deque()
 
-    def __len__(self) -> int:
-        return len(self._tickets)
-
     @property
     def has_room(self) -> bool:
         """Whether another recording may wait."""
