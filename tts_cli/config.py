@@ -166,7 +166,7 @@ class RunConfig:
     subtype: str = _setting("PCM_16", "Sample format of wav and flac (FLOAT: wav only).")
     sample_rate: int | None = _setting(
         None,
-        "Sample rate in Hz, 8000 to 192000; another than the checkpoint's needs soxr.",
+        "Sample rate in Hz, 8000 to 192000.",
         "the checkpoint's",
     )
     save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")

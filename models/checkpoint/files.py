@@ -20,6 +20,19 @@ from torch import Tensor, nn
 
 HUB_FILES = ["*.json", "*.txt", "*.md", "*.safetensors", "speech_tokenizer/*", "codec.pth"]
 MAX_HEADER_BYTES = 100 * 2**20
+META = torch.device("meta")  # tensors with a shape and a type, and no values
+STORED_TYPES = {
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
 
 
 class CheckpointError(Exception):
@@ -94,11 +107,15 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
 
 
 def read_tensors(folder: Path, device: torch.device, stem: str = "model") -> dict[str, Tensor]:
-    """All tensors of one part on the device. Raises CheckpointError naming a broken file."""
+    """All tensors of one part on the device; on the meta device headers are read and no weight.
+
+    Raises:
+        CheckpointError: names the file that is broken.
+    """
     tensors: dict[str, Tensor] = {}
     for file in weight_files(folder, stem):
         try:
-            shard = load_file(file, device=str(device))
+            shard = read_header(file) if device == META else load_file(file, device=str(device))
         except (SafetensorError, OSError) as error:
             raise CheckpointError(f"{file}: not a readable safetensors file: {error}") from None
         twice = tensors.keys() & shard.keys()
@@ -108,16 +125,22 @@ def read_tensors(folder: Path, device: torch.device, stem: str = "model") -> dic
     return tensors
 
 
-def tensor_names(folder: Path, stem: str = "model") -> set[str]:
-    """Names of all tensors of one part, from the headers; no weight is read."""
-    names: set[str] = set()
-    for file in weight_files(folder, stem):
-        try:
-            with safe_open(file, framework="pt") as shard:
-                names.update(shard.keys())
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{file}: not a readable safetensors file: {error}") from None
-    return names
+def read_header(file: Path) -> dict[str, Tensor]:
+    """Tensors on the meta device: what a file holds, by its header.
+
+    Raises:
+        CheckpointError: a tensor is stored in a type that is not read.
+        SafetensorError, OSError: the file is broken, or shorter or longer than its header says.
+    """
+    tensors = {}
+    with safe_open(file, framework="pt") as shard:
+        for name in shard.keys():  # noqa: SIM118  (it is no dictionary)
+            part = shard.get_slice(name)
+            stored = part.get_dtype()
+            if stored not in STORED_TYPES:
+                raise CheckpointError(f"{file}: {name} is stored as {stored}, which is not read")
+            tensors[name] = torch.empty(part.get_shape(), dtype=STORED_TYPES[stored], device=META)
+    return tensors
 
 
 def fuse(tensors: dict[str, Tensor], sources: Iterable[str], target: str) -> None:

@@ -34,6 +34,10 @@ class Section:
         """A nested object."""
         return Section(self.read(key, dict), f"{self.where}: {key}")
 
+    def holds(self, key: str) -> bool:
+        """Whether a key is there and not null."""
+        return self.values.get(key) is not None
+
     def read(self, key: str, kind: type | tuple[type, ...]) -> Any:
         """The value of a key of the given type; bool never passes as a number."""
         if key not in self.values:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from models.base import ModelInfo
 from models.checkpoint.files import (
+    META,
     CheckpointError,
     fuse,
     identity,
@@ -20,7 +21,7 @@ from models.decoder.config import TransformerConfig
 from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import CodePredictor
 from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.load import load_codec, load_codec_encoder
+from models.fish_speech.codec.load import check_codec, load_codec, load_codec_encoder
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
 from models.fish_speech.model import FishSpeech
@@ -48,8 +49,15 @@ LAYER_RENAMES = {
 
 
 def describe(folder: Path) -> ModelInfo:
-    """What the checkpoint in a folder offers. Raises CheckpointError."""
+    """What the checkpoint in a folder offers.
+
+    Raises:
+        CheckpointError: a configuration is wrong, a weight file is not whole, or the codec's names
+            or shapes do not fit. Whether the others' do is seen when they are loaded.
+    """
     config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
+    read_tensors(folder, META)  # a download cut short ends here
+    check_codec(folder, codec)
     parts = [*weight_files(folder), folder / WEIGHTS_FILE]
     return model_info(config, codec, identity(folder, parts))
 

@@ -15,6 +15,7 @@ from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.decoder.config import TransformerConfig
+from models.qwen3_tts.rope_config import read_rope_theta
 
 MODEL_TYPES = ("custom_voice", "voice_design", "base")
 SIZE_WITHOUT_INSTRUCT = "0b6"  # the official wrapper drops instructions for this size
@@ -62,6 +63,7 @@ class Qwen3TTSConfig:
     dialects: dict[str, str]  # speaker -> language entry that replaces chinese and auto
     sampling: Sampling
     max_new_tokens: int
+    learnt_instruct: bool | None = None  # what `takes_instruct` of config.json says, where it does
 
     @property
     def max_frames(self) -> int:
@@ -70,7 +72,11 @@ class Qwen3TTSConfig:
 
     @property
     def takes_instruct(self) -> bool:
-        """Whether an instruction has any effect."""
+        """Whether an instruction has any effect: what the checkpoint says of itself, else the
+        rule of the released ones.
+        """
+        if self.learnt_instruct is not None:
+            return self.learnt_instruct
         if self.model_type == "voice_design":
             return True
         return self.model_type == "custom_voice" and self.model_size != SIZE_WITHOUT_INSTRUCT
@@ -135,6 +141,9 @@ class Qwen3TTSConfig:
             dialects=_dialects(talker, languages),
             sampling=sampling,
             max_new_tokens=max_new_tokens,
+            learnt_instruct=(
+                root.read("takes_instruct", bool) if "takes_instruct" in root.values else None
+            ),
         )
 
 
@@ -144,13 +153,6 @@ def read_transformer(section: Section) -> TransformerConfig:
     section.expect("attention_bias", False)
     section.expect("use_sliding_window", False)
     section.expect("tie_word_embeddings", False)
-    if section.values.get("rope_scaling") is not None:
-        scaling = section.section("rope_scaling").values
-        # Three equal position rows make the interleaved multimodal RoPE plain one-dimensional
-        # RoPE.
-        kind = scaling.get("rope_type", scaling.get("type", "default"))
-        if kind != "default":
-            raise CheckpointError(f"{section.where}: rope_scaling {kind!r} is not supported")
     config = TransformerConfig(
         width=section.integer("hidden_size", least=1),
         mlp_width=section.integer("intermediate_size", least=1),
@@ -158,7 +160,9 @@ def read_transformer(section: Section) -> TransformerConfig:
         num_heads=section.integer("num_attention_heads", least=1),
         num_kv_heads=section.integer("num_key_value_heads", least=1),
         head_dim=section.integer("head_dim", least=1),
-        rope_theta=section.number("rope_theta"),
+        # Three equal position rows make the talker's interleaved multimodal RoPE plain
+        # one-dimensional RoPE.
+        rope_theta=read_rope_theta(section),
         norm_eps=section.number("rms_norm_eps"),
         max_positions=section.integer("max_position_embeddings", least=1),
     )

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from models.base import ModelInfo
 from models.checkpoint.files import (
+    META,
     CheckpointError,
     identity,
     load_strictly,
     read_tensors,
-    tensor_names,
     weight_files,
 )
+from models.checkpoint.section import Section
 from models.decoder.decoder import rename_layers
 from models.device.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
@@ -23,6 +24,7 @@ from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import SUPPRESSED_TAIL, Qwen3TTS
 from models.qwen3_tts.prompt import (
@@ -57,11 +59,20 @@ STACKED = {
 
 
 def describe(folder: Path) -> ModelInfo:
-    """What the checkpoint in a folder offers. Raises CheckpointError."""
+    """What the checkpoint in a folder offers.
+
+    Raises:
+        CheckpointError: a configuration is wrong, a weight file is not whole, or the vocoder's
+            names or shapes do not fit. Whether the others' do is seen when they are loaded.
+    """
     config = Qwen3TTSConfig.from_folder(folder)
     vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
+    read_tensors(folder, META)  # a download cut short ends here
+    speech = read_tensors(folder / TOKENIZER_FOLDER, META)
     can_clone = read_encoder_configs(folder, config, vocoder) is not None
+    _split(speech, "encoder.")
+    check_tensors(vocoder, speech)
     return model_info(config, vocoder, identity(folder, parts), can_clone)
 
 
@@ -114,7 +125,8 @@ def read_encoder_configs(
     """
     if config.model_type != "base":
         return None
-    if not any(name.startswith("encoder.") for name in tensor_names(folder / TOKENIZER_FOLDER)):
+    names = read_tensors(folder / TOKENIZER_FOLDER, META)
+    if not any(name.startswith("encoder.") for name in names):
         return None
     speaker = SpeakerConfig.from_folder(folder)
     speech = SpeechEncoderConfig.from_folder(folder / TOKENIZER_FOLDER)
@@ -186,9 +198,12 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
         tokenizer = Qwen2TokenizerFast.from_pretrained(
             str(folder), local_files_only=True, fix_mistral_regex=False
         )
-        largest = max(tokenizer.get_vocab().values())
+        ids = tokenizer.get_vocab()
     except Exception as error:  # the tokenizers library raises nothing narrower
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
+
+    _check_added_tokens(folder, ids)
+    largest = max(ids.values())
 
     def tokenize(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -202,6 +217,27 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
             f"not below {vocab_size}"
         )
     return tokenize
+
+
+def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:
+    """Refuse added tokens under other ids than `tokenizer_config.json` gives them.
+
+    transformers numbers them on from the size of `vocab.json`, whatever ids they are given.
+    """
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return
+    section = Section.from_file(path)
+    if not section.holds("added_tokens_decoder"):
+        return
+    added = section.section("added_tokens_decoder")
+    for key in added.values:
+        token = added.section(key).read("content", str)
+        if str(ids.get(token)) != key:
+            raise CheckpointError(
+                f"{added.where}: {token!r} has the id {key}, but behind {folder / 'vocab.json'} "
+                f"it gets {ids.get(token)}; is the vocabulary complete?"
+            )
 
 
 def load_networks(

@@ -161,7 +161,6 @@ def test_audio_formats(bench: Workbench, flags: tuple[str, ...], suffix: str, su
 
 @pytest.mark.parametrize(("rate_hz", "suffix"), [(16_000, "wav"), (48_000, "flac")])
 def test_other_sample_rates(bench: Workbench, rate_hz: int, suffix: str) -> None:
-    pytest.importorskip("soxr", reason="comes with the resample extra")
     flags = ("--sample-rate", rate_hz, "--format", suffix)
     assert bench.synth(ROWS[:1], *CAP, *flags).code == 0
     found = soundfile.info(bench.out().path / f"one.{suffix}")
@@ -275,6 +274,18 @@ def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
         assert 0.2 < record["audio_s"] < 3.0
         assert 0.02 < np.abs(samples).max() <= 1.0
     assert bench.out().report["model"]["source"] == "sample voice"
+
+
+def test_the_sample_voice_ignores_instructions_and_says_so(bench: Workbench) -> None:
+    # It never learnt them; its config.json says so, its type and size would not.
+    row = {"text": "Hello.", "voice": "clara", "seed": 1}
+    rows = [{"id": "plain", **row}, {"id": "told", **row, "instruct": "Very slowly."}]
+    flags = ("--device", "cpu", "--out", bench.out().path)
+    result = bench.run("synth", bench.write(rows), *flags)
+    assert result.code == 0
+    assert "1 rows give instruct, which this checkpoint ignores" in result.err
+    files = bench.out().files
+    assert files["told.wav"] == files["plain.wav"]
 
 
 def test_a_row_may_be_named_like_our_files(bench: Workbench) -> None:

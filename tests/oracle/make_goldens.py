@@ -86,7 +86,7 @@ def main() -> int:
     for name in options.specs:
         seed = SEEDS[name] if options.seed is None else options.seed
         with tempfile.TemporaryDirectory() as folder:
-            checkpoint = tiny.write_checkpoint(Path(folder), name, seed)
+            checkpoint = tiny.write_checkpoint(Path(folder), tiny.GOLDEN_SPECS[name], seed)
             digest = tiny.digest(checkpoint)
             wrapper = official.load_model(checkpoint)
             report, tensors = speak_all(wrapper, name, VOICE_LINES[name])

@@ -10,27 +10,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import released_files
 import torch
 from safetensors.torch import save_file
 from tiny_qwen3_tts_configs import (
-    FEATURE_EXTRACTOR,
-    GENERATION,
+    GOLDEN_SPECS,
     LANGUAGES,
-    MERGES,
     NUM_RESERVED,
-    PROCESSOR,
-    SPECIAL,
     SPECS,
     TEXT_VOCAB,
     Spec,
     Transformer,
     codec_config,
+    generation_config,
     main_config,
+    merges,
+    tokenizer_config,
+    vocabulary,
 )
 from tiny_qwen3_tts_shapes import (
     Shapes,
@@ -40,6 +42,7 @@ from tiny_qwen3_tts_shapes import (
 )
 
 __all__ = [
+    "GOLDEN_SPECS",
     "LANGUAGES",
     "NUM_RESERVED",
     "SPECS",
@@ -87,19 +90,20 @@ def write_checkpoint(
     codec = folder / "speech_tokenizer"
     codec.mkdir(parents=True, exist_ok=True)
     _write_json(folder / "config.json", main_config(spec))
-    _write_json(folder / "generation_config.json", {**GENERATION, **(generation or {})})
-    _write_json(folder / "preprocessor_config.json", PROCESSOR)
+    _write_json(folder / "generation_config.json", generation_config(generation))
     _write_tokenizer(folder)
     _write_json(codec / "config.json", codec_config(spec))
-    _write_json(codec / "preprocessor_config.json", FEATURE_EXTRACTOR)
+    for name in released_files.UNCHANGED:
+        shutil.copyfile(released_files.COMMON / name, folder / name)
     weights = _draw(main_shapes(spec), spec, seed, dtype)
     if num_shards == 1:
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        metadata = None if spec.type == "base" else {"format": "pt"}  # as released
+        save_file(weights, folder / "model.safetensors", metadata)
     else:
         _write_shards(folder, weights, num_shards)
     shapes = decoder_shapes(spec) | (audio_encoder_shapes(spec) if has_audio_encoder else {})
     weights = _draw(shapes, spec, seed, codec_dtype)
-    save_file(weights, codec / "model.safetensors", metadata={"format": "pt"})
+    save_file(weights, codec / "model.safetensors")
     return folder
 
 
@@ -195,39 +199,9 @@ def _fan_in(name: str, shape: tuple[int, ...]) -> int:
 
 
 def _write_tokenizer(folder: Path) -> None:
-    units = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in units]
-    vocab = {chr(byte if byte in units else 256 + rest.index(byte)): byte for byte in range(256)}
-    for i, merge in enumerate(MERGES):
-        vocab[merge.replace(" ", "")] = 256 + i
-    _write_json(folder / "vocab.json", vocab)
-    merges = "".join(f"{merge}\n" for merge in MERGES)
-    (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
-    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
-    special = [token for token in SPECIAL if token.startswith("<")]
-    added = {
-        str(i): {"content": token, **flags, "special": token in special}
-        for token, i in SPECIAL.items()
-    }
-    _write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "Qwen2Tokenizer",
-            "add_bos_token": False,
-            "add_prefix_space": False,
-            "added_tokens_decoder": added,
-            "additional_special_tokens": [token for token in special if token != "<|endoftext|>"],
-            "bos_token": None,
-            "clean_up_tokenization_spaces": False,
-            "eos_token": "<|im_end|>",
-            "errors": "replace",
-            "model_max_length": 131072,
-            "pad_token": "<|endoftext|>",
-            "processor_class": "Qwen3TTSProcessor",
-            "split_special_tokens": False,
-            "unk_token": None,
-        },
-    )
+    _write_json(folder / "vocab.json", vocabulary())
+    (folder / "merges.txt").write_text(merges(), encoding="utf-8")
+    _write_json(folder / "tokenizer_config.json", tokenizer_config())
 
 
 def _write_shards(folder: Path, weights: dict[str, torch.Tensor], count: int) -> None:

@@ -1,28 +1,61 @@
-"""Sizes of the tiny Qwen3-TTS checkpoints, and the released JSON files filled with them."""
+"""The released JSON files of Qwen3-TTS with the sizes of tiny checkpoints put in.
+
+Every file starts as the released one (`tests/support/released`), and only values change: `put`
+raises where the released file lacks a key. What may differ in keys as well is named in `VARIANTS`.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import released_files
+from released_files import put
 
 # Byte-pair merges, ids 256 and up; Ġ stands for the space byte.
 MERGES = ["t h", "th e", "Ġ the", "i n", "e r", "Ġ a", "l l", "o u", "Ġ s", "in g"]
-SPECIAL = {
-    "<|endoftext|>": 266,
-    "<|im_start|>": 267,
-    "<|im_end|>": 268,
-    "assistant": 269,
-    "user": 270,
-    "<tts_pad>": 271,
-    "<tts_text_bos>": 272,
-    "<tts_text_eod>": 273,
-}
+# Added tokens in the order of their ids, which follow the vocabulary's; the others of the release
+# follow. The two words have flags like those of the released tokens that are not special.
+FIRST_ADDED = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "assistant",
+    "user",
+    "<tts_pad>",
+    "<tts_text_bos>",
+    "<tts_text_eod>",
+)
+WORDS = ("assistant", "user")
 TEXT_VOCAB = 320
 NUM_RESERVED = (
     1024  # the talker's ids above the codes; the official code suppresses exactly that many
 )
-LANGUAGES = ("chinese", "english", "german", "japanese")
+LANGUAGES = (  # those of every checkpoint, in its order; dialects are CustomVoice's alone
+    "chinese",
+    "english",
+    "german",
+    "italian",
+    "portuguese",
+    "spanish",
+    "japanese",
+    "korean",
+    "french",
+    "russian",
+)
+# Their ids after the first language's, in the order the golden files were made with.
+LANGUAGE_PLACES = ("chinese", "english", "german", "japanese")
+
+# Objects whose keys are names or ids of the checkpoint's own, not settings.
+OPEN_OBJECTS = ("added_tokens_decoder", "spk_id", "spk_is_dialect")
+# Tiny checkpoints with other keys than the release's, and what they stand for.
+VARIANTS = {
+    "small speaker encoder": "sizes of the speaker encoder, which the official configuration class "
+    "takes and no released file has; the golden files of cloning were made with it",
+    "words as added tokens": "`assistant` and `user`, which the released vocabulary spells by "
+    "merges; all tiny checkpoints have them, and the golden files were made with their ids",
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +90,7 @@ class Spec:
     eos_gain: float = 1.4  # how much the codec head's EOS row outgrows the others
     encoder_ratios: tuple[int, ...] = (8, 6, 5, 4)  # times 2, samples an encoded frame holds
     wave_gain: float = 0.4  # of the vocoder's last convolution: loud, but hardly clamped
+    has_small_speaker_encoder: bool = False  # a variant; the released sizes are the default
 
     @property
     def vocab_size(self) -> int:
@@ -154,212 +188,190 @@ SPECS = {
         encoder_ratios=(6, 5, 4),
     ),
 }
+# What golden files were made from: the same, Base with the variant `small speaker encoder`.
+GOLDEN_SPECS = {
+    name: replace(spec, has_small_speaker_encoder=spec.type == "base")
+    for name, spec in SPECS.items()
+}
+
+
+def released_name(spec: Spec) -> str:
+    """The released checkpoint a spec is the small form of."""
+    size = {"0b6": "0.6B", "1b7": "1.7B"}[spec.size]
+    kind = {"custom_voice": "CustomVoice", "voice_design": "VoiceDesign", "base": "Base"}
+    return f"Qwen3-TTS-12Hz-{size}-{kind[spec.type]}"
 
 
 def main_config(spec: Spec) -> dict[str, Any]:
     """config.json as released, with the sizes of `spec`."""
-    common = {
-        "attention_bias": False,
-        "attention_dropout": 0,
-        "hidden_act": "silu",
-        "initializer_range": 0.02,
-        "rms_norm_eps": 1e-06,
-        "rope_theta": 1000000,
-        "tie_word_embeddings": False,
-        "use_cache": True,
-        "use_sliding_window": False,
-        "head_dim": spec.head_dim,
-        "num_code_groups": spec.num_codebooks,
-    }
-    predictor = {
-        **common,
-        "model_type": "qwen3_tts_talker_code_predictor",
-        "vocab_size": spec.codebook_size,
-        **_sizes(spec.predictor),
-        "layer_types": ["full_attention"] * spec.predictor.layers,
-        "max_position_embeddings": 65536,
-        "max_window_layers": 28,
-        "rope_scaling": None,
-        "sliding_window": None,
-    }
+    config = released_files.read(f"{released_name(spec)}/config.json")
+    ids = token_ids()
+    put(
+        config,
+        assistant_token_id=ids["assistant"],
+        im_start_token_id=ids["<|im_start|>"],
+        im_end_token_id=ids["<|im_end|>"],
+        tts_pad_token_id=ids["<tts_pad>"],
+        tts_bos_token_id=ids["<tts_text_bos>"],
+        tts_eos_token_id=ids["<tts_text_eod>"],
+    )
     base = spec.codebook_size  # the first id that is no code
     dialects = dict(spec.dialects)
-    languages = [*LANGUAGES, *dialects.values()]
+    talker = config["talker_config"]
     half = spec.head_dim // 2
-    talker = {
-        **common,
-        "model_type": "qwen3_tts_talker",
-        "code_predictor_config": predictor,
-        "vocab_size": spec.vocab_size,
-        **_sizes(spec.talker),
-        "text_hidden_size": spec.text_width,
-        "text_vocab_size": TEXT_VOCAB,
-        "max_position_embeddings": 32768,
-        "rope_scaling": {
-            "interleaved": True,
-            "mrope_section": [half - 2 * (half // 4), half // 4, half // 4],
-            "rope_type": "default",
-            "type": "default",
-        },
-        "sliding_window": None,
-        "codec_pad_id": base + 100,
-        "codec_bos_id": base + 101,
-        "codec_eos_token_id": spec.eos,
-        "codec_think_id": base + 106,
-        "codec_nothink_id": base + 107,
-        "codec_think_bos_id": base + 108,
-        "codec_think_eos_id": base + 109,
-        "codec_language_id": {name: base + 2 + i for i, name in enumerate(languages)},
-        "spk_id": {name: base + 900 + i for i, name in enumerate(spec.speakers)},
-        "spk_is_dialect": {name: dialects.get(name, False) for name in spec.speakers},
-        "position_id_per_seconds": 13,
-    }
-    config = {
-        "architectures": ["Qwen3TTSForConditionalGeneration"],
-        "model_type": "qwen3_tts",
-        "tokenizer_type": "qwen3_tts_tokenizer_12hz",
-        "tts_model_size": spec.size,
-        "tts_model_type": spec.type,
-        "assistant_token_id": SPECIAL["assistant"],
-        "im_start_token_id": SPECIAL["<|im_start|>"],
-        "im_end_token_id": SPECIAL["<|im_end|>"],
-        "tts_pad_token_id": SPECIAL["<tts_pad>"],
-        "tts_bos_token_id": SPECIAL["<tts_text_bos>"],
-        "tts_eos_token_id": SPECIAL["<tts_text_eod>"],
-        "talker_config": talker,
-        "transformers_version": "4.57.3",
-    }
+    put(
+        talker,
+        **_sizes(spec.talker, spec),
+        vocab_size=spec.vocab_size,
+        text_hidden_size=spec.text_width,
+        text_vocab_size=TEXT_VOCAB,
+        codec_pad_id=base + 100,
+        codec_bos_id=base + 101,
+        codec_eos_token_id=spec.eos,
+        codec_think_id=base + 106,
+        codec_nothink_id=base + 107,
+        codec_think_bos_id=base + 108,
+        codec_think_eos_id=base + 109,
+        spk_id={name: base + 900 + i for i, name in enumerate(spec.speakers)},
+        spk_is_dialect={name: dialects.get(name, False) for name in spec.speakers},
+    )
+    put(talker["rope_scaling"], mrope_section=[half - 2 * (half // 4), half // 4, half // 4])
+    languages = talker["codec_language_id"]
+    first = (*LANGUAGE_PLACES, *dialects.values())
+    places = [*first, *(name for name in languages if name not in first)]
+    put(languages, **{name: base + 2 + i for i, name in enumerate(places)})
+    predictor = talker["code_predictor_config"]
+    put(
+        predictor,
+        **_sizes(spec.predictor, spec),
+        vocab_size=spec.codebook_size,
+        layer_types=["full_attention"] * spec.predictor.layers,
+    )
     if spec.type == "base":
-        speaker = {"enc_dim": spec.talker.width, "sample_rate": 24000, **SPEAKER_ENCODER}
-        config["speaker_encoder_config"] = speaker
+        put(config["speaker_encoder_config"], enc_dim=spec.talker.width)
+        if spec.has_small_speaker_encoder:
+            config["speaker_encoder_config"] |= SMALL_SPEAKER_ENCODER
     return config
 
 
-def _sizes(shape: Transformer) -> dict[str, int]:
+def _sizes(shape: Transformer, spec: Spec) -> dict[str, int]:
     return {
         "hidden_size": shape.width,
         "intermediate_size": shape.mlp_width,
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
         "num_key_value_heads": shape.kv_heads,
+        "head_dim": spec.head_dim,
+        "num_code_groups": spec.num_codebooks,
     }
+
+
+def speaker_encoder_sizes(spec: Spec) -> dict[str, Any]:
+    """Sizes of the speaker encoder: the released file leaves them to the official defaults."""
+    return SMALL_SPEAKER_ENCODER if spec.has_small_speaker_encoder else RELEASED_SPEAKER_ENCODER
 
 
 def codec_config(spec: Spec) -> dict[str, Any]:
     """speech_tokenizer/config.json as released, with the sizes of `spec`."""
-    decoder = {
-        "attention_bias": False,
-        "attention_dropout": 0.0,
-        "latent_dim": 24,
-        "codebook_dim": 16,
-        "codebook_size": spec.codebook_size,
-        "decoder_dim": spec.decoder_dim,
-        "hidden_act": "silu",
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "layer_scale_initial_scale": 0.01,
-        "max_position_embeddings": 8000,
-        "head_dim": 16,
-        "num_attention_heads": 2,
-        "num_hidden_layers": 2,
-        "num_key_value_heads": 2,
-        "num_quantizers": spec.num_codebooks,
-        "num_semantic_quantizers": 1,
-        "rms_norm_eps": 1e-05,
-        "rope_theta": 10000,
-        "semantic_codebook_size": 2 * spec.codebook_size,
-        "sliding_window": spec.sliding_window,
-        "upsample_rates": list(spec.upsample_rates),
-        "upsampling_ratios": list(spec.upsampling_ratios),
-        "vector_quantization_hidden_dimension": 16,
-    }
-    encoder = {
-        "audio_channels": 1,
-        "codebook_dim": 8,
-        "codebook_size": spec.codebook_size,
-        "compress": 2,
-        "dilation_growth_rate": 2,
-        "frame_rate": 12000 / math.prod(spec.encoder_ratios),
-        "head_dim": 8,
-        "hidden_size": 16,
-        "intermediate_size": 24,
-        "kernel_size": 7,
-        "last_kernel_size": 3,
-        "num_attention_heads": 2,
-        "num_filters": 2,
-        "num_hidden_layers": 1,
-        "num_key_value_heads": 2,
-        "num_quantizers": spec.num_codebooks + 2,
-        "num_residual_layers": 1,
-        "num_semantic_quantizers": 1,
-        "residual_kernel_size": 3,
-        "rope_theta": 10000.0,
-        "sampling_rate": 24000,
-        "upsample_groups": 16,
-        "upsampling_ratios": list(spec.encoder_ratios),
-        "use_causal_conv": True,
-        "use_conv_shortcut": False,
-        "vector_quantization_hidden_dimension": 8,
-    }
-    if spec.type == "base":  # the only one whose encoder is used
-        encoder |= ENCODER
-    return {
-        "architectures": ["Qwen3TTSTokenizerV2Model"],
-        "model_type": "qwen3_tts_tokenizer_12hz",
-        "encoder_valid_num_quantizers": spec.num_codebooks,
-        "input_sample_rate": 24000,
-        "output_sample_rate": 24000,
-        "decode_upsample_rate": spec.samples_per_frame,
-        "encode_downsample_rate": 2 * math.prod(spec.encoder_ratios),
-        "decoder_config": decoder,
-        "encoder_config": encoder,
-        "transformers_version": "4.57.3",
-    }
+    config = released_files.read("common/speech_tokenizer/config.json")
+    put(
+        config,
+        encoder_valid_num_quantizers=spec.num_codebooks,
+        decode_upsample_rate=spec.samples_per_frame,
+        encode_downsample_rate=2 * math.prod(spec.encoder_ratios),
+    )
+    put(
+        config["decoder_config"],
+        latent_dim=24,
+        codebook_dim=16,
+        codebook_size=spec.codebook_size,
+        decoder_dim=spec.decoder_dim,
+        hidden_size=32,
+        intermediate_size=48,
+        head_dim=16,
+        num_attention_heads=2,
+        num_hidden_layers=2,
+        num_key_value_heads=2,
+        num_quantizers=spec.num_codebooks,
+        semantic_codebook_size=2 * spec.codebook_size,
+        sliding_window=spec.sliding_window,
+        upsample_rates=list(spec.upsample_rates),
+        upsampling_ratios=list(spec.upsampling_ratios),
+        vector_quantization_hidden_dimension=16,
+    )
+    is_used = spec.type == "base"  # the only one whose encoder is
+    put(
+        config["encoder_config"],
+        _frame_rate=12000 / math.prod(spec.encoder_ratios),
+        codebook_dim=8,
+        codebook_size=spec.codebook_size,
+        head_dim=8,
+        hidden_size=16,
+        intermediate_size=24,
+        num_attention_heads=2,
+        num_filters=4 if is_used else 2,
+        num_hidden_layers=2 if is_used else 1,
+        num_key_value_heads=2,
+        num_quantizers=spec.num_codebooks + 2,
+        upsample_groups=16,
+        upsampling_ratios=list(spec.encoder_ratios),
+        vector_quantization_hidden_dimension=8,
+    )
+    return config
 
 
-GENERATION = {
-    "do_sample": True,
-    "repetition_penalty": 1.05,
-    "temperature": 0.9,
-    "top_p": 1.0,
-    "top_k": 50,
-    "subtalker_dosample": True,
-    "subtalker_temperature": 0.9,
-    "subtalker_top_p": 1.0,
-    "subtalker_top_k": 50,
-    "max_new_tokens": 8192,
+def generation_config(changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """generation_config.json as released, with changes."""
+    config = released_files.read("common/generation_config.json")
+    put(config, **(changes or {}))
+    return config
+
+
+def added_tokens() -> dict[str, dict[str, Any]]:
+    """The released `added_tokens_decoder` and the two words, under the tiny vocabulary's ids."""
+    released = released_files.read("common/tokenizer_config.json")["added_tokens_decoder"]
+    tokens = {token["content"]: token for token in released.values()}
+    plain = tokens["<tool_call>"]
+    tokens |= {word: {**plain, "content": word} for word in WORDS}
+    order = [*FIRST_ADDED, *(name for name in tokens if name not in FIRST_ADDED)]
+    return {str(256 + len(MERGES) + i): tokens[name] for i, name in enumerate(order)}
+
+
+def token_ids() -> dict[str, int]:
+    """Id of every added token."""
+    return {token["content"]: int(i) for i, token in added_tokens().items()}
+
+
+def vocabulary() -> dict[str, int]:
+    """vocab.json: bytes and merges; the added tokens are not in it, as in the release."""
+    units = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in units]
+    vocab = {chr(byte if byte in units else 256 + rest.index(byte)): byte for byte in range(256)}
+    return vocab | {merge.replace(" ", ""): 256 + i for i, merge in enumerate(MERGES)}
+
+
+def merges() -> str:
+    """merges.txt; the released one has no `#version` line either."""
+    return "".join(f"{merge}\n" for merge in MERGES)
+
+
+def tokenizer_config() -> dict[str, Any]:
+    """tokenizer_config.json as released, with the tiny vocabulary's ids."""
+    config = released_files.read("common/tokenizer_config.json")
+    put(config, added_tokens_decoder=added_tokens())
+    return config
+
+
+RELEASED_SPEAKER_ENCODER = {  # defaults of the official configuration class
+    "mel_dim": 128,
+    "enc_channels": [512, 512, 512, 512, 1536],
+    "enc_kernel_sizes": [5, 3, 3, 3, 1],
+    "enc_dilations": [1, 2, 3, 4, 1],
+    "enc_attention_channels": 128,
+    "enc_res2net_scale": 8,
+    "enc_se_channels": 128,
 }
-PROCESSOR = {
-    "padding_side": "left",
-    "padding_value": 0.0,
-    "processor_class": "Qwen3TTSProcessor",
-    "return_attention_mask": True,
-}
-FEATURE_EXTRACTOR = {
-    "chunk_length_s": None,
-    "feature_extractor_type": "EncodecFeatureExtractor",
-    "feature_size": 1,
-    "overlap": None,
-    "padding_side": "right",
-    "padding_value": 0.0,
-    "return_attention_mask": True,
-    "sampling_rate": 24000,
-}
-ENCODER = {
-    "attention_bias": False,
-    "attention_dropout": 0.0,
-    "hidden_act": "gelu",
-    "initializer_range": 0.02,
-    "layer_scale_initial_scale": 0.01,
-    "max_position_embeddings": 8000,
-    "norm_eps": 1e-05,
-    "num_filters": 4,
-    "num_hidden_layers": 2,
-    "pad_mode": "constant",
-    "sliding_window": 250,
-    "use_cache": False,
-}
-SPEAKER_ENCODER = {
+SMALL_SPEAKER_ENCODER = {
     "mel_dim": 128,
     "enc_channels": [16, 16, 16, 16, 48],
     "enc_kernel_sizes": [5, 3, 3, 3, 1],

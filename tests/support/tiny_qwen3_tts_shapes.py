@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tiny_qwen3_tts_configs import (
-    SPEAKER_ENCODER,
     TEXT_VOCAB,
     Spec,
     Transformer,
     codec_config,
+    speaker_encoder_sizes,
 )
 
 Shapes = dict[str, tuple[int, ...]]
@@ -56,20 +56,21 @@ def main_shapes(spec: Spec) -> Shapes:
     if width != narrow:
         shapes |= _with_bias({f"{prefix}small_to_mtp_projection": (narrow, width)})
     if spec.type == "base":
-        shapes |= speaker_encoder_shapes(width)
+        shapes |= speaker_encoder_shapes(spec)
     return shapes
 
 
-def speaker_encoder_shapes(enc_dim: int) -> Shapes:
+def speaker_encoder_shapes(spec: Spec) -> Shapes:
     """speaker_encoder.*: the tensors only base checkpoints have."""
-    channels, kernels = SPEAKER_ENCODER["enc_channels"], SPEAKER_ENCODER["enc_kernel_sizes"]
-    attention, squeeze = (
-        SPEAKER_ENCODER["enc_attention_channels"],
-        SPEAKER_ENCODER["enc_se_channels"],
+    sizes = speaker_encoder_sizes(spec)
+    channels, kernels, scale = (
+        sizes["enc_channels"],
+        sizes["enc_kernel_sizes"],
+        sizes["enc_res2net_scale"],
     )
-    scale = SPEAKER_ENCODER["enc_res2net_scale"]
+    attention, squeeze = sizes["enc_attention_channels"], sizes["enc_se_channels"]
     wide, part = channels[-1], channels[0] // scale
-    convs: Shapes = {"blocks.0.conv": (channels[0], SPEAKER_ENCODER["mel_dim"], kernels[0])}
+    convs: Shapes = {"blocks.0.conv": (channels[0], sizes["mel_dim"], kernels[0])}
     for i in range(1, len(channels) - 1):
         width = channels[i]
         convs[f"blocks.{i}.tdnn1.conv"] = (width, channels[i - 1], 1)
@@ -82,7 +83,7 @@ def speaker_encoder_shapes(enc_dim: int) -> Shapes:
         "mfa.conv": (wide, wide, 1),
         "asp.tdnn.conv": (attention, 3 * wide, 1),
         "asp.conv": (wide, attention, 1),
-        "fc": (enc_dim, 2 * wide, 1),
+        "fc": (spec.talker.width, 2 * wide, 1),
     }
     return _with_bias({f"speaker_encoder.{name}": shape for name, shape in convs.items()})
 

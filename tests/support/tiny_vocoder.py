@@ -1,4 +1,5 @@
-"""Tiny vocoders: their `config.json`, and random tensors under the official names.
+"""Tiny vocoders: the released `config.json` with their sizes, and random tensors under the
+official names.
 
 The scales keep activations and samples in the range of a trained decoder: a random one at PyTorch's
 default scales is silent, and at larger ones its sines amplify rounding beyond comparison.
@@ -12,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import released_files
 import torch
 from torch import Tensor
 
@@ -31,12 +33,7 @@ DECODER = {
     "num_key_value_heads": 2,
     "head_dim": 16,
     "sliding_window": 5,
-    "rope_theta": 10000,
-    "rms_norm_eps": 1e-05,
     "max_position_embeddings": 400,
-    "hidden_act": "silu",
-    "attention_bias": False,
-    "layer_scale_initial_scale": 0.01,
     "decoder_dim": 16,
     "upsample_rates": [4, 3],
     "upsampling_ratios": [2],
@@ -63,14 +60,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def tokenizer_config(variant: str = "small", **changes: Any) -> dict[str, Any]:
-    """`speech_tokenizer/config.json` of a variant; changes go to decoder_config."""
-    decoder = {**DECODER, **VARIANTS[variant], **changes}
+    """`speech_tokenizer/config.json` of a variant; changes go to decoder_config. A key that the
+    released file lacks raises.
+    """
+    values = released_files.read("common/speech_tokenizer/config.json")
+    decoder = values["decoder_config"]
+    released_files.put(decoder, **{**DECODER, **VARIANTS[variant], **changes})
     total = math.prod(decoder["upsample_rates"]) * math.prod(decoder["upsampling_ratios"])
-    return {
-        "output_sample_rate": 24000,
-        "decode_upsample_rate": total,
-        "decoder_config": decoder,
-    }
+    released_files.put(values, decode_upsample_rate=total)
+    return values
 
 
 def read_config(folder: Path, values: dict[str, Any]) -> VocoderConfig:

@@ -56,12 +56,10 @@ def packages() -> list[Finding]:
         "transformers": "pip install transformers",
         "safetensors": "pip install safetensors",
         "soundfile": "pip install soundfile",
+        "soxr": "pip install soxr",
         "huggingface_hub": "pip install huggingface-hub",
     }
-    optional = {
-        "triton": "pip install 'tts-cli[gpu]'; only CUDA devices use it",
-        "soxr": "pip install 'tts-cli[clone]'; only cloning and --sample-rate use it",
-    }
+    optional = {"triton": "pip install 'tts-cli[gpu]'; only CUDA devices use it"}
     for name, remedy in {**needed, **optional}.items():
         try:
             version = getattr(importlib.import_module(name), "__version__", "present")

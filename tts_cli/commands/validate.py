@@ -68,7 +68,7 @@ def inspect_manifest(source: Source, config: RunConfig, info: ModelInfo) -> Mani
 
     require_speakable(info)
     rate_hz = config.sample_rate or info.sample_rate_hz
-    check_format(config.format, config.subtype, info.sample_rate_hz, rate_hz)
+    check_format(config.format, config.subtype, rate_hz)
     summary = check_manifest(source, config, info)
     level = logging.WARNING if config.skip_invalid else logging.ERROR
     for line in summary.bad_lines():

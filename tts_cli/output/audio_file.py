@@ -24,7 +24,7 @@ _BLOCK = 65_536  # samples handed to libsndfile at once; its Vorbis encoder over
 _WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "FLOAT": (3, 32)}  # format tag, bits a sample
 
 
-def check_format(format: str, subtype: str, native_rate_hz: int, rate_hz: int) -> str:
+def check_format(format: str, subtype: str, rate_hz: int) -> str:
     """Make sure that audio can be written as asked, before any is made.
 
     Returns:
@@ -38,15 +38,6 @@ def check_format(format: str, subtype: str, native_rate_hz: int, rate_hz: int) -
         raise UsageError(
             f"mp3 cannot hold {rate_hz} Hz", remedy=f"use --sample-rate with one of {rates}"
         )
-    if rate_hz != native_rate_hz:
-        try:
-            import soxr  # noqa: F401
-        except ImportError as error:
-            raise SetupError(
-                f"--sample-rate {rate_hz} differs from the checkpoint's {native_rate_hz} Hz and "
-                "the package soxr is missing",
-                remedy="pip install 'tts-cli[resample]'",
-            ) from error
     coding = _LOSSY.get(format, subtype)
     if format != "wav":
         import soundfile

@@ -81,7 +81,7 @@ class AudioWriter:
         self.format = config.format
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
-        self.subtype = check_format(config.format, config.subtype, native_rate_hz, self.rate_hz)
+        self.subtype = check_format(config.format, config.subtype, self.rate_hz)
         self.has_codes = config.save_codes
         self._root = out.resolve()
         self._folders: set[Path] = set()  # checked and created

@@ -17,7 +17,6 @@ from tts_cli.manifest.ids import IdTable, fold_id, id_hash, is_in_shard
 from tts_cli.manifest.reader import Source, read_rows
 from tts_cli.manifest.row import BadRow, Row, nearest, shown
 from tts_cli.voices.folder import VoiceFolder
-from tts_cli.voices.recording import require_resampler
 from tts_cli.voices.resolve import ReferenceFiles
 
 if TYPE_CHECKING:
@@ -262,13 +261,11 @@ class _Tally:
         if row.ref_audio is None or not self._info.can_clone:
             return
         try:
-            header = self._references.header(row.ref_audio)
+            self._references.header(row.ref_audio)
         except RowError as error:
             self._bad_reference_count += 1
             if len(self._bad_references) < MAX_SHOWN:
                 self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
-            return
-        require_resampler(header.rate_hz, self._info.sample_rate_hz)
 
     def summary(self, name: str) -> ManifestSummary:
         return ManifestSummary(

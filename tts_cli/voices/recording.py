@@ -9,7 +9,6 @@ package: the mean of the channels in float32, soxr at its high quality.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import math
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.errors import RowError, SetupError
+from tts_cli.errors import RowError
 from tts_cli.voices.untrusted_file import opened, sha256
 
 if TYPE_CHECKING:
@@ -127,7 +126,6 @@ def load_reference(
         silence_s: seconds of silence behind the recording; icl only.
     Raises:
         RowError: it cannot be used; the message names it and says why.
-        SetupError: its rate is another one and soxr is missing.
     """
     with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
         before = os.fstat(handle)
@@ -150,32 +148,15 @@ def load_reference(
 
 
 def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
-    """(n,) to (ceil(n * rate / native),), as librosa 0.10 does it with soxr's HQ. Raises
-    SetupError."""
+    """(n,) to (ceil(n * rate / native),), as librosa 0.10 does it with soxr's HQ."""
     if native_rate_hz == rate_hz:
         return samples
-    require_resampler(native_rate_hz, rate_hz)
     import numpy as np
     import soxr
 
     size = math.ceil(len(samples) * (float(rate_hz) / native_rate_hz))
     changed: Samples = soxr.resample(samples, native_rate_hz, rate_hz, quality="HQ")[:size]
     return np.pad(changed, (0, size - len(changed)))
-
-
-@functools.lru_cache(maxsize=64)
-def require_resampler(native_rate_hz: int, rate_hz: int) -> None:
-    """Raise SetupError where a reference of another rate would find no soxr."""
-    if native_rate_hz == rate_hz:
-        return
-    try:
-        import soxr  # noqa: F401
-    except ImportError as error:
-        raise SetupError(
-            f"a reference has {native_rate_hz} Hz, the checkpoint {rate_hz} Hz, and the package "
-            "soxr is missing",
-            remedy="pip install 'tts-cli[clone]'",
-        ) from error
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from tts_cli.voices.recording import (
     read_facts,
     read_header,
     reference_digest,
-    require_resampler,
 )
 
 if TYPE_CHECKING:
@@ -105,14 +104,12 @@ class Cloning:
 
         Raises:
             RowError: its reference or its voice file cannot be used.
-            SetupError: its reference has another sample rate and soxr is missing.
         """
         if not self.info.can_clone:
             return None
         if request.ref_audio is None:
             return None if request.voice is None else self._stored(request.voice)
         facts = self.files.facts(request.ref_audio)
-        require_resampler(facts.header.rate_hz, self.info.sample_rate_hz)
         mode, text = request.clone_mode or "xvec", request.ref_text
         digest = reference_digest(facts.content, mode, text, self.silence_s)
         if mode == "xvec":

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError
+from models.checkpoint.files import META, CheckpointError, read_header
 from models.checkpoint.random import by_fan_in
 from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
@@ -55,22 +55,37 @@ def read_codec(
     Raises:
         CheckpointError: they do not fit, the file is broken, or `codec.pth` is another one by now.
     """
+    path, found = folder / WEIGHTS_FILE, check_codec(folder, config)
+    tensors = {name: tensor for name, tensor in found.items() if is_wanted(name)}
+    if torch.device(device) != META:
+        try:
+            with safe_open(path, framework="pt", device=str(device)) as file:
+                tensors = {name: file.get_tensor(name) for name in tensors}
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{path}: not a readable safetensors file: {error}") from None
+    return without_weight_norm(tensors)
+
+
+def check_codec(folder: Path, config: CodecConfig) -> dict[str, Tensor]:
+    """The tensors of a converted codec on the meta device; no weight is read.
+
+    Raises:
+        CheckpointError: as `read_codec`.
+    """
     path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            names = list(file.keys())
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-            check_shapes(config, shapes, str(path))
+        tensors = read_header(path)
+        with safe_open(path, framework="pt") as file:
             notes = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in names if is_wanted(name)}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: not a readable safetensors file: {error}") from None
+    check_shapes(config, {name: tuple(part.shape) for name, part in tensors.items()}, str(path))
     if pickled.is_file() and notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
         raise CheckpointError(
             f"{path} was not made of the {PICKLED_FILE} beside it; "
             f"run `tts-cli models convert {folder}` again"
         )
-    return without_weight_norm(tensors)
+    return tensors
 
 
 def random_vocoder(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
+from models.qwen3_tts.rope_config import read_rope_theta
 
 HALVING = 2  # stride of the last convolution, fixed in the Mimi code
 EMBEDDING_FLOOR = 1e-5
@@ -65,7 +66,6 @@ class SpeechEncoderConfig:
             ("num_semantic_quantizers", 1),
             ("hidden_act", "gelu"),
             ("attention_bias", False),
-            ("rope_scaling", None),
         ):
             section.expect(key, value)
 
@@ -79,7 +79,6 @@ class SpeechEncoderConfig:
                 f"not {ratios!r:.60}"
             )
         rate = positive("sampling_rate")
-        convolved_hz = math.ceil(rate / math.prod(ratios))
         config = cls(
             num_codebooks=root.integer("encoder_valid_num_quantizers", least=2),
             num_stored_codebooks=positive("num_quantizers"),
@@ -91,7 +90,7 @@ class SpeechEncoderConfig:
             num_heads=positive("num_attention_heads"),
             num_kv_heads=positive("num_key_value_heads"),
             head_dim=positive("head_dim"),
-            rope_theta=section.number("rope_theta"),
+            rope_theta=read_rope_theta(section),
             norm_eps=section.number("norm_eps"),
             num_filters=positive("num_filters"),
             kernel=positive("kernel_size"),
@@ -99,11 +98,27 @@ class SpeechEncoderConfig:
             last_kernel=positive("last_kernel_size"),
             compress=positive("compress"),
             strides=tuple(reversed(ratios)),  # the config names them in the decoder's order
-            halving_kernel=2 * int(convolved_hz / section.number("frame_rate")),
+            halving_kernel=_halving_kernel(section, rate, math.prod(ratios)),
             sample_rate_hz=rate,
         )
         _check(config, root, section)
         return config
+
+
+def _halving_kernel(section: Section, rate_hz: int, convolved: int) -> int:
+    """Kernel of the last convolution, after `convolved` samples became one step.
+
+    It follows from the frame rate, which transformers' MimiConfig saves as `_frame_rate`, and as
+    null or not at all where the strides say it.
+    """
+    steps_hz = math.ceil(rate_hz / convolved)
+    for key in ("_frame_rate", "frame_rate"):
+        if section.holds(key):
+            kernel = 2 * int(steps_hz / section.number(key))
+            if kernel < HALVING:
+                raise CheckpointError(f"{section.where}: {key} leaves no downsampling convolution")
+            return kernel
+    return 2 * int(steps_hz / (rate_hz / (convolved * HALVING)))
 
 
 def _check(config: SpeechEncoderConfig, root: Section, section: Section) -> None:
@@ -127,8 +142,6 @@ def _check(config: SpeechEncoderConfig, root: Section, section: Section) -> None
             f"{root.where}: encoder_valid_num_quantizers is {config.num_codebooks}, the encoder "
             f"has {config.num_stored_codebooks}"
         )
-    if config.halving_kernel < HALVING:
-        raise CheckpointError(f"{where}: frame_rate leaves no downsampling convolution")
     if root.integer("encode_downsample_rate") != config.samples_per_frame:
         raise CheckpointError(
             f"{root.where}: encode_downsample_rate is not {config.samples_per_frame}, what the "

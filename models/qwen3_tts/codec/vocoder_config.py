@@ -12,6 +12,7 @@ from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
+from models.qwen3_tts.rope_config import read_rope_theta
 from models.vocoder.layers import context_frames, gap_frames
 
 
@@ -64,7 +65,6 @@ class VocoderConfig:
         section = root.section("decoder_config")
         section.expect("hidden_act", "silu")
         section.expect("attention_bias", False)
-        section.expect("rope_scaling", None)
         config = cls(
             num_codebooks=_positive(section, "num_quantizers"),
             codebook_size=_positive(section, "codebook_size"),
@@ -77,7 +77,7 @@ class VocoderConfig:
             num_kv_heads=_positive(section, "num_key_value_heads"),
             head_dim=_positive(section, "head_dim"),
             window=_positive(section, "sliding_window"),
-            rope_theta=section.number("rope_theta"),
+            rope_theta=read_rope_theta(section),
             norm_eps=section.number("rms_norm_eps"),
             max_frames=_positive(section, "max_position_embeddings"),
             upsampling_ratios=_factors(section, "upsampling_ratios"),

@@ -134,6 +134,7 @@ def model_config() -> dict[str, Any]:
         "tokenizer_type": "qwen3_tts_tokenizer_12hz",
         "tts_model_size": "tiny",
         "tts_model_type": "custom_voice",
+        "takes_instruct": False,  # a key of this project's: no instruction was in the training
         "im_start_token_id": SPECIAL_TOKENS["<|im_start|>"],
         "im_end_token_id": SPECIAL_TOKENS["<|im_end|>"],
         "assistant_token_id": SPECIAL_TOKENS["assistant"],

@@ -57,7 +57,7 @@ def load_golden(name: str, write: Callable[..., Path]) -> tuple[Golden, dict[str
     """A golden file with its checkpoint, and the whole report."""
     report = json.loads((ORACLE / f"golden_{name}.json").read_text(encoding="utf-8"))
     tensors = load_file(ORACLE / f"golden_{name}.safetensors")
-    folder = write(name, report["seed"])
+    folder = write(tiny.GOLDEN_SPECS[name], report["seed"])
     message = "the tiny checkpoint changed: make the goldens anew"
     assert tiny.digest(folder) == report["checkpoint"], message
     golden = Golden(name, folder, report["rows"], report["long"], report["seed"], tensors)

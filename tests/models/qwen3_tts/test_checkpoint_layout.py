@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from operator import delitem
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import official_package as official
 import pytest
 import tiny_qwen3_tts as tiny
@@ -25,25 +23,6 @@ from models.registry import describe, load_model
 Write = Callable[..., Path]
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 REQUEST = SpeechRequest("Hello there.", "ada", sampling=GREEDY, max_frames=9)
-# The release's sizes (configs and tensor counts of the published files).
-RELEASED = tiny.Spec(
-    type="custom_voice",
-    size="0b6",
-    num_codebooks=16,
-    codebook_size=2048,
-    talker=tiny.Transformer(1024, 3072, layers=28, heads=16, kv_heads=8),
-    predictor=tiny.Transformer(1024, 3072, layers=5, heads=16, kv_heads=8),
-    text_width=2048,
-    upsample_rates=(8, 5, 4, 3),
-    upsampling_ratios=(2, 2),
-    decoder_dim=1536,
-    sliding_window=72,
-    head_dim=128,
-)
-RELEASED_LARGE = replace(
-    RELEASED, size="1b7", talker=replace(RELEASED.talker, width=2048, mlp_width=6144)
-)
-TEXT_VOCAB = 151936
 
 
 def load(folder: Path) -> Any:
@@ -86,27 +65,6 @@ def edit_weights(path: Path, change: Callable[[dict[str, torch.Tensor]], object]
     tensors = load_file(path)
     change(tensors)
     save_file(tensors, path, metadata={"format": "pt"})
-
-
-def num_values(shapes: tiny.Shapes) -> int:
-    return sum(int(np.prod(shape)) for shape in shapes.values())
-
-
-@pytest.mark.parametrize(
-    ("spec", "num_tensors", "num_parameters"),
-    [(RELEASED, 402, 905_788_672), (RELEASED_LARGE, 404, 1_916_676_352)],
-)
-def test_tiny_layout_scales_up_to_the_release(
-    spec: tiny.Spec, num_tensors: int, num_parameters: int
-) -> None:
-    shapes = tiny.main_shapes(spec)
-    assert len(shapes) == num_tensors
-    missing_text = (TEXT_VOCAB - tiny.TEXT_VOCAB) * spec.text_width
-    assert num_values(shapes) + missing_text == num_parameters
-    # The released speaker encoder has 76 tensors: three blocks of it have four more pairs.
-    assert len(tiny.main_shapes(replace(spec, type="base"))) - num_tensors == 76 - 3 * 4 * 2
-    # The released vocoder has eight pre-transformer layers of 11 tensors, the tiny one two.
-    assert len(tiny.decoder_shapes(spec)) == 271 - 6 * 11
 
 
 @pytest.mark.parametrize("name", sorted(tiny.SPECS))
@@ -220,7 +178,6 @@ def test_codebooks_beyond_those_kept_may_be_missing(checkpoint: Write) -> None:
         ("codec", ("encoder_config", "codebook_size"), 32, "codebook size is 32"),
         ("codec", ("encoder_config", "upsampling_ratios"), [8, 6], "encode_downsample_rate"),
         ("codec", ("encoder_config", "upsampling_ratios"), [], "upsampling_ratios"),
-        ("codec", ("encoder_config", "frame_rate"), 99999.0, "no downsampling convolution"),
         ("codec", ("encoder_config", "num_key_value_heads"), 3, "2 heads cannot share 3"),
         ("codec", ("encoder_config", "head_dim"), 7, "head_dim = 7 must be even"),
     ],
@@ -248,7 +205,6 @@ def test_encoder_configs_are_read_strictly(
         ("config.json", ("speaker_encoder_config", "sample_rate")),
         ("codec", ("encoder_config",)),
         ("codec", ("encoder_config", "norm_eps")),
-        ("codec", ("encoder_config", "frame_rate")),
         ("codec", ("encoder_valid_num_quantizers",)),
     ],
 )
@@ -428,4 +384,7 @@ def test_names_and_shapes_are_the_official_ones(name: str, checkpoint: Write) ->
     assert found == tiny.main_shapes(tiny.SPECS[name])
     codec = model.speech_tokenizer.model
     found = {key: tuple(value.shape) for key, value in codec.state_dict().items()}
-    assert found == tiny.decoder_shapes(tiny.SPECS[name])
+    expected = tiny.decoder_shapes(tiny.SPECS[name])
+    if official.can_clone():  # else the package is loaded without the audio encoder
+        expected |= tiny.audio_encoder_shapes(tiny.SPECS[name])
+    assert found == expected

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import released_files
 import torch
-from tiny_qwen3_tts import write_checkpoint
+from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.base import Sampling
 from models.checkpoint.files import CheckpointError
@@ -48,7 +49,7 @@ def test_a_checkpoint_is_read_as_it_is(folder: Path) -> None:
     assert (config.codec.eos, config.codec.think_eos, config.text.pad) == (230, 237, 271)
     assert config.speakers == {"dora": 1028, "emil": 1029, "fang": 1030}
     assert config.dialects == {"fang": "beijing_dialect"}
-    assert config.language_names == ("auto", "chinese", "english", "german", "japanese")
+    assert config.language_names == ("auto", *LANGUAGES)
     assert config.sampling == Sampling()
     assert config.max_frames == 8191
 
@@ -299,3 +300,35 @@ class TestSynthetic:
         assert torch.equal(weight, same.talker.decoder.layers[0].qkv.weight)
         assert not torch.equal(weight, other.talker.decoder.layers[0].qkv.weight)
         assert not one.talker.codec_head.weight[2150].any()  # end of speech stays unlikely
+
+
+@pytest.mark.parametrize("name", released_files.CHECKPOINTS)
+def test_a_checkpoint_saved_again_by_transformers_5_means_the_same(
+    name: str, tmp_path: Path
+) -> None:
+    # What the official classes then write: RoPE's settings together, the talker's `rope_theta` left
+    # where it was as well.
+    expected = Qwen3TTSConfig.from_folder(released_files.RELEASED / name)
+    values = released_files.read(f"{name}/config.json")
+    for section in (values[TALKER], values[TALKER]["code_predictor_config"]):
+        settings = section.pop("rope_scaling") or {"rope_type": "default"}
+        section["rope_parameters"] = {**settings, "rope_theta": section["rope_theta"]}
+    (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    assert Qwen3TTSConfig.from_folder(tmp_path) == expected
+
+
+@pytest.mark.parametrize("spec", ["custom_voice_wide", "voice_design", "base"])
+@pytest.mark.parametrize("says", [True, False])
+def test_a_checkpoint_may_say_whether_it_takes_an_instruction(
+    tmp_path: Path, spec: str, says: bool
+) -> None:
+    folder = write_checkpoint(tmp_path, spec)
+    change(folder, lambda values: values.update(takes_instruct=says))
+    assert describe(folder).takes_instruct is says
+
+
+@pytest.mark.parametrize("value", ["false", 0, None, []])
+def test_what_it_says_of_instructions_is_true_or_false(folder: Path, value: object) -> None:
+    change(folder, lambda values: values.update(takes_instruct=value))
+    with pytest.raises(CheckpointError, match=r"config\.json: 'takes_instruct' must be bool"):
+        Qwen3TTSConfig.from_folder(folder)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -37,7 +35,7 @@ TOLERANCE = {"PCM_16": 1.6e-5, "PCM_24": 1e-7, "FLOAT": 0.0}
 
 @pytest.mark.parametrize(("format", "subtype"), FORMATS)
 def test_read_back(format: str, subtype: str) -> None:
-    coding = check_format(format, subtype, RATE, RATE)
+    coding = check_format(format, subtype, RATE)
     data = encode(TONE, RATE, format, coding)
     samples, rate = soundfile.read(io.BytesIO(data), dtype="float64")
     assert rate == RATE
@@ -55,7 +53,7 @@ def test_read_back(format: str, subtype: str) -> None:
 @pytest.mark.parametrize(("format", "subtype"), [entry for entry in FORMATS if entry[0] != "ogg"])
 def test_same_samples_same_bytes(format: str, subtype: str) -> None:
     """libsndfile puts the time into float WAV files; ours must not."""
-    coding = check_format(format, subtype, RATE, RATE)
+    coding = check_format(format, subtype, RATE)
     assert encode(TONE, RATE, format, coding) == encode(TONE.copy(), RATE, format, coding)
 
 
@@ -93,7 +91,7 @@ def test_not_a_number_is_refused(bad: float, format: str, subtype: str) -> None:
     values = TONE.copy()
     values[7] = bad
     with pytest.raises(RowError, match="not numbers"):
-        encode(values, RATE, format, check_format(format, subtype, RATE, RATE))
+        encode(values, RATE, format, check_format(format, subtype, RATE))
 
 
 def test_no_samples() -> None:
@@ -118,31 +116,18 @@ def test_codes() -> None:
 @pytest.mark.parametrize("rate", [44_056, 96_000])
 def test_rates_of_mp3(rate: int) -> None:
     with pytest.raises(UsageError, match="--sample-rate with one of"):
-        check_format("mp3", "PCM_16", rate, rate)
+        check_format("mp3", "PCM_16", rate)
 
 
-def test_resampling_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "soxr", None)
-    with pytest.raises(SetupError, match=r"pip install 'tts-cli\[resample\]'") as caught:
-        check_format("wav", "PCM_16", RATE, 16_000)
-    assert caught.value.exit_code == 3
-
-
-def test_resampling(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-
-    def halve(samples: np.ndarray, native: int, rate: int) -> np.ndarray:
-        calls.append((native, rate))
-        return samples[::2]
-
-    monkeypatch.setitem(sys.modules, "soxr", SimpleNamespace(resample=halve))
-    check_format("wav", "PCM_16", RATE, 12_000)
-    assert len(resample(TONE, RATE, 12_000)) == RATE // 2
-    assert calls == [(RATE, 12_000)]
+@pytest.mark.parametrize("rate", [8_000, 44_100, 192_000])
+def test_resampling(rate: int) -> None:
+    check_format("wav", "PCM_16", rate)
+    changed = resample(TONE, RATE, rate)
+    assert abs(len(changed) - len(TONE) * rate / RATE) <= 1
     assert resample(TONE, RATE, RATE) is TONE
 
 
 def test_an_old_libsndfile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soundfile, "check_format", lambda *_: False)
     with pytest.raises(SetupError, match="cannot write mp3"):
-        check_format("mp3", "PCM_16", RATE, RATE)
+        check_format("mp3", "PCM_16", RATE)

@@ -16,7 +16,7 @@ import pytest
 import soundfile
 from hostile_audio import HOSTILE, RATE_HZ, Samples, encoded, pcm, raw_wav, tone
 
-from tts_cli.errors import RowError, SetupError
+from tts_cli.errors import RowError
 from tts_cli.voices import recording
 from tts_cli.voices.recording import (
     Reference,
@@ -24,7 +24,6 @@ from tts_cli.voices.recording import (
     read_facts,
     read_header,
     reference_digest,
-    require_resampler,
     resampled,
 )
 from tts_cli.voices.resolve import ReferenceFiles
@@ -291,7 +290,6 @@ class TestAudio:
 
     @pytest.mark.parametrize("rate_hz", [8_000, 16_000, 22_050, 44_100, 48_000, 96_000])
     def test_resampling(self, tmp_path: Path, rate_hz: int) -> None:
-        pytest.importorskip("soxr")
         path = write(tmp_path / "a", encoded(tone(rate_hz=rate_hz), rate_hz=rate_hz))
         found, expected = load(path).samples, tone()
         assert found.dtype == np.float32
@@ -300,19 +298,9 @@ class TestAudio:
         assert np.allclose(found[middle], expected[middle], atol=2e-3)
 
     def test_resampled_lengths_are_librosas(self) -> None:
-        pytest.importorskip("soxr")
         for count in (1000, 1001, 22_051):
             found = resampled(np.zeros(count, np.float32), 22_050, RATE_HZ)
             assert len(found) == int(np.ceil(count * (RATE_HZ / 22_050)))
-
-    def test_a_missing_soxr_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "soxr", None)
-        require_resampler.cache_clear()
-        path = write(tmp_path / "a", encoded(tone(rate_hz=16_000), rate_hz=16_000))
-        with pytest.raises(SetupError, match="16000 Hz, the checkpoint 24000 Hz") as caught:
-            load(path)
-        assert "pip install 'tts-cli[clone]'" in str(caught.value)
-        assert len(load(write(tmp_path / "b", encoded(tone()))).samples) == 36_000
 
 
 class TestDigest:

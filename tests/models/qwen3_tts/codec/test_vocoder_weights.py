@@ -147,7 +147,6 @@ def test_missing_top_keys_are_named(tmp_path, key) -> None:
     [
         ({"hidden_act": "gelu"}, "hidden_act = 'gelu' is not supported"),
         ({"attention_bias": True}, "attention_bias = True is not supported"),
-        ({"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling"),
         ({"num_quantizers": 1}, "num_quantizers must be at least 2"),
         ({"num_key_value_heads": 3}, "2 heads cannot share 3 key heads"),
         ({"head_dim": 15}, "head_dim = 15 cannot be divided by 2"),

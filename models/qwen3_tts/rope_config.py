@@ -1,0 +1,30 @@
+"""RoPE's settings of a configuration section, as released or as transformers 5 saves it again."""
+
+from __future__ import annotations
+
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.section import Section
+
+
+def read_rope_theta(section: Section) -> float:
+    """The base of RoPE: `rope_theta`, which transformers 5 moves into `rope_parameters`.
+
+    Raises:
+        CheckpointError: the key is missing or wrong, two keys disagree, or RoPE is to be scaled.
+    """
+    for key in ("rope_scaling", "rope_parameters"):
+        if section.holds(key):
+            settings = section.section(key).values
+            kind = settings.get("rope_type", settings.get("type", "default"))
+            if kind != "default":
+                raise CheckpointError(f"{section.where}: {key} {kind!r} is not supported")
+    moved = section.section("rope_parameters") if section.holds("rope_parameters") else None
+    if moved is None or not moved.holds("rope_theta"):
+        return section.number("rope_theta")
+    theta = moved.number("rope_theta")
+    if section.holds("rope_theta") and section.number("rope_theta") != theta:
+        raise CheckpointError(
+            f"{section.where}: 'rope_theta' is {section.number('rope_theta'):g}, but "
+            f"rope_parameters says {theta:g}"
+        )
+    return theta
