@@ -12,10 +12,9 @@ from tts_cli.config import RunConfig
 from tts_cli.manifest.request import row_seed
 from tts_cli.run.load import approved_info, open_session, prepare
 from tts_cli.run.needs import Needs
-from tts_cli.run.result import Result
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.threads import SpeechRun
-from tts_cli.voices.stage import SpeechRow
+from tts_cli.voices.speech_row import SpeechRow
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 
@@ -33,13 +32,13 @@ def test_samples_are_those_of_the_files(bench: Workbench, checkpoint: Path) -> N
         needs.add(request, info)
         given.append(SpeechRow(name, request))
     prepare(session, needs)
-    results: list[Result] = []
-    SpeechRun(session, results.append, RetryPolicy.of(config)).run(given)
-    assert sorted(result.row.id for result in results) == [row.id for row in given]
+    ended: list[SpeechRow] = []
+    SpeechRun(session, ended.append, RetryPolicy.of(config)).run(given)
+    assert {row.id for row in ended} == {row.id for row in given}
 
     rows = [{"id": row.id, "text": row.request.text, "max_frames": 60} for row in given]
     assert bench.synth(rows, "--accept-truncated", "--subtype", "FLOAT").code == 0
-    for result in results:
-        assert result.error is None
-        assert np.array_equal(result.samples, bench.out().samples(f"{result.row.id}.wav"))
-        assert bench.out().records[result.row.id]["frames"] == result.frames
+    for row in ended:
+        assert row.error is None
+        assert np.array_equal(row.samples, bench.out().samples(f"{row.id}.wav"))
+        assert bench.out().records[row.id]["frames"] == row.frames

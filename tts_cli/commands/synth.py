@@ -150,7 +150,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     error: Exception | None = None
     started_s = time.perf_counter()
     with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
-        recorder = Recorder(plan.writer, plan.journal, totals, progress.update)
+        recorder = Recorder(plan.writer, plan.journal, info.frame_s, totals, progress.update)
         speech = SpeechRun(
             session,
             recorder.take,

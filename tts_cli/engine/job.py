@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,9 +27,8 @@ class Job:
     row: Any  # the caller's own record; never looked at here
     prompt: Prompt
     attempt: int = 1
-    queued_s: float = field(default_factory=time.perf_counter)
     runaway: Job | None = None  # an earlier attempt; used if this one gives no audio at all
-    admitted_s: float = 0.0
+    admitted_s: float = 0.0  # `perf_counter`
     prefill: tuple[Span, int] | None = None  # shared by this many rows
     decode_ms: float = 0.0  # this row's share of its steps
     bucket: int = 0  # the largest bucket it ran in

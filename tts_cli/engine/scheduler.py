@@ -51,7 +51,7 @@ class Waiting(Generic[Item]):
 
 
 class Scheduler(Generic[Item]):
-    """Slots of a running batch.
+    """Slots of a running batch. Belongs to the engine's thread.
 
     Args:
         batch: number of slots; halved here when memory is short.

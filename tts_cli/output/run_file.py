@@ -31,7 +31,11 @@ PACKAGES = (
 
 @dataclass
 class Totals:
-    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing."""
+    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing.
+
+    While rows are spoken `run.records.Recorder` counts under its lock; before and after the
+    command's own thread fills in the rest.
+    """
 
     rows: int = 0  # selected rows, bad ones and skipped ones included
     ok: int = 0

@@ -22,7 +22,6 @@ from tts_cli.output.run_file import versions
 from tts_cli.run.load import approved_info, open_session, prepare
 from tts_cli.run.model_source import model_label
 from tts_cli.run.needs import Needs
-from tts_cli.run.result import Result
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.survey import check_settings, require_speakable, row_problem
 from tts_cli.run.threads import SpeechRun
@@ -30,7 +29,7 @@ from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder
 from tts_cli.voices.recording import MAX_SECONDS, Reference, load_reference
 from tts_cli.voices.resolve import reference_silence_s
-from tts_cli.voices.stage import SpeechRow
+from tts_cli.voices.speech_row import SpeechRow
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
 
 if TYPE_CHECKING:
@@ -194,19 +193,16 @@ def speak_once(request: SpeechRequest, config: RunConfig) -> np.ndarray[Any, Any
     needs = Needs()
     needs.add(row.request, info)
     prepare(session, needs)
-    results: list[Result] = []
-    speech = SpeechRun(session, results.append, RetryPolicy.of(config))
-    speech.run([row])
-    del session, speech
+    SpeechRun(session, lambda _: None, RetryPolicy.of(config)).run([row])
+    del session
     gc.collect()  # two checkpoints need not fit the device together
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    (result,) = results
-    if result.samples is None:
-        raise RowError(str(result.error))
-    if result.error is not None:
+    if row.samples is None:
+        raise RowError(str(row.error))
+    if row.error is not None:
         raise RowError(
             f"the design model did not end its speech within {frames} frames",
             remedy="try another --seed, or a shorter --text",
         )
-    return result.samples
+    return row.samples

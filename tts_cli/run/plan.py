@@ -20,7 +20,7 @@ from tts_cli.output.writer import AudioWriter
 from tts_cli.run.needs import Needs
 from tts_cli.run.survey import checked_rows, select_rows
 from tts_cli.voices.resolve import Cloning
-from tts_cli.voices.stage import SpeechRow
+from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

@@ -1,9 +1,10 @@
-"""Rows in, results out: the threads of a run on a loaded model, with no manifest, file or signal.
+"""Rows in, spoken rows out: the threads of a run on a loaded model. No manifest, no output file and
+no signal comes in here.
 
 Whoever wants speech opens a session (`load.py`), makes room (`prepare`), and hands an iterator of
-rows to a `SpeechRun`; every result comes to a callable. `synth` and `voices design` both do. Three
-kinds of threads work beside each other: one makes prompts of rows, the caller's own runs the
-engine, and takers wait for samples and hand results on.
+rows to a `SpeechRun`; each comes to a callable at its end. `synth` and `voices design` both do.
+Three kinds of threads work beside each other: one makes prompts of rows, the caller's own runs the
+engine, and takers wait for samples and hand rows on.
 """
 
 from __future__ import annotations
@@ -21,33 +22,35 @@ from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request
+from tts_cli.output.audio_file import NOT_FINITE
 from tts_cli.run.load import Session
-from tts_cli.run.result import Result, refused, result_of
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.voices.encode_queue import VoiceCache
 from tts_cli.voices.resolve import Cloning
-from tts_cli.voices.stage import SpeechRow, VoiceStage
+from tts_cli.voices.speech_row import SpeechRow, Work
+from tts_cli.voices.stage import VoiceStage
 
 READY_JOBS = 256  # with prompts, kept for the engine's window
 ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
+NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
 class SpeechRun:
     """One pass over rows, on a session prepared for them.
 
     Args:
-        take: gets the result of every row as it comes, from several threads at once: those of the
-            takers, and the one that makes prompts for rows that none can be made of.
+        take: gets every row at its end, from several threads at once: those of the takers, and the
+            one that makes prompts for rows that none can be made of.
         cloning: finds the voices of rows that need one; None where no row does.
-        is_int16: results have int16 samples, made on the device, instead of float32.
-        takers: threads that hand results on; as many calls of `take` can wait for a disk at once.
+        is_int16: rows get int16 samples, made on the device, instead of float32.
+        takers: threads that hand rows on; as many calls of `take` can wait for a disk at once.
     """
 
     def __init__(
         self,
         session: Session,
-        take: Callable[[Result], None],
+        take: Callable[[SpeechRow], None],
         policy: RetryPolicy,
         *,
         cloning: Cloning | None = None,
@@ -133,17 +136,19 @@ class SpeechRun:
                 try:
                     prompt = self._prompt(row)
                 except RequestError as error:
-                    self.take(refused(row, str(error)))
+                    row.error = str(error)
+                    self.take(row)
                 else:
-                    jobs.put(Job(row, prompt, queued_s=queued_s), stop)
+                    row.queued_s = queued_s
+                    jobs.put(Job(row, prompt), stop)
             jobs.close(stop)
         except BaseException as error:
             self._fail(error)
 
     def _prompt(self, row: SpeechRow) -> Prompt:
         """A row laid out for the model. Raises RequestError."""
-        if row.problem is not None:
-            raise RequestError(row.problem)
+        if row.error is not None:
+            raise RequestError(row.error)
         prompt = self.model.prompt(row.request)
         room = self.model.info.max_positions
         if prompt.num_tokens + row.request.max_frames > room:
@@ -167,7 +172,7 @@ class SpeechRun:
             row.frames_dropped += job.frames
         attempt = job.attempt + 1
         prompt = replace(job.prompt, request=retry_request(row.request, attempt))
-        return Job(row, prompt, attempt, job.queued_s)
+        return Job(row, prompt, attempt)
 
     def _hand_on(self) -> None:
         """A taker. After a failure it goes on taking jobs, so that nobody waits for room."""
@@ -176,10 +181,44 @@ class SpeechRun:
             if has_failed:
                 continue
             try:
-                self.take(result_of(job, self.policy, self.model.info.frame_s))
+                self.take(self._settle(job))
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
+
+    def _settle(self, job: Job) -> SpeechRow:
+        """The row of a last job with what came of it. Waits for the samples."""
+        job.wait()
+        row: SpeechRow = job.row
+        assert row.queued_s is not None, "a row came to the engine without a prompt"
+        row.seed, row.attempts = job.prompt.request.seed, job.attempts
+        row.work = Work(
+            prompt_tokens=job.prompt.num_tokens,
+            bucket=job.bucket,
+            queue_ms=1000 * (job.admitted_s - row.queued_s),
+            reference_ms=0.0 if row.encoding is None else row.encoding.milliseconds,
+            prefill_ms=job.prefill_ms,
+            decode_ms=job.decode_ms,
+            vocoder_ms=job.vocoder_ms,
+        )
+        if job.samples is None or job.codes is None:
+            row.error = NAN_ERROR if job.reason == "nan" else job.reason
+            return row
+        row.finish_reason = job.reason
+        if job.is_bad is not None and bool(job.is_bad):
+            row.error = NOT_FINITE
+            return row
+        row.samples, row.codes, row.frames = job.samples.numpy(), job.codes.numpy(), job.frames
+        if self.policy.is_runaway(job.reason):
+            row.error = self._runaway(job)
+        return row
+
+    def _runaway(self, job: Job) -> str:
+        tries = f" in {job.attempts} attempts" if job.attempts > 1 else ""
+        if job.attempts > job.attempt:
+            tries += ", the last of which gave NaN or infinite values"
+        seconds = job.frames * self.model.info.frame_s
+        return f"no end of speech within {job.frames} frames ({seconds:.1f} s){tries}"
 
 
 def _as_stop(error: BaseException) -> BaseException:

@@ -8,36 +8,18 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import RowError
-from tts_cli.voices.resolve import Cloning, Need
+from tts_cli.voices.resolve import Cloning
+from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
-    from models.base import SpeechRequest
     from tts_cli.voices.encode_queue import Ticket, VoiceCache
 
 MAX_WAITING = 256  # rows that wait for their voices
 WAIT_S = 0.2  # between two looks at whether the run was stopped
-
-
-@dataclass(eq=False)
-class SpeechRow:
-    """A row to speak, with everything that holds for all its attempts.
-
-    It belongs to the thread that makes prompts until its first job is in the queue, then to the
-    engine's, then to whoever takes its result.
-    """
-
-    id: str
-    request: SpeechRequest  # of the first attempt
-    request_hash: str = ""  # what it is recorded under; looked at by nobody here
-    need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
-    problem: str | None = None  # why its voice could not be made
-    encoding: Ticket | None = None  # the reference's, of the row that named it first
-    has_been_nan: bool = False  # an attempt gave NaN or infinite values
-    frames_dropped: int = 0  # of attempts that were made again
 
 
 class VoiceStage:
@@ -49,7 +31,7 @@ class VoiceStage:
         self.load_s = 0.0  # reading, checking and resampling
 
     def attach(self, rows: Iterable[SpeechRow], stop: threading.Event) -> Iterator[SpeechRow]:
-        """Pass rows on, those that clone with `request.clone` or `problem` set once their voice is
+        """Pass rows on, those that clone with `request.clone` or `error` set once their voice is
         there, the others at once. Ends early when `stop` is set.
         """
         waiting: list[tuple[SpeechRow, Ticket]] = []
@@ -79,7 +61,7 @@ class VoiceStage:
                 voice = self.cloning.voice(request.voice or "", need.digest)
                 row.request = replace(request, clone=voice)
             except RowError as error:
-                row.problem = str(error)
+                row.error = str(error)
             return None
         ticket = self.cache.find(need.digest)
         if ticket is None:
@@ -115,7 +97,7 @@ def _settle(row: SpeechRow, ticket: Ticket) -> bool:
         return False
     error = ticket.voice.exception()
     if error is not None:
-        row.problem = str(error)
+        row.error = str(error)
     else:
         row.request = replace(row.request, clone=ticket.voice.result())
     return True

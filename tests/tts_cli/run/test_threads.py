@@ -1,4 +1,4 @@
-"""Rows in, results out, with no manifest, file or signal: the seam that commands stand on."""
+"""Rows in, spoken rows out, with no manifest, file or signal: the seam that commands stand on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from models.base import ModelInfo
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import StoppedEarly
 from tts_cli.run.load import Session
-from tts_cli.run.result import Result
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.threads import SpeechRun
-from tts_cli.voices.stage import SpeechRow
+from tts_cli.voices.speech_row import SpeechRow
 
 Open = Callable[..., Session]
 
@@ -45,44 +44,43 @@ def rows(*texts: str, max_frames: int = 100) -> list[SpeechRow]:
     ]
 
 
-def speak(session: Session, given: list[SpeechRow], **settings: Any) -> dict[str, Result]:
-    """All results by id."""
-    results: list[Result] = []
-    SpeechRun(session, results.append, RetryPolicy(2), **settings).run(given)
-    found = {result.row.id: result for result in results}
-    assert len(found) == len(results), "a row ended twice"
+def speak(session: Session, given: list[SpeechRow], **settings: Any) -> dict[str, SpeechRow]:
+    """All rows at their ends, by id."""
+    ended: list[SpeechRow] = []
+    SpeechRun(session, ended.append, RetryPolicy(2), **settings).run(given)
+    found = {row.id: row for row in ended}
+    assert len(found) == len(ended), "a row ended twice"
     return found
 
 
 @pytest.mark.parametrize("takers", [1, 8])
-def test_every_row_has_its_result(open_fake: Open, takers: int) -> None:
+def test_every_row_comes_back_with_its_own_speech(open_fake: Open, takers: int) -> None:
     texts = ["x" * (1 + 7 * number % 23) for number in range(40)]
     given = rows(*texts)
     found = speak(open_fake(), given, takers=takers)
     assert len(found) == 40
     for number, text in enumerate(texts):
-        result = found[str(number)]
-        assert result.row is given[number]
-        assert (result.error, result.finish_reason, result.attempts) == (None, "eos", 1)
-        assert (result.seed, result.frames) == (number, len(text))
-        assert result.audio_s == pytest.approx(len(text) / 10)
+        row = found[str(number)]
+        assert row is given[number]
+        assert (row.error, row.finish_reason, row.attempts) == (None, "eos", 1)
+        assert (row.seed, row.frames) == (number, len(text))
         codes = fake_codes(number, len(text)).numpy()
-        assert np.array_equal(result.codes, codes)
-        assert np.array_equal(result.samples, codes.ravel())
-        assert result.samples.dtype == np.float32
-        assert result.work.prompt_tokens == len(text)
-        assert 1 <= result.work.bucket <= 4
-        assert result.work.queue_ms > 0
+        assert np.array_equal(row.codes, codes)
+        assert np.array_equal(row.samples, codes.ravel())
+        assert row.samples.dtype == np.float32
+        assert row.work.prompt_tokens == len(text)
+        assert 1 <= row.work.bucket <= 4
+        assert row.work.queue_ms > 0
 
 
 def test_samples_as_16_bit_numbers(open_fake: Open) -> None:
-    result = speak(open_fake(), rows("xx"), is_int16=True)["0"]
-    assert result.samples.dtype == np.int16
+    row = speak(open_fake(), rows("xx"), is_int16=True)["0"]
+    assert row.samples.dtype == np.int16
 
 
 def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
     given = rows("xx", "x" * 150, "xxx")
-    given[2].problem = "its voice is gone"
+    given[2].error = "its voice is gone"
     found = speak(open_fake(), given)
     assert found["0"].error is None
     assert found["1"].error == (
@@ -94,12 +92,12 @@ def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
 
 
 def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
-    result = speak(open_fake(), rows("x" * 9, max_frames=5))["0"]
-    assert result.error == "no end of speech within 5 frames (0.5 s) in 3 attempts"
-    assert (result.finish_reason, result.attempts, result.frames) == ("max_frames", 3, 5)
-    assert len(result.samples) == 10
-    assert result.dropped_s == pytest.approx(2 * 0.5)
-    assert result.seed != 0
+    row = speak(open_fake(), rows("x" * 9, max_frames=5))["0"]
+    assert row.error == "no end of speech within 5 frames (0.5 s) in 3 attempts"
+    assert (row.finish_reason, row.attempts, row.frames) == ("max_frames", 3, 5)
+    assert len(row.samples) == 10
+    assert row.frames_dropped == 2 * 5
+    assert row.seed != 0
 
 
 def test_nan_has_an_error_and_no_audio(open_fake: Open) -> None:
@@ -112,12 +110,12 @@ def test_nan_has_an_error_and_no_audio(open_fake: Open) -> None:
 
 
 def test_rows_may_never_end_and_the_run_is_stopped(open_fake: Open) -> None:
-    results: list[Result] = []
+    ended: list[SpeechRow] = []
     speech: SpeechRun
 
-    def take(result: Result) -> None:
-        results.append(result)
-        if len(results) == 50:
+    def take(row: SpeechRow) -> None:
+        ended.append(row)
+        if len(ended) == 50:
             speech.stop()
 
     def endless() -> Iterator[SpeechRow]:
@@ -129,8 +127,8 @@ def test_rows_may_never_end_and_the_run_is_stopped(open_fake: Open) -> None:
 
     speech = SpeechRun(open_fake(), take, RetryPolicy(0))
     speech.run(endless())
-    assert len(results) >= 50
-    assert all(result.error is None for result in results)
+    assert len(ended) >= 50
+    assert all(row.error is None for row in ended)
 
 
 @pytest.mark.parametrize("where", ["rows", "take"])
@@ -139,7 +137,7 @@ def test_a_callers_error_ends_the_run_and_comes_back(open_fake: Open, where: str
         yield from rows("xx")
         raise LookupError("no more")
 
-    def take(result: Result) -> None:
+    def take(row: SpeechRow) -> None:
         if where == "take":
             raise LookupError("no more")
 
@@ -166,6 +164,6 @@ def test_a_step_down_stays_with_the_session(open_fake: Open) -> None:
     session = open_fake(16, memory_rows=3)
     assert len(speak(session, rows(*["xxxx"] * 40))) == 40
     assert session.batch.rows == 2
-    speech = SpeechRun(session, lambda result: None, RetryPolicy(0))
+    speech = SpeechRun(session, lambda row: None, RetryPolicy(0))
     speech.run(rows(*["xxxx"] * 10))
     assert speech.engine.facts()["memory_step_downs"] == 0

@@ -21,7 +21,8 @@ from tts_cli.voices import encode_queue
 from tts_cli.voices.encode_queue import MAX_PENDING, VoiceCache, encode_references
 from tts_cli.voices.recording import Reference
 from tts_cli.voices.resolve import Cloning
-from tts_cli.voices.stage import SpeechRow, VoiceStage
+from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.voices.stage import VoiceStage
 
 MakeInfo = Callable[..., ModelInfo]
 CPU = torch.device("cpu")
@@ -192,7 +193,7 @@ class TestVoiceCache:
 
 
 class TestVoiceStage:
-    """Rows through the planner's side, with a thread that plays the engine."""
+    """Rows through the side that makes prompts, with a thread that plays the engine."""
 
     @pytest.fixture
     def cloning(self, info: ModelInfo, tmp_path: Path) -> Cloning:
@@ -254,7 +255,7 @@ class TestVoiceStage:
         assert sorted(int(row.id) for row in found) == list(range(35))
         assert cache.num_encoded == 7
         for row in found:
-            assert row.problem is None
+            assert row.error is None
             assert row.request.clone.digest == row.need.digest
 
     def test_bad_recordings_fail_their_rows_alone(
@@ -267,10 +268,10 @@ class TestVoiceStage:
         plain = SpeechRow("plain", SpeechRequest("hi"))
         found, cache = self.run(model, cloning, [*rows, plain])
         assert {row.id for row in found} == {"0", "1", "2", "3", "plain"}
-        assert "is silent" in rows[0].problem
-        assert rows[3].problem == rows[0].problem
-        assert "was changed while the run was going" in rows[2].problem
-        assert rows[1].problem is None
+        assert "is silent" in rows[0].error
+        assert rows[3].error == rows[0].error
+        assert "was changed while the run was going" in rows[2].error
+        assert rows[1].error is None
         assert cache.num_encoded == 1
 
     def test_it_ends_when_it_is_stopped(self, model: Any, cloning: Cloning, tmp_path: Path) -> None:
