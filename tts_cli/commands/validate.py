@@ -53,7 +53,7 @@ def command(manifest: str, **options: Any) -> int:
 
         summary = inspect_manifest(source, config, read_info(config))
     show_summary(summary, is_json=config.json)
-    return 2 if summary.bad_count and not config.skip_invalid else 0
+    return 2 if summary.bad_rows and not config.skip_invalid else 0
 
 
 def inspect_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
@@ -105,7 +105,7 @@ def show_summary(summary: ManifestSummary, is_json: bool = False) -> None:
 
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
-        ("rows", f"{summary.rows:,} good, {summary.bad_count:,} bad"),
+        ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
         ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
         ("audio", f"about {_duration(summary.audio_s)}"),
         ("disk", f"about {summary.disk_bytes / 1e6:,.1f} MB"),
@@ -124,16 +124,5 @@ def _duration(seconds: float) -> str:
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
-    return {
-        "manifest": summary.manifest,
-        "rows": summary.rows,
-        "selected": summary.selected,
-        "chars": summary.chars,
-        "longest_id": summary.longest_id,
-        "longest_chars": summary.longest_chars,
-        "audio_s": round(summary.audio_s, 3),
-        "disk_bytes": summary.disk_bytes,
-        "warnings": list(summary.warnings),
-        "bad_rows": summary.bad_count,
-        "bad": [{"line": row.line, "id": row.id, "message": row.message} for row in summary.bad],
-    }
+    bad = [{"line": row.line, "id": row.id, "message": row.message} for row in summary.bad]
+    return {**vars(summary), "audio_s": round(summary.audio_s, 3), "bad": bad}

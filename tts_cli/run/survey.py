@@ -7,7 +7,7 @@ so both see the same bad rows. Its memory is one compact table of id hashes, 24 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -27,34 +27,34 @@ SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, for estimates only
 _MAX_NAMES = 20  # voices or languages a message lists
 
 
-@dataclass(frozen=True)
+@dataclass
 class ManifestSummary:
     """What a manifest holds; the counts of chars, audio and disk cover the selected rows."""
 
     manifest: str
-    rows: int  # good rows
-    selected: int  # of those, left after --shard and --limit
-    bad: tuple[BadRow, ...]  # the first 20
-    bad_count: int
-    chars: int
-    longest_id: str
-    longest_chars: int
-    audio_s: float  # estimate
-    disk_bytes: int  # estimate
-    warnings: tuple[str, ...]
+    rows: int = 0  # good rows
+    selected: int = 0  # of those, left after --shard and --limit
+    chars: int = 0
+    longest_id: str = ""
+    longest_chars: int = 0
+    audio_s: float = 0.0  # estimate
+    disk_bytes: int = 0  # estimate
+    warnings: list[str] = field(default_factory=list)
+    bad_rows: int = 0
+    bad: list[BadRow] = field(default_factory=list)  # the first 20
 
     def bad_lines(self) -> list[str]:
         """The report of bad rows: the first 20 in full, then a count."""
         lines = [bad_row_line(self.manifest, row) for row in self.bad]
-        if self.bad_count > len(self.bad):
-            lines.append(f"{self.manifest}: {self.bad_count - len(self.bad)} more bad rows")
+        if self.bad_rows > len(self.bad):
+            lines.append(f"{self.manifest}: {self.bad_rows - len(self.bad)} more bad rows")
         return lines
 
     def require_good(self) -> None:
         """Raise ManifestError if any row is bad."""
-        if self.bad_count:
+        if self.bad_rows:
             raise ManifestError(
-                f"{self.manifest}: {self.bad_count} of {self.rows + self.bad_count} rows are bad",
+                f"{self.manifest}: {self.bad_rows} of {self.rows + self.bad_rows} rows are bad",
                 remedy="mend them, or add --skip-invalid to speak the rest",
             )
 
@@ -205,28 +205,25 @@ def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> Manife
         ManifestError: the file cannot be used at all, or has no rows.
         UsageError: a flag does not fit the checkpoint.
     """
-    tally = _Tally(config, info)
+    tally = _Tally(ManifestSummary(source.name), config, info)
     for row in checked_rows(source, config, info):
         tally.add(row)
-    if not tally.rows and not tally.bad_count:
+    summary = tally.summary
+    if not summary.rows and not summary.bad_rows:
         raise ManifestError(f"{source.name}: has no rows", remedy="write one row a line")
-    return tally.summary(source.name)
+    summary.disk_bytes = estimate_disk_bytes(summary.audio_s, summary.selected, config, info)
+    summary.warnings = tally.warnings()
+    return summary
 
 
 class _Tally:
-    """Running sums over the rows of one manifest."""
+    """Adds the rows of one manifest up."""
 
-    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
+    def __init__(self, summary: ManifestSummary, config: RunConfig, info: ModelInfo) -> None:
+        self.summary = summary
         self._config = config
         self._info = info
-        self.rows = 0
-        self.bad: list[BadRow] = []
-        self.bad_count = 0
         self._taken = 0  # rows, good or bad, that --shard and --limit leave
-        self._selected = 0
-        self._chars = 0
-        self._longest = ("", 0)
-        self._audio_s = 0.0
         self._ignored_instruct = 0
         self._no_instruct = 0
         self._references = ReferenceFiles(config.ref_root)
@@ -234,23 +231,23 @@ class _Tally:
         self._bad_reference_count = 0
 
     def add(self, row: Row | BadRow) -> None:
-        limit = self._config.limit
+        found, limit = self.summary, self._config.limit
         is_mine = is_in_shard(row.record_id, self._config.shard)
         is_mine = is_mine and (limit is None or self._taken < limit)
         self._taken += is_mine
         if isinstance(row, BadRow):
-            self.bad_count += 1
-            if len(self.bad) < MAX_SHOWN:
-                self.bad.append(row)
+            found.bad_rows += 1
+            if len(found.bad) < MAX_SHOWN:
+                found.bad.append(row)
             return
-        self.rows += 1
+        found.rows += 1
         if not is_mine:
             return
-        self._selected += 1
-        self._chars += len(row.text)
-        if len(row.text) > self._longest[1]:
-            self._longest = (row.id, len(row.text))
-        self._audio_s += estimate_audio_s(row, self._config, self._info)
+        found.selected += 1
+        found.chars += len(row.text)
+        if len(row.text) > found.longest_chars:
+            found.longest_id, found.longest_chars = row.id, len(row.text)
+        found.audio_s += estimate_audio_s(row, self._config, self._info)
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not self._info.takes_instruct
         self._no_instruct += not has_instruct and self._info.type == "voice_design"
@@ -267,22 +264,9 @@ class _Tally:
             if len(self._bad_references) < MAX_SHOWN:
                 self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
 
-    def summary(self, name: str) -> ManifestSummary:
-        return ManifestSummary(
-            manifest=name,
-            rows=self.rows,
-            selected=self._selected,
-            bad=tuple(self.bad),
-            bad_count=self.bad_count,
-            chars=self._chars,
-            longest_id=self._longest[0],
-            longest_chars=self._longest[1],
-            audio_s=self._audio_s,
-            disk_bytes=estimate_disk_bytes(self._audio_s, self._selected, self._config, self._info),
-            warnings=self._warnings(name),
-        )
-
-    def _warnings(self, name: str) -> tuple[str, ...]:
+    def warnings(self) -> list[str]:
+        """What is wrong without making a row bad."""
+        name = self.summary.manifest
         found = [f"{name}:{problem}; the row will fail" for problem in self._bad_references]
         if self._bad_reference_count > len(found):
             count = self._bad_reference_count - len(found)
@@ -297,7 +281,7 @@ class _Tally:
                 f"{name}: {self._no_instruct} rows give no instruct, so nothing describes their "
                 "voice to a voice_design checkpoint"
             )
-        return tuple(found)
+        return found
 
 
 def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo) -> float:
