@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import StoppedEarly, UsageError
-from tts_cli.output.writer import write_atomic
+from tts_cli.output.atomic import write_atomic
 
 if TYPE_CHECKING:
     from models.base import Licence
