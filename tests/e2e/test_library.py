@@ -9,7 +9,7 @@ from workbench import Workbench
 
 from models.base import SpeechRequest
 from tts_cli.config import RunConfig
-from tts_cli.manifest.request import row_seed
+from tts_cli.manifest.seeds import row_seed
 from tts_cli.run.load import approved_info, open_session, prepare
 from tts_cli.run.needs import Needs
 from tts_cli.run.retry import RetryPolicy

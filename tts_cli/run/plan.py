@@ -15,7 +15,7 @@ from tts_cli.errors import RowError
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow
-from tts_cli.output.hashes import Delivery, delivery_hash, joint_hash, request_hash
+from tts_cli.output.hashes import joint_hash, request_hash
 from tts_cli.output.journal import Journal
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.needs import Needs
@@ -53,8 +53,6 @@ class RowPlan:
 
     def __post_init__(self) -> None:
         self.cloning = Cloning(self.config, self.info)
-        self.delivery = Delivery(self.writer.format, self.writer.subtype, self.writer.rate_hz)
-        self.delivery_hash = delivery_hash(self.delivery)
 
     def __iter__(self) -> Iterator[SpeechRow | BadRow | None]:
         """A row to speak, a bad row to record, or None for a row that is done."""
@@ -106,7 +104,7 @@ class RowPlan:
 
     def _is_recorded(self, row: SpeechRow) -> bool:
         if not self.journal.is_joint(row.id):
-            return self.journal.done(row.id, row.hash, self.delivery_hash)
+            return self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
         ref_digest = row.need.digest if row.need else None
-        joint = joint_hash(row.request, self.delivery, self.info.identity, ref_digest)
+        joint = joint_hash(row.request, self.writer.delivery, self.info.identity, ref_digest)
         return self.journal.done(row.id, joint, None)

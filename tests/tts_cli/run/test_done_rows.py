@@ -21,7 +21,8 @@ from tts_cli.output.hashes import Delivery, delivery_hash
 from tts_cli.output.journal import Journal, RowRecord
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run import plan as plan_module
-from tts_cli.run.plan import PlannedRow, RowPlan
+from tts_cli.run.plan import RowPlan
+from tts_cli.voices.speech_row import SpeechRow
 
 FIRST_VERSION = Path(__file__).with_name("first_version")
 ROWS = [json.loads(line) for line in (FIRST_VERSION / "rows.jsonl").read_text().splitlines()]
@@ -36,7 +37,7 @@ class Folder:
         self.info = info
         self.rows = ROWS
 
-    def due(self, **settings: Any) -> list[PlannedRow]:
+    def due(self, **settings: Any) -> list[SpeechRow]:
         """The rows that `synth` would speak with those settings."""
         manifest = self.path / "rows.jsonl"
         manifest.write_text("\n".join(map(json.dumps, self.rows)))
@@ -44,7 +45,7 @@ class Folder:
         with open_source(str(manifest), None) as source, Journal(self.path) as journal:
             writer = AudioWriter(self.path, config, self.info.sample_rate_hz)
             plan = RowPlan(source, config, self.info, journal, writer)
-            return [row for row in plan if isinstance(row, PlannedRow)]
+            return [row for row in plan if isinstance(row, SpeechRow)]
 
     def due_ids(self, **settings: Any) -> list[str]:
         return [row.id for row in self.due(**settings)]
@@ -71,7 +72,9 @@ def new(old: Folder) -> Folder:
     with Journal(old.path) as journal:
         for row in due:
             delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
-            journal.append(RowRecord(row.id, "ok", request_hash=row.hash, delivery_hash=delivery))
+            journal.append(
+                RowRecord(row.id, "ok", request_hash=row.request_hash, delivery_hash=delivery)
+            )
     return old
 
 
