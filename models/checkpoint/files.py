@@ -1,7 +1,7 @@
-"""Checkpoints on disk or on the hub: where they are, what is in them, and loading that leaves
-nothing unexplained.
+"""Checkpoints on disk or on the hub: where they are, and what is in them, without reading a weight.
 
-Only safetensors files are read: no pickle, no code from a checkpoint.
+Nothing here imports torch: a checkpoint can be described before that is loaded. Tensors are in
+`weights.py`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
-from torch import Tensor, nn
-
 HUB_FILES = ["*.json", "*.txt", "*.md", "*.safetensors", "speech_tokenizer/*", "codec.pth"]
 MAX_HEADER_BYTES = 100 * 2**20
+MAX_SHOWN = 20  # tensors that do not fit, named in one message
+
+Shapes = Mapping[str, tuple[int, ...]]  # of tensors by name
 
 
 class CheckpointError(Exception):
@@ -34,6 +32,14 @@ class Conversion:
     target: Path
     sha256: str  # of the source; recorded in the target
     is_new: bool  # False: it had been converted before
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a safetensors file says it holds."""
+
+    shapes: dict[str, tuple[int, ...]]  # of tensors by name
+    notes: dict[str, str]  # what its writer left in it
 
 
 def resolve(source: str, revision: str | None = None) -> Path:
@@ -64,12 +70,12 @@ def resolve(source: str, revision: str | None = None) -> Path:
         raise CheckpointError(f"{source}: the hub refused or failed: {reason}") from None
 
 
-def weight_files(folder: Path, stem: str = "model") -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of one part: a single file, or the shards its index names."""
-    single = folder / f"{stem}.safetensors"
+    single = folder / "model.safetensors"
     if single.is_file():
         return [single]
-    index = folder / f"{stem}.safetensors.index.json"
+    index = folder / "model.safetensors.index.json"
     if not index.is_file():
         hint = ""
         if any(folder.glob("*.bin")) or any(folder.glob("*.pt")) or any(folder.glob("*.pth")):
@@ -93,62 +99,44 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
     return files
 
 
-def read_tensors(folder: Path, device: torch.device, stem: str = "model") -> dict[str, Tensor]:
-    """All tensors of one part on the device. Raises CheckpointError naming a broken file."""
-    tensors: dict[str, Tensor] = {}
-    for file in weight_files(folder, stem):
-        try:
-            shard = load_file(file, device=str(device))
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{file}: not a readable safetensors file: {error}") from None
-        twice = tensors.keys() & shard.keys()
-        if twice:
-            raise CheckpointError(f"{file}: {sorted(twice)[0]} stands in two shards")
-        tensors.update(shard)
-    return tensors
+def read_header(file: Path) -> Header:
+    """The header of a safetensors file. Raises CheckpointError where the file is not whole."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="np") as opened:
+            names = list(opened.keys())
+            shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in names}
+            return Header(shapes, dict(opened.metadata() or {}))
+    except (SafetensorError, OSError) as error:
+        raise unreadable(file, error) from None
 
 
-def tensor_names(folder: Path, stem: str = "model") -> set[str]:
-    """Names of all tensors of one part, from the headers; no weight is read."""
-    names: set[str] = set()
-    for file in weight_files(folder, stem):
-        try:
-            with safe_open(file, framework="pt") as shard:
-                names.update(shard.keys())
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{file}: not a readable safetensors file: {error}") from None
-    return names
+def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes of all tensors of one part, from its files' headers. Raises CheckpointError."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in weight_files(folder):
+        shapes |= read_header(file).shapes
+    return shapes
 
 
-def fuse(tensors: dict[str, Tensor], sources: Iterable[str], target: str) -> None:
-    """Replace projections by one row-stacked tensor, in place, unless one is missing."""
-    names = list(sources)
-    if all(name in tensors for name in names):
-        tensors[target] = torch.cat([tensors.pop(name) for name in names])
+def unreadable(file: Path, error: Exception) -> CheckpointError:
+    """What is said of a file that the safetensors library does not take."""
+    return CheckpointError(f"{file}: not a readable safetensors file: {error}")
 
 
-def load_strictly(
-    module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
-) -> None:
-    """Give every parameter and buffer of a meta-built module its tensor, cast to dtype.
-
-    Raises:
-        CheckpointError: lists missing keys, unexpected keys and wrong shapes together.
-    """
-    wanted = module.state_dict()
-    problems = [f"missing {name}" for name in sorted(wanted.keys() - tensors.keys())]
-    problems += [f"unexpected {name}" for name in sorted(tensors.keys() - wanted.keys())]
-    for name in sorted(wanted.keys() & tensors.keys()):
-        if wanted[name].shape != tensors[name].shape:
-            have, want = tuple(tensors[name].shape), tuple(wanted[name].shape)
-            problems.append(f"{name} has shape {have}, the config says {want}")
+def check_shapes(found: Shapes, wanted: Shapes, what: str) -> None:
+    """Raise CheckpointError with every missing, unexpected and misshapen tensor by name."""
+    problems = [f"missing {name}" for name in sorted(wanted.keys() - found.keys())]
+    problems += [f"unexpected {name!r:.120}" for name in sorted(found.keys() - wanted.keys())]
+    for name in sorted(wanted.keys() & found.keys()):
+        if found[name] != wanted[name]:
+            problems.append(f"{name} has shape {found[name]}, the config says {wanted[name]}")
     if problems:
-        shown = "\n  ".join(problems[:20])
-        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-        raise CheckpointError(f"{what}: {len(problems)} keys do not fit:\n  {shown}{more}")
-    cast = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    module.load_state_dict(cast, assign=True)
-    module.requires_grad_(False)
+        shown = "\n  ".join(problems[:MAX_SHOWN])
+        rest = len(problems) - MAX_SHOWN
+        more = f"\n  and {rest} more" if rest > 0 else ""
+        raise CheckpointError(f"{what}: {len(problems)} tensors do not fit:\n  {shown}{more}")
 
 
 def identity(folder: Path, parts: Iterable[Path]) -> str:

@@ -1,13 +1,19 @@
-"""Random weights of released sizes, drawn on the device: the same generator, the same weights."""
+"""Stand-ins for a checkpoint of a released size: random weights, drawn on the device (the same
+generator, the same weights), and a tokenizer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 WEIGHT_STD = 0.02  # the usual initialisation of the released configurations
+
+LOUDNESS = 0.005  # of a vocoder's last convolution: samples of about 0.1, none clipped
+FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -44,3 +50,31 @@ def by_fan_in(
     else:
         value.normal_(0, max(1, value[0].numel()) ** -0.5, generator=generator)
     return value
+
+
+def random_tensors(
+    shapes: Mapping[str, tuple[int, ...]], device: torch.device, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Tensors of a convolutional network, scaled by fan-in: signals neither vanish nor blow up."""
+    return {name: by_fan_in(name, shape, device, generator) for name, shape in shapes.items()}
+
+
+def byte_tokenizer(markers: Mapping[str, int]) -> Callable[[str], list[int]]:
+    """A tokenizer of bytes; the template's markers count as one id each, as in a released one.
+
+    Args:
+        markers: text to id.
+    """
+
+    def tokenize(text: str) -> list[int]:
+        ids: list[int] = []
+        while text:
+            marker = next((marker for marker in markers if text.startswith(marker)), None)
+            if marker is None:
+                ids.extend(FIRST_TEXT_ID + byte for byte in text[0].encode())
+            else:
+                ids.append(markers[marker])
+            text = text[len(marker or text[0]) :]
+        return ids
+
+    return tokenize

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,23 @@ class Section:
             raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
         return value
 
+    def counts(self, keys: Mapping[str, str]) -> dict[str, int]:
+        """Whole numbers of at least 1, under our own names.
+
+        Args:
+            keys: our name to the one here.
+        """
+        return {ours: self.integer(theirs, least=1) for ours, theirs in keys.items()}
+
+    def factors(self, key: str) -> tuple[int, ...]:
+        """A list of whole numbers of at least 1, and of at least one of them."""
+        values = self.read(key, list)
+        if not values or not all(type(value) is int and value > 0 for value in values):
+            raise CheckpointError(
+                f"{self.where}: {key!r} must be a list of positive numbers, not {values!r:.60}"
+            )
+        return tuple(values)
+
     def token_id(self, key: str, vocab_size: int) -> int:
         """An id of a vocabulary."""
         value = self.integer(key)
@@ -80,3 +98,12 @@ class Section:
             raise CheckpointError(
                 f"{self.where}: {key} = {self.values[key]!r} is not supported (only {accepted})"
             )
+
+    def check_heads(self, num_heads: int, num_kv_heads: int, head_dim: int) -> None:
+        """Refuse heads that cannot share keys evenly, or whose width RoPE cannot halve."""
+        if num_heads % num_kv_heads:
+            raise CheckpointError(
+                f"{self.where}: {num_heads} heads cannot share {num_kv_heads} key heads"
+            )
+        if head_dim % 2:
+            raise CheckpointError(f"{self.where}: head_dim = {head_dim} must be even")

@@ -21,14 +21,15 @@ from models.base import (
     Prompt,
     RequestError,
     SpeechRequest,
+    Tokenizer,
 )
 from models.device.graphs import EAGER, Capturers, GraphRunner
 from models.device.spans import Stage
 from models.device.to_device import to_device
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.vocoder import Vocoder
-from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.prompt import Tokenizer, build_prompt
+from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
+from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.slots.buffers import SlotBuffers
@@ -39,9 +40,6 @@ from models.slots.stages import frame_stages
 from models.vocoder.rows_alone import ChunkedVocoder
 from models.vocoder.rows_in_lanes import PackedVocoder
 
-SUPPRESSED_TAIL = (
-    1024  # the last ids of the codec vocabulary are control ids, speakers and languages
-)
 CHUNK_FRAMES, LEFT_CONTEXT = 300, 25  # chunks of the official decoder
 
 

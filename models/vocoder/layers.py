@@ -12,8 +12,6 @@ that reads it (see the families' `*_weights.py`).
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from typing import Protocol
 
 import torch
@@ -28,11 +26,8 @@ from kernels.vocoder.conv_tile import has_kernel
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.vocoder.snake import snake_beta
 from models.decoder.decoder import Weight
+from models.vocoder.upsampling import DILATIONS, UNIT_KERNEL
 
-KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
-PRE_KERNEL = 3  # of the convolution before the transformer
-UNIT_KERNEL = KERNEL
-DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 # Channels times dilation from which a convolution without our kernels is one product over taps laid
 # side by side: cuDNN (9.x, H200, bf16) computes some of those, for some lengths, with a direct
 # kernel at 0.5 TFLOP/s, where their neighbours reach 250 to 790.
@@ -69,37 +64,6 @@ class WindowSizes(Protocol):
     def window(self) -> int:
         """Steps a step attends to, itself included."""
         ...
-
-
-def context_frames(upsampling_ratios: tuple[int, ...], upsample_rates: tuple[int, ...]) -> int:
-    """Latent frames before its own that a frame's samples depend on after the transformer."""
-    reach, rate = Fraction(0), 1  # frames; steps a frame
-    for ratio in upsampling_ratios:
-        rate *= ratio
-        reach += Fraction(KERNEL - 1, rate)
-    reach += Fraction(KERNEL - 1, rate)
-    for factor in upsample_rates:
-        reach += Fraction(1, rate)  # a transposed convolution's overlap
-        rate *= factor
-        reach += Fraction((KERNEL - 1) * sum(DILATIONS), rate)
-    return math.ceil(reach + Fraction(KERNEL - 1, rate))
-
-
-def gap_frames(upsampling_ratios: tuple[int, ...], upsample_rates: tuple[int, ...]) -> int:
-    """Frames of zeros between two rows that lie one behind the other: what the convolution that
-    looks back furthest, in frames, must find of the row before. Less than `context_frames`, because
-    every layer finds zeros there anew.
-    """
-    reach, rate = Fraction(PRE_KERNEL - 1), 1  # the convolution before the transformer
-    for ratio in upsampling_ratios:
-        rate *= ratio
-        reach = max(reach, Fraction(KERNEL - 1, rate))
-    reach = max(reach, Fraction(KERNEL - 1, rate))
-    for factor in upsample_rates:
-        reach = max(reach, Fraction(1, rate))
-        rate *= factor
-        reach = max(reach, Fraction((KERNEL - 1) * max(DILATIONS), rate))
-    return math.ceil(max(reach, Fraction(KERNEL - 1, rate)))
 
 
 class Affine(Weight):

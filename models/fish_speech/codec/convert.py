@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError, Conversion
+from models.checkpoint.files import CheckpointError, Conversion, check_shapes, read_header
+from models.checkpoint.weights import shapes_of
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.load import SOURCE_BYTES
-from models.fish_speech.codec.weights import check_shapes, is_stale
+from models.fish_speech.codec.weights import is_stale, official_shapes
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ def read_pickled(path: Path, config: CodecConfig) -> dict[str, Tensor]:
         if value.device.type != "cpu":
             raise CheckpointError(f"{path}: refused: {name!r:.120} has no values")
         tensors[name] = value.detach()
-    check_shapes(config, {name: tuple(value.shape) for name, value in tensors.items()}, str(path))
+    check_shapes(shapes_of(tensors), official_shapes(config), str(path))
     copies = {
         name: value.clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
     }
@@ -134,9 +135,8 @@ def _reason(error: Exception) -> str:
 
 def _notes(path: Path) -> dict[str, str]:
     try:
-        with safe_open(path, framework="pt") as file:
-            return dict(file.metadata() or {})
-    except (SafetensorError, OSError):
+        return read_header(path).notes
+    except CheckpointError:
         return {}
 
 

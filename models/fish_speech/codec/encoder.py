@@ -23,8 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
-from models.fish_speech.codec.folding import fold_encoder, rounded_tables
+from models.fish_speech.codec.folding import fold_encoder
 from models.fish_speech.codec.weights import LAST_KERNEL
+from models.fish_speech.rope import rounded_tables
 from models.vocoder.layers import (
     DILATIONS,
     Affine,

@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.attention.rope import rope_tables
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
 from models.fish_speech.codec.weights import books, steps_name
+from models.fish_speech.rope import halves
 from models.vocoder.fold import columns, phases
-from models.vocoder.layers import DILATIONS
+from models.vocoder.upsampling import DILATIONS
 
 SNAKE_FLOOR = 1e-9
 State = dict[str, Tensor]
@@ -103,20 +103,6 @@ def grouped_taps(weight: Tensor, stride: int) -> Tensor:
     return columns(taps.reshape(outputs, stride * inputs, 2).contiguous())
 
 
-def halves_first(weight: Tensor, head_dim: int) -> Tensor:
-    """Rows of heads from interleaved pairs to two halves: 0, 2, ..., then 1, 3, ..."""
-    heads = weight.view(-1, head_dim // 2, 2, *weight.shape[1:])
-    return heads.transpose(1, 2).reshape(weight.shape)
-
-
-def rounded_tables(
-    num_positions: int, head_dim: int, theta: float, device: torch.device | str
-) -> tuple[Tensor, Tensor]:
-    """RoPE's cos and sin rounded to bfloat16 and kept in float32, each (S, D_h)."""
-    cos, sin = rope_tables(num_positions, head_dim, theta, "cpu", torch.bfloat16)
-    return cos.to(device, torch.float32), sin.to(device, torch.float32)
-
-
 def _conv(state: State, tensors: State, old: str, new: str) -> None:
     state[f"{new}.weight"] = columns(tensors[f"{old}.weight"])
     state[f"{new}.bias"] = tensors[f"{old}.bias"]
@@ -162,9 +148,8 @@ def _transformer(state: State, tensors: State, old: str, new: str, config: Windo
         source, target = f"{old}.layers.{index}", f"{new}.layers.{index}"
         state[f"{target}.input_norm.weight"] = tensors[f"{source}.attention_norm.weight"]
         state[f"{target}.post_norm.weight"] = tensors[f"{source}.ffn_norm.weight"]
-        q, k, v = tensors[f"{source}.attention.wqkv.weight"].chunk(3)
-        q, k = halves_first(q, config.head_dim), halves_first(k, config.head_dim)
-        state[f"{target}.qkv.weight"] = torch.cat((q, k, v))
+        qkv, rotated = tensors[f"{source}.attention.wqkv.weight"], 2 * config.num_heads
+        state[f"{target}.qkv.weight"] = halves(qkv, rotated, config.head_dim)
         gate, up = (tensors[f"{source}.feed_forward.{part}.weight"] for part in ("w1", "w3"))
         state[f"{target}.gate_up.weight"] = torch.cat((gate, up))
         scale = tensors[f"{source}.attention_layer_scale.gamma"]

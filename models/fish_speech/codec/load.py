@@ -9,8 +9,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError
-from models.checkpoint.random import by_fan_in
+from models.checkpoint.files import CheckpointError, check_shapes, read_header, unreadable
+from models.checkpoint.random import LOUDNESS, by_fan_in
 from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
 from models.fish_speech.codec.vocoder import FishVocoder
@@ -19,14 +19,12 @@ from models.fish_speech.codec.weights import (
     LENGTH,
     OLD_DIRECTION,
     OLD_LENGTH,
-    check_shapes,
     is_decoding,
     is_encoding,
     official_shapes,
     without_weight_norm,
 )
 
-LOUDNESS = 0.005  # of a made-up vocoder's last convolution: samples of about 0.1
 SOURCE_BYTES = "source_bytes"  # a note of a converted file
 
 
@@ -56,20 +54,18 @@ def read_codec(
         CheckpointError: they do not fit, the file is broken, or `codec.pth` is another one by now.
     """
     path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
-    try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            names = list(file.keys())
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-            check_shapes(config, shapes, str(path))
-            notes = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in names if is_wanted(name)}
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: not a readable safetensors file: {error}") from None
-    if pickled.is_file() and notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
+    header = read_header(path)
+    check_shapes(header.shapes, official_shapes(config), str(path))
+    if pickled.is_file() and header.notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
         raise CheckpointError(
             f"{path} was not made of the {PICKLED_FILE} beside it; "
             f"run `tts-cli models convert {folder}` again"
         )
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            tensors = {name: file.get_tensor(name) for name in header.shapes if is_wanted(name)}
+    except (SafetensorError, OSError) as error:
+        raise unreadable(path, error) from None
     return without_weight_norm(tensors)
 
 

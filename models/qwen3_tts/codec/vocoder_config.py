@@ -6,18 +6,27 @@ The configuration class of the official package carries defaults that differ fro
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
-from models.qwen3_tts.rope_config import read_rope_theta
-from models.vocoder.layers import context_frames, gap_frames
+from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
+from models.vocoder.upsampling import Upsampling
+
+KEYS = {  # our name -> theirs
+    "num_codebooks": "num_quantizers",
+    "codebook_size": "codebook_size",
+    "codebook_dim": "codebook_dim",
+    "latent_dim": "latent_dim",
+    "window": "sliding_window",
+    "max_frames": "max_position_embeddings",
+    "decoder_dim": "decoder_dim",
+}
 
 
 @dataclass(frozen=True)
-class VocoderConfig:
+class VocoderConfig(Upsampling):
     """Sizes of the speech tokenizer's decoder."""
 
     num_codebooks: int
@@ -39,20 +48,29 @@ class VocoderConfig:
     decoder_dim: int  # channels of the first decoder block's input
     sample_rate_hz: int
 
-    @property
-    def samples_per_frame(self) -> int:
-        """Samples one frame of codes becomes."""
-        return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
-
-    @property
-    def context_frames(self) -> int:
-        """Latent frames before its own that a frame's samples depend on after the transformer."""
-        return context_frames(self.upsampling_ratios, self.upsample_rates)
-
-    @property
-    def gap_frames(self) -> int:
-        """Frames of zeros that keep two rows apart that lie one behind the other."""
-        return gap_frames(self.upsampling_ratios, self.upsample_rates)
+    @classmethod
+    def released(cls) -> VocoderConfig:
+        """The decoder of the released speech tokenizer."""
+        return cls(
+            num_codebooks=16,
+            codebook_size=2048,
+            codebook_dim=512,
+            latent_dim=1024,
+            width=512,
+            mlp_width=1024,
+            num_layers=8,
+            num_heads=16,
+            num_kv_heads=16,
+            head_dim=64,
+            window=72,
+            rope_theta=10000.0,
+            norm_eps=1e-5,
+            max_frames=8000,
+            upsampling_ratios=(2, 2),
+            upsample_rates=(8, 5, 4, 3),
+            decoder_dim=1536,
+            sample_rate_hz=24000,
+        )
 
     @classmethod
     def from_folder(cls, folder: Path) -> VocoderConfig:
@@ -66,43 +84,15 @@ class VocoderConfig:
         section.expect("hidden_act", "silu")
         section.expect("attention_bias", False)
         config = cls(
-            num_codebooks=_positive(section, "num_quantizers"),
-            codebook_size=_positive(section, "codebook_size"),
-            codebook_dim=_positive(section, "codebook_dim"),
-            latent_dim=_positive(section, "latent_dim"),
-            width=_positive(section, "hidden_size"),
-            mlp_width=_positive(section, "intermediate_size"),
-            num_layers=_positive(section, "num_hidden_layers"),
-            num_heads=_positive(section, "num_attention_heads"),
-            num_kv_heads=_positive(section, "num_key_value_heads"),
-            head_dim=_positive(section, "head_dim"),
-            window=_positive(section, "sliding_window"),
+            **section.counts(SIZES | KEYS),
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("rms_norm_eps"),
-            max_frames=_positive(section, "max_position_embeddings"),
-            upsampling_ratios=_factors(section, "upsampling_ratios"),
-            upsample_rates=_factors(section, "upsample_rates"),
-            decoder_dim=_positive(section, "decoder_dim"),
-            sample_rate_hz=_positive(root, "output_sample_rate"),
+            upsampling_ratios=section.factors("upsampling_ratios"),
+            upsample_rates=section.factors("upsample_rates"),
+            sample_rate_hz=root.integer("output_sample_rate", least=1),
         )
         _check(config, root, section)
         return config
-
-
-def _positive(section: Section, key: str) -> int:
-    value = section.integer(key)
-    if value == 0:
-        raise CheckpointError(f"{section.where}: {key!r} must not be 0")
-    return value
-
-
-def _factors(section: Section, key: str) -> tuple[int, ...]:
-    values = section.read(key, list)
-    if not values or not all(type(value) is int and value > 0 for value in values):
-        raise CheckpointError(
-            f"{section.where}: {key!r} must be a list of positive numbers, not {values!r:.60}"
-        )
-    return tuple(values)
 
 
 def _check(config: VocoderConfig, root: Section, section: Section) -> None:
@@ -112,12 +102,8 @@ def _check(config: VocoderConfig, root: Section, section: Section) -> None:
         raise CheckpointError(
             f"{where}: num_quantizers must be at least 2 (one semantic, then acoustic)"
         )
-    if config.num_heads % config.num_kv_heads:
-        raise CheckpointError(
-            f"{where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
-        )
+    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
     for key, value, divisor in (
-        ("head_dim", config.head_dim, 2),
         ("codebook_dim", config.codebook_dim, 2),
         ("decoder_dim", config.decoder_dim, 2 ** len(config.upsample_rates)),
     ):

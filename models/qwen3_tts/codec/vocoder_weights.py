@@ -17,10 +17,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError
+from models.checkpoint.files import check_shapes
+from models.checkpoint.weights import shapes_of
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.vocoder.fold import columns, phases
-from models.vocoder.layers import DILATIONS, UNIT_KERNEL
+from models.vocoder.upsampling import DILATIONS, UNIT_KERNEL
 
 UNUSED = (
     "decoder.quantizer.rvq_first.input_proj.weight",
@@ -95,21 +96,8 @@ def expected_shapes(config: VocoderConfig) -> Shapes:
 
 def check_tensors(config: VocoderConfig, tensors: dict[str, Tensor]) -> None:
     """Raise CheckpointError with every missing, unexpected or misshapen tensor by name."""
-    wanted = expected_shapes(config)
-    problems = [f"missing {name}" for name in sorted(wanted.keys() - tensors.keys())]
-    problems += [
-        f"unexpected {name}" for name in sorted(tensors.keys() - wanted.keys() - set(UNUSED))
-    ]
-    for name in sorted(wanted.keys() & tensors.keys()):
-        shape = tuple(tensors[name].shape)
-        if shape != wanted[name]:
-            problems.append(f"{name} has shape {shape}, the config says {wanted[name]}")
-    if problems:
-        shown = "\n  ".join(problems[:20])
-        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-        raise CheckpointError(
-            f"speech tokenizer: {len(problems)} tensors do not fit:\n  {shown}{more}"
-        )
+    found = {name: shape for name, shape in shapes_of(tensors).items() if name not in UNUSED}
+    check_shapes(found, expected_shapes(config), "speech tokenizer")
 
 
 def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from fakes import FakeCapturer
 from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
 
-from models.checkpoint.files import read_tensors
+from models.checkpoint.weights import read_tensors
 from models.device.buckets import choose_bucket
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig

@@ -12,7 +12,7 @@ from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
 
 from kernels.launch import dispatch
-from models.checkpoint.files import read_tensors
+from models.checkpoint.weights import read_tensors
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.vocoder.rows_alone import ChunkedVocoder
