@@ -1,7 +1,7 @@
 """Reference recordings to what a clone prompt needs: embeddings, and codes for in-context cloning.
 
-On a GPU clips of similar length share a batch; both encoders know each clip's length, so a clip's
-result does not depend on its mates beyond rounding. On a CPU each clip runs alone.
+Clips share batches (`models/device/clips.py`); both encoders know each clip's length, so a clip's
+result does not depend on its mates beyond rounding.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from models.device.clips import clip_batches, pad_clips
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.speaker import SpeakerEncoder
 
-# Padded samples of one batch, 44 s at 24 kHz: bounds the first convolutions' activations to 1 GiB.
-BATCH_SAMPLES = 2**20
 MODES = ("icl", "xvec")
 
 
@@ -55,31 +54,19 @@ class VoiceEncoder:
         lengths = [len(wave) for wave in waves]
         embeddings: dict[int, Tensor] = {}
         codes: dict[int, Tensor] = {}
-        for batch in self._batches(lengths, range(len(waves))):
+        for batch in clip_batches(range(len(waves)), lengths, self.use_batches):
             padded, counts = self._padded(waves, batch)
             embeddings |= zip(batch, self.speaker(padded, counts).float(), strict=True)
         spoken = [index for index, mode in enumerate(modes) if mode == "icl"]
-        for batch in self._batches(lengths, spoken):
+        for batch in clip_batches(spoken, lengths, self.use_batches):
             padded, counts = self._padded(waves, batch)
             found, _ = self.speech(padded, counts)
             for index, row in zip(batch, found, strict=True):
                 codes[index] = row[: self.speech.config.num_frames(lengths[index])]
         return [(embeddings[index], codes.get(index)) for index in range(len(waves))]
 
-    def _batches(self, lengths: list[int], indices: list[int] | range) -> list[list[int]]:
-        """Clips in order of length, as many to a batch as its padded samples allow."""
-        if not self.use_batches:
-            return [[index] for index in indices]
-        batches: list[list[int]] = []
-        for index in sorted(indices, key=lambda index: lengths[index]):
-            if not batches or (len(batches[-1]) + 1) * lengths[index] > BATCH_SAMPLES:
-                batches.append([])
-            batches[-1].append(index)
-        return batches
-
     def _padded(self, waves: list[Tensor], batch: list[int]) -> tuple[Tensor, Tensor]:
-        lengths = [len(waves[index]) for index in batch]
-        padded = torch.zeros(len(batch), max(lengths))
-        for row, index in enumerate(batch):
-            padded[row, : lengths[row]] = waves[index]
+        clips = [waves[index] for index in batch]
+        lengths = [len(clip) for clip in clips]
+        padded = pad_clips(clips, max(lengths))
         return padded.to(self.device), torch.tensor(lengths).to(self.device)

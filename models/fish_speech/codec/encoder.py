@@ -22,12 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.device.clips import clip_batches, pad_clips
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
 from models.fish_speech.codec.folding import fold_encoder
 from models.fish_speech.codec.weights import LAST_KERNEL
 from models.fish_speech.rope import rounded_tables
 from models.vocoder.layers import (
-    DILATIONS,
     Affine,
     ConvNeXt,
     PreTransformer,
@@ -36,9 +36,7 @@ from models.vocoder.layers import (
     conv,
     pad_left,
 )
-
-# Padded samples of one batch, 24 s at 44.1 kHz: bounds the first convolutions' memory to 1 GiB.
-BATCH_SAMPLES = 2**20
+from models.vocoder.upsampling import DILATIONS
 
 
 class EncoderBlock(nn.Module):
@@ -199,24 +197,13 @@ class FishVoiceEncoder:
         width = self.encoder.config.samples_per_frame
         frames = [-(-len(wave) // width) for wave in waves]
         codes: dict[int, Tensor] = {}
-        for batch in self._batches([count * width for count in frames]):
-            padded = torch.zeros(len(batch), max(frames[index] for index in batch) * width)
-            for row, index in enumerate(batch):
-                padded[row, : len(waves[index])] = waves[index]
+        lengths = [count * width for count in frames]
+        for batch in clip_batches(range(len(waves)), lengths, self.use_batches):
+            clips = [waves[index] for index in batch]
+            padded = pad_clips(clips, max(lengths[index] for index in batch))
             for index, found in zip(batch, self.encoder(padded.to(self.device)), strict=True):
                 codes[index] = found[: frames[index]].clone()
         return [codes[index] for index in range(len(waves))]
-
-    def _batches(self, lengths: list[int]) -> list[list[int]]:
-        """Clips in order of length, as many to a batch as its padded samples allow."""
-        if not self.use_batches:
-            return [[index] for index in range(len(lengths))]
-        batches: list[list[int]] = []
-        for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
-            if not batches or (len(batches[-1]) + 1) * lengths[index] > BATCH_SAMPLES:
-                batches.append([])
-            batches[-1].append(index)
-        return batches
 
 
 def _fixed(*shape: int) -> nn.Parameter:

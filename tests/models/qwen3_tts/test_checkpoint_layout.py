@@ -119,11 +119,11 @@ def drop(part: str, name: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("part", "name", "message"),
     [
-        ("main", "speaker_encoder.fc.bias", r"speaker encoder: 1 keys.*\n.*missing fc\.bias"),
+        ("main", "speaker_encoder.fc.bias", r"speaker encoder: 1 tensors.*\n.*missing fc\.bias"),
         (
             "codec",
             "encoder.downsample.conv.weight",
-            r"speech encoder: 1 keys.*\n.*missing halve\.weight",
+            r"speech encoder: 1 tensors.*\n.*missing halve\.weight",
         ),
         (
             "codec",

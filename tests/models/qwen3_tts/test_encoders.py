@@ -16,6 +16,7 @@ from torch import Tensor
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import read_tensors
+from models.device.clips import BATCH_SAMPLES
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
@@ -23,7 +24,7 @@ from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror
 from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
-from models.qwen3_tts.voice_encoder import BATCH_SAMPLES, VoiceEncoder
+from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.registry import load_model
 
 SPEC = "base"
@@ -223,7 +224,7 @@ def test_encode_voices_batches_by_length(
     modes = ["icl", "xvec", "icl", "icl", "xvec", "icl", "icl"]
     found = encoder.encode(waves, modes)
     assert seen == [(5, 48000)]
-    monkeypatch.setattr("models.qwen3_tts.voice_encoder.BATCH_SAMPLES", 60000)
+    monkeypatch.setattr("models.device.clips.BATCH_SAMPLES", 60000)
     seen.clear()
     again = encoder.encode(waves, modes)
     assert [shape[0] for shape in seen] == [2, 2, 1]
@@ -240,7 +241,7 @@ def test_a_clip_longer_than_a_batch_runs_alone(
     encoder: VoiceEncoder, waves: list[Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoder, "use_batches", True)
-    monkeypatch.setattr("models.qwen3_tts.voice_encoder.BATCH_SAMPLES", 100)
+    monkeypatch.setattr("models.device.clips.BATCH_SAMPLES", 100)
     assert len(encoder.encode(waves, ["xvec"] * len(waves))) == len(waves)
     assert encoder.encode([], []) == []
 
@@ -291,5 +292,5 @@ def test_unexpected_encoder_tensors_are_named(folder: Path) -> None:
     codec = folder / "speech_tokenizer"
     tensors = {k: v for k, v in read_tensors(codec, CPU).items() if k.startswith("encoder.")}
     tensors["encoder.upsample.conv.weight"] = torch.zeros(1)
-    with pytest.raises(CheckpointError, match=r"1 keys.*\n.*unexpected encoder\.upsample\.conv"):
+    with pytest.raises(CheckpointError, match=r"1 tensors.*\n.*unexpected 'encoder\.upsample\.conv"):
         SpeechEncoder.from_state(SpeechEncoderConfig.from_folder(codec), tensors)
