@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +57,14 @@ class Section:
             raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
         return value
 
-    def counts(self, keys: Mapping[str, str]) -> dict[str, int]:
+    def counts(self, *names: str, **keys: str) -> dict[str, int]:
         """Whole numbers of at least 1, under our own names.
 
         Args:
-            keys: our name to the one here.
+            names: what is called the same here. keys: our name to the one here.
         """
-        return {ours: self.integer(theirs, least=1) for ours, theirs in keys.items()}
+        same = dict(zip(names, names, strict=True))
+        return {ours: self.integer(key, least=1) for ours, key in (same | keys).items()}
 
     def factors(self, key: str) -> tuple[int, ...]:
         """A list of whole numbers of at least 1, and of at least one of them."""

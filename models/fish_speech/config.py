@@ -130,7 +130,7 @@ def read_transformer(section: Section, has_qk_norm: bool) -> TransformerConfig:
     section.expect("attention_o_bias", False)
     section.expect("use_moe", False)
     config = TransformerConfig(
-        **section.counts(SIZES),
+        **section.counts(**SIZES),
         rope_theta=section.number("rope_base"),
         norm_eps=section.number("norm_eps"),
         has_qk_norm=has_qk_norm,

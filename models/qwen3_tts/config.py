@@ -182,7 +182,7 @@ def read_transformer(section: Section) -> TransformerConfig:
     section.expect("use_sliding_window", False)
     section.expect("tie_word_embeddings", False)
     config = TransformerConfig(
-        **section.counts(SIZES | {"max_positions": "max_position_embeddings"}),
+        **section.counts(max_positions="max_position_embeddings", **SIZES),
         # Three equal position rows make the talker's interleaved multimodal RoPE plain
         # one-dimensional RoPE.
         rope_theta=read_rope_theta(section),

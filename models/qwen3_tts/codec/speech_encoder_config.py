@@ -12,16 +12,6 @@ from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 
 HALVING = 2  # stride of the last convolution, fixed in the Mimi code
 EMBEDDING_FLOOR = 1e-5
-KEYS = {  # our name -> theirs
-    "num_stored_codebooks": "num_quantizers",
-    "codebook_size": "codebook_size",
-    "codebook_dim": "codebook_dim",
-    "num_filters": "num_filters",
-    "kernel": "kernel_size",
-    "residual_kernel": "residual_kernel_size",
-    "last_kernel": "last_kernel_size",
-    "compress": "compress",
-}
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,14 @@ class SpeechEncoderConfig:
         ratios = section.factors("upsampling_ratios")
         rate = section.integer("sampling_rate", least=1)
         config = cls(
-            **section.counts(SIZES | KEYS),
+            **section.counts(
+                *("codebook_size", "codebook_dim", "num_filters", "compress"),
+                num_stored_codebooks="num_quantizers",
+                kernel="kernel_size",
+                residual_kernel="residual_kernel_size",
+                last_kernel="last_kernel_size",
+                **SIZES,
+            ),
             num_codebooks=root.integer("encoder_valid_num_quantizers", least=2),
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("norm_eps"),

@@ -14,16 +14,6 @@ from models.checkpoint.section import Section
 from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 from models.vocoder.upsampling import Upsampling
 
-KEYS = {  # our name -> theirs
-    "num_codebooks": "num_quantizers",
-    "codebook_size": "codebook_size",
-    "codebook_dim": "codebook_dim",
-    "latent_dim": "latent_dim",
-    "window": "sliding_window",
-    "max_frames": "max_position_embeddings",
-    "decoder_dim": "decoder_dim",
-}
-
 
 @dataclass(frozen=True)
 class VocoderConfig(Upsampling):
@@ -84,7 +74,13 @@ class VocoderConfig(Upsampling):
         section.expect("hidden_act", "silu")
         section.expect("attention_bias", False)
         config = cls(
-            **section.counts(SIZES | KEYS),
+            **section.counts(
+                *("codebook_size", "codebook_dim", "latent_dim", "decoder_dim"),
+                num_codebooks="num_quantizers",
+                window="sliding_window",
+                max_frames="max_position_embeddings",
+                **SIZES,
+            ),
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("rms_norm_eps"),
             upsampling_ratios=section.factors("upsampling_ratios"),

@@ -292,5 +292,7 @@ def test_unexpected_encoder_tensors_are_named(folder: Path) -> None:
     codec = folder / "speech_tokenizer"
     tensors = {k: v for k, v in read_tensors(codec, CPU).items() if k.startswith("encoder.")}
     tensors["encoder.upsample.conv.weight"] = torch.zeros(1)
-    with pytest.raises(CheckpointError, match=r"1 tensors.*\n.*unexpected 'encoder\.upsample\.conv"):
+    with pytest.raises(
+        CheckpointError, match=r"1 tensors.*\n.*unexpected 'encoder\.upsample\.conv"
+    ):
         SpeechEncoder.from_state(SpeechEncoderConfig.from_folder(codec), tensors)
