@@ -86,6 +86,7 @@ def load_model(
 
     Args:
         source: a folder, a hub repository id, or `synthetic:NAME`.
+        device: the meta device shows whether names and shapes fit, and reads no weight.
         dtype: None for float32 on a CPU and bfloat16 on a GPU.
         use_graphs: prepare CUDA graph capture; ignored on a CPU.
     Raises:

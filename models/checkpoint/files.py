@@ -12,12 +12,26 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 HUB_FILES = ["*.json", "*.txt", "*.md", "*.safetensors", "speech_tokenizer/*", "codec.pth"]
 MAX_HEADER_BYTES = 100 * 2**20
+STORED_TYPES = {  # that are read: as safetensors and as torch name them
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+}
 MAX_SHOWN = 20  # tensors that do not fit, named in one message
 
 Shapes = Mapping[str, tuple[int, ...]]  # of tensors by name
+T = TypeVar("T")
 
 
 class CheckpointError(Exception):
@@ -39,6 +53,7 @@ class Header:
     """What a safetensors file says it holds."""
 
     shapes: dict[str, tuple[int, ...]]  # of tensors by name
+    types: dict[str, str]  # of tensors by name, as torch names them
     notes: dict[str, str]  # what its writer left in it
 
 
@@ -100,24 +115,41 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def read_header(file: Path) -> Header:
-    """The header of a safetensors file. Raises CheckpointError where the file is not whole."""
+    """The header of a safetensors file.
+
+    Raises:
+        CheckpointError: the file is broken, shorter or longer than its header says, or holds a type
+            that is not read.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(file, framework="np") as opened:
-            names = list(opened.keys())
-            shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in names}
-            return Header(shapes, dict(opened.metadata() or {}))
+            parts = {name: opened.get_slice(name) for name in list(opened.keys())}
+            shapes = {name: tuple(part.get_shape()) for name, part in parts.items()}
+            stored = {name: part.get_dtype() for name, part in parts.items()}
+            notes = dict(opened.metadata() or {})
     except (SafetensorError, OSError) as error:
         raise unreadable(file, error) from None
+    for name, kind in stored.items():
+        if kind not in STORED_TYPES:
+            raise CheckpointError(f"{file}: {name} is stored as {kind}, which is not read")
+    return Header(shapes, {name: STORED_TYPES[kind] for name, kind in stored.items()}, notes)
 
 
 def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """Shapes of all tensors of one part, from its files' headers. Raises CheckpointError."""
     shapes: dict[str, tuple[int, ...]] = {}
     for file in weight_files(folder):
-        shapes |= read_header(file).shapes
+        add_shard(shapes, read_header(file).shapes, file)
     return shapes
+
+
+def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
+    """Add what a file holds to what others did. Raises CheckpointError where both have a name."""
+    if twice := found.keys() & shard.keys():
+        raise CheckpointError(f"{file}: {sorted(twice)[0]} stands in two shards")
+    found.update(shard)
 
 
 def unreadable(file: Path, error: Exception) -> CheckpointError:

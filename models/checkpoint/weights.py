@@ -13,22 +13,44 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from models.checkpoint.files import CheckpointError, check_shapes, unreadable, weight_files
+from models.checkpoint.files import (
+    Header,
+    add_shard,
+    check_shapes,
+    read_header,
+    unreadable,
+    weight_files,
+)
+
+META = torch.device("meta")  # tensors with a shape and a type, and no values
 
 
 def read_tensors(folder: Path, device: torch.device) -> dict[str, Tensor]:
-    """All tensors of one part on the device. Raises CheckpointError naming a broken file."""
+    """All tensors of one part on the device; on the meta device headers are read and no weight.
+
+    Raises:
+        CheckpointError: names the file that is broken.
+    """
     tensors: dict[str, Tensor] = {}
     for file in weight_files(folder):
         try:
-            shard = load_file(file, device=str(device))
+            shard = (
+                meta_tensors(read_header(file))
+                if device == META
+                else load_file(file, device=str(device))
+            )
         except (SafetensorError, OSError) as error:
             raise unreadable(file, error) from None
-        twice = tensors.keys() & shard.keys()
-        if twice:
-            raise CheckpointError(f"{file}: {sorted(twice)[0]} stands in two shards")
-        tensors.update(shard)
+        add_shard(tensors, shard, file)
     return tensors
+
+
+def meta_tensors(header: Header) -> dict[str, Tensor]:
+    """What a file holds, on the meta device."""
+    return {
+        name: torch.empty(shape, dtype=getattr(torch, header.types[name]), device=META)
+        for name, shape in header.shapes.items()
+    }
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

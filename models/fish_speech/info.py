@@ -6,16 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.base import ModelInfo
-from models.checkpoint.files import CheckpointError, identity, weight_files
+from models.checkpoint.files import CheckpointError, identity, tensor_shapes, weight_files
 from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
+from models.fish_speech.codec.weights import check_codec
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
 from models.fish_speech.prompt import OVERHEAD
 
 
 def describe(folder: Path) -> ModelInfo:
-    """What the checkpoint in a folder offers. Raises CheckpointError."""
+    """What the checkpoint in a folder offers.
+
+    Raises:
+        CheckpointError: a configuration is wrong, a weight file is not whole, or the codec's names
+            or shapes do not fit. Whether the others' do is seen when they are loaded.
+    """
     config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
+    tensor_shapes(folder)  # a download cut short ends here
+    check_codec(folder, codec)
     parts = [*weight_files(folder), folder / WEIGHTS_FILE]
     return model_info(config, codec, identity(folder, parts))
 

@@ -8,10 +8,12 @@ from models.base import ModelInfo
 from models.checkpoint.files import CheckpointError, identity, tensor_shapes, weight_files
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
 
 TOKENIZER_FOLDER = "speech_tokenizer"
+ENCODER = "encoder."  # what the speech encoder's tensors begin with
 MODES = {
     "custom_voice": "custom voice: rows name a voice",
     "voice_design": "voice design: instruct describes the voice",
@@ -20,11 +22,20 @@ MODES = {
 
 
 def describe(folder: Path) -> ModelInfo:
-    """What the checkpoint in a folder offers. Raises CheckpointError."""
+    """What the checkpoint in a folder offers.
+
+    Raises:
+        CheckpointError: a configuration is wrong, a weight file is not whole, or the vocoder's
+            names or shapes do not fit. Whether the others' do is seen when they are loaded.
+    """
     config = Qwen3TTSConfig.from_folder(folder)
     vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
+    tensor_shapes(folder)  # a download cut short ends here
+    speech = tensor_shapes(folder / TOKENIZER_FOLDER)
     can_clone = read_encoder_configs(folder, config, vocoder) is not None
+    decoder = {name: shape for name, shape in speech.items() if not name.startswith(ENCODER)}
+    check_tensors(vocoder, decoder)
     return model_info(config, vocoder, identity(folder, parts), can_clone)
 
 
@@ -87,7 +98,7 @@ def read_encoder_configs(
     """
     if config.model_type != "base":
         return None
-    if not any(name.startswith("encoder.") for name in tensor_shapes(folder / TOKENIZER_FOLDER)):
+    if not any(name.startswith(ENCODER) for name in tensor_shapes(folder / TOKENIZER_FOLDER)):
         return None
     speaker = SpeakerConfig.from_folder(folder)
     speech = SpeechEncoderConfig.from_folder(folder / TOKENIZER_FOLDER)

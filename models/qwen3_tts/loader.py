@@ -18,7 +18,7 @@ from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.info import TOKENIZER_FOLDER, describe, read_encoder_configs
+from models.qwen3_tts.info import ENCODER, TOKENIZER_FOLDER, describe, read_encoder_configs
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.prompt import ROLE_TOKENS, TAIL_TOKENS, TEMPLATE_HEAD, TEMPLATE_TAIL
 from models.qwen3_tts.speaker import SpeakerEncoder
@@ -53,7 +53,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     speaker = take_part(tensors, "speaker_encoder.") if config.model_type == "base" else {}
     talker, predictor = load_networks(config, tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
-    encoder = take_part(speech, "encoder.")
+    encoder = take_part(speech, ENCODER)
     vocoder = Vocoder.from_state(vocoder_config, speech, device, dtype)
     voices = None
     if (configs := read_encoder_configs(folder, config, vocoder_config)) is not None:

@@ -26,8 +26,7 @@ from torch import Tensor
 from models.checkpoint.files import CheckpointError, Conversion, check_shapes, read_header
 from models.checkpoint.weights import shapes_of
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.load import SOURCE_BYTES
-from models.fish_speech.codec.weights import is_stale, official_shapes
+from models.fish_speech.codec.weights import SOURCE_BYTES, is_stale, official_shapes
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
-from models.fish_speech.codec.weights import books, steps_name
+from models.fish_speech.codec.weights import (
+    DIRECTION,
+    LENGTH,
+    OLD_DIRECTION,
+    OLD_LENGTH,
+    books,
+    steps_name,
+)
 from models.fish_speech.rope import halves
 from models.vocoder.fold import columns, phases
 from models.vocoder.upsampling import DILATIONS
@@ -159,3 +166,25 @@ def _transformer(state: State, tensors: State, old: str, new: str, config: Windo
             scale[:, None] * tensors[f"{source}.feed_forward.w2.weight"]
         )
     state[f"{new}.norm.weight"] = tensors[f"{old}.norm.weight"]
+
+
+def without_weight_norm(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """float32 tensors, `g` and `v` of each weight as one; the others as they are."""
+    folded = {}
+    for name, tensor in tensors.items():
+        for length, direction in ((LENGTH, DIRECTION), (OLD_LENGTH, OLD_DIRECTION)):
+            if name.endswith(direction):
+                stem = name.removesuffix(direction)
+                v = tensor.float()
+                norm = v.square().sum(_but_first(v), keepdim=True).sqrt()
+                folded[f"{stem}weight"] = v * (tensors[stem + length].float() / norm)
+                break
+            if name.endswith(length):
+                break
+        else:
+            folded[name] = tensor.float()
+    return folded
+
+
+def _but_first(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(range(1, tensor.dim()))

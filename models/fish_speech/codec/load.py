@@ -9,23 +9,23 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError, check_shapes, read_header, unreadable
+from models.checkpoint.files import unreadable
 from models.checkpoint.random import LOUDNESS, by_fan_in
-from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
+from models.checkpoint.weights import META, meta_tensors
+from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
+from models.fish_speech.codec.folding import without_weight_norm
 from models.fish_speech.codec.vocoder import FishVocoder
 from models.fish_speech.codec.weights import (
     DIRECTION,
     LENGTH,
     OLD_DIRECTION,
     OLD_LENGTH,
+    check_codec,
     is_decoding,
     is_encoding,
     official_shapes,
-    without_weight_norm,
 )
-
-SOURCE_BYTES = "source_bytes"  # a note of a converted file
 
 
 def load_codec(folder: Path, device: torch.device | str, dtype: torch.dtype) -> FishVocoder:
@@ -53,17 +53,14 @@ def read_codec(
     Raises:
         CheckpointError: they do not fit, the file is broken, or `codec.pth` is another one by now.
     """
-    path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
-    header = read_header(path)
-    check_shapes(header.shapes, official_shapes(config), str(path))
-    if pickled.is_file() and header.notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
-        raise CheckpointError(
-            f"{path} was not made of the {PICKLED_FILE} beside it; "
-            f"run `tts-cli models convert {folder}` again"
-        )
+    path, header = folder / WEIGHTS_FILE, check_codec(folder, config)
+    names = [name for name in header.shapes if is_wanted(name)]
+    if torch.device(device) == META:
+        found = meta_tensors(header)
+        return without_weight_norm({name: found[name] for name in names})
     try:
         with safe_open(path, framework="pt", device=str(device)) as file:
-            tensors = {name: file.get_tensor(name) for name in header.shapes if is_wanted(name)}
+            tensors = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise unreadable(path, error) from None
     return without_weight_norm(tensors)

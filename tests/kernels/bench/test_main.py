@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernels.bench import __main__ as bench
+from kernels.bench import cases
 from kernels.linear.few_rows import (
     MAX_ROWS,
     MAX_SHARED_BYTES,
@@ -39,8 +40,8 @@ def test_without_cuda_it_says_what_it_needs(capsys) -> None:
 )
 def test_products_are_those_that_the_engine_takes(batch, shapes) -> None:
     """By rows and weight; the rule is `use_row_kernels`, asked here about the same sizes."""
-    assert {(case.op, case.shape) for case in bench._row_cases(batch, torch.bfloat16)} == shapes
-    assert not bench._row_cases(batch, torch.float32)
+    assert {(case.op, case.shape) for case in cases._row_cases(batch, torch.bfloat16)} == shapes
+    assert not cases._row_cases(batch, torch.float32)
     for _, shape in shapes:
         columns, width = map(int, shape.split("x")[1:])
         num_bytes = 2 * columns * width
@@ -50,7 +51,7 @@ def test_products_are_those_that_the_engine_takes(batch, shapes) -> None:
 
 def test_bytes_of_products() -> None:
     """The weight once, rows in and out; parts are float32."""
-    moved = {case.shape: case.num_bytes for case in bench._row_cases(64, torch.bfloat16)}
+    moved = {case.shape: case.num_bytes for case in cases._row_cases(64, torch.bfloat16)}
     assert moved["Fish q/k/v, 64x6144x2560"] == 2 * (64 * 2560 + 6144 * 2560 + 64 * 6144)
     assert moved["0.6B gate/up, 64x6144x1024"] == 2 * (64 * 1024 + 6144 * 1024 + 64 * 3072)
     parts = num_parts(2560, 9728)
@@ -60,10 +61,10 @@ def test_bytes_of_products() -> None:
 def test_products_agree_with_their_references(device, monkeypatch) -> None:
     """The cases themselves, on narrower weights where the kernels are interpreted."""
     if device == "cpu":
-        monkeypatch.setattr(bench, "_WIDTH", 256)
-        monkeypatch.setattr(bench, "_INNER", 96)
-        monkeypatch.setattr(bench, "_randn", lambda *shape, dtype: torch.randn(shape, dtype=dtype))
-    case = bench._row_cases(3, torch.bfloat16)[0]
+        monkeypatch.setattr(cases, "_WIDTH", 256)
+        monkeypatch.setattr(cases, "_INNER", 96)
+        monkeypatch.setattr(cases, "_randn", lambda *shape, dtype: torch.randn(shape, dtype=dtype))
+    case = cases._row_cases(3, torch.bfloat16)[0]
     worst, allowed = bench.error(case, torch.bfloat16)
     assert worst <= allowed
 
@@ -72,12 +73,12 @@ def test_products_agree_with_their_references(device, monkeypatch) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_case_agrees_with_its_reference(dtype) -> None:
     """Batch 3 on the GPU: the gate itself, without the timing."""
-    cases = [case for build in bench.REGISTRY for case in build(3, dtype)]
-    ops = {case.op for case in cases}
+    every = [case for build in cases.REGISTRY for case in build(3, dtype)]
+    ops = {case.op for case in every}
     assert ops >= {"sample", "decode_attention", "qk_norm_rope_store"}
     products = {"row_linear", "row_linear_parts", "row_swiglu"}
     assert products & ops == (products if dtype == torch.bfloat16 else set())
-    for case in cases:
+    for case in every:
         worst, allowed = bench.error(case, dtype)
         assert worst <= allowed, (case.op, case.shape)
 

@@ -150,7 +150,21 @@ class TestHeaders:
         save_file(tensors, tmp_path / "x.safetensors", {"made_by": "us"})
         header = read_header(tmp_path / "x.safetensors")
         assert header.shapes == {"a": (2, 3), "b": ()}
+        assert header.types == {"a": "bfloat16", "b": "int64"}
         assert header.notes == {"made_by": "us"}
+
+    def test_a_type_that_is_not_read_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.safetensors"
+        save_file({"a": torch.zeros(2, dtype=torch.uint16)}, path)
+        with pytest.raises(CheckpointError, match="a is stored as U16, which is not read"):
+            read_header(path)
+
+    def test_a_tensor_in_two_shards(self, tmp_path: Path) -> None:
+        for name in ("m-1.safetensors", "m-2.safetensors"):
+            save_file({"a": torch.zeros(2)}, tmp_path / name)
+        write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
+        with pytest.raises(CheckpointError, match=r"m-2.safetensors: a stands in two shards"):
+            tensor_shapes(tmp_path)
 
     def test_shards_are_joined(self, tmp_path: Path) -> None:
         save_file({"a": torch.zeros(2)}, tmp_path / "m-1.safetensors")

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import write_checkpoint
 from torch import nn
 
-from models.checkpoint.files import CheckpointError
-from models.checkpoint.weights import fuse, load_strictly, read_tensors, rename
+from models.checkpoint.files import STORED_TYPES, CheckpointError
+from models.checkpoint.weights import META, fuse, load_strictly, read_tensors, rename
 from models.registry import load_model
 
 CPU = torch.device("cpu")
@@ -34,6 +34,19 @@ class TestReadTensors:
         assert sorted(tensors) == ["a", "b"]
         assert tensors["b"].tolist() == [1, 1, 1]
 
+    def test_the_meta_device_gets_shapes_and_types(self, tmp_path: Path) -> None:
+        types = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64)
+        tensors = {str(dtype): torch.zeros(2, 3, dtype=dtype) for dtype in types}
+        save_file({**tensors, "scalar": torch.zeros(())}, tmp_path / "model.safetensors")
+        found = read_tensors(tmp_path, META)
+        assert found["scalar"].shape == ()
+        assert {tensor.device for tensor in found.values()} == {META}
+        for dtype in types:
+            assert (found[str(dtype)].dtype, found[str(dtype)].shape) == (dtype, (2, 3))
+
+    def test_every_type_that_is_read_is_one_of_torch(self) -> None:
+        assert all(isinstance(getattr(torch, name), torch.dtype) for name in STORED_TYPES.values())
+
     def test_a_tensor_in_two_shards(self, tmp_path: Path) -> None:
         for name in ("m-1.safetensors", "m-2.safetensors"):
             save_file({"a": torch.zeros(2)}, tmp_path / name)
@@ -46,10 +59,11 @@ class TestReadTensors:
         path = tmp_path / "model.safetensors"
         save_file({"a": torch.zeros(200)}, path)
         path.write_bytes(path.read_bytes()[:kept])
-        with pytest.raises(
-            CheckpointError, match=r"model\.safetensors: not a readable safetensors"
-        ):
-            read_tensors(tmp_path, CPU)
+        for device in (CPU, META):
+            with pytest.raises(
+                CheckpointError, match=r"model\.safetensors: not a readable safetensors"
+            ):
+                read_tensors(tmp_path, device)
 
     def test_a_header_that_promises_too_much(self, tmp_path: Path) -> None:
         (tmp_path / "model.safetensors").write_bytes(b"\xff" * 8 + b"{}")

@@ -1,0 +1,102 @@
+"""S2 Pro at full size: what is on record of the released files is read as it is.
+
+No weight is there: files are sparse, and loads go to the meta device, through the same code.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import released_fish_speech as released
+import torch
+from released_checkpoint import disk_bytes, num_bytes, write_sparse
+
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.weights import META
+from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
+from models.fish_speech.codec.convert import read_pickled
+from models.fish_speech.codec.weights import official_shapes
+from models.fish_speech.config import FishSpeechConfig
+from models.fish_speech.loader import load_tokenizer
+from models.fish_speech.model import FishSpeech
+from models.registry import describe, load_model
+
+HEAD_ROWS_ADDED = 4097  # the talker's head: rows of the text embedding that can be drawn
+HEAD_ROWS_CUT = 4096 - 1024  # of the code predictor's, which the codec has no code for
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint after `tts-cli models convert`."""
+    return released.write_checkpoint(tmp_path_factory.mktemp("fish"))
+
+
+def test_names_and_shapes_are_those_on_record() -> None:
+    tensors = released.tensor_list()
+    assert released.fingerprint(tensors) == released.FINGERPRINT
+    assert sum(num_bytes(*tensor) for tensor in tensors.values()) == released.DATA_BYTES
+    shapes = official_shapes(CodecConfig.released())
+    assert len(shapes) == released.NUM_CODEC_TENSORS
+    assert sum(num_bytes("F32", s) for s in shapes.values()) == 4 * released.NUM_CODEC_WEIGHTS
+
+
+def test_the_released_checkpoint_is_described(folder: Path) -> None:
+    info = describe(str(folder))
+    assert (info.family, info.size, info.can_clone) == ("fish_speech", "4.6b", True)
+    assert (info.num_codebooks, info.sample_rate_hz, info.samples_per_frame) == (10, 44100, 2048)
+    assert info.max_positions == 32768
+    assert disk_bytes(folder) < 2**23, "a vocabulary and headers"
+
+
+def test_every_tensor_finds_its_place(folder: Path) -> None:
+    model = load_model(str(folder), META, torch.bfloat16)
+    assert isinstance(model, FishSpeech)
+    assert model.voices is not None
+    networks = model.talker, model.predictor
+    found = sum(weight.numel() for part in networks for weight in part.parameters())
+    rows = HEAD_ROWS_ADDED - HEAD_ROWS_CUT
+    assert 2 * (found - rows * released.SPEC.width) == released.DATA_BYTES
+
+
+def test_the_markers_have_their_ids_on_record(folder: Path) -> None:
+    tokenize = load_tokenizer(folder, FishSpeechConfig.from_folder(folder))
+    assert tokenize("<|im_start|><|voice|><|im_end|>") == [151644, 151673, 151645]
+    assert tokenize("<|audio_pad|><|semantic:4095|>") == [151677, 155773]
+
+
+@pytest.mark.parametrize("defect", ["missing", "unexpected", "has shape"])
+def test_one_wrong_tensor_of_the_codec_is_seen_without_reading(tmp_path: Path, defect: str) -> None:
+    folder = released.write_checkpoint(tmp_path)
+    tensors = released.codec_list()
+    name = "quantizer.downsample.1.0.conv.weight"
+    kind, shape = tensors[name]
+    if defect == "missing":
+        del tensors[name]
+    elif defect == "unexpected":
+        tensors[f"{name}.more"] = kind, shape
+    else:
+        tensors[name] = kind, (shape[0] + 1, *shape[1:])
+    write_sparse(folder / WEIGHTS_FILE, tensors)
+    with pytest.raises(CheckpointError, match=rf"1 tensors do not fit:\s+.*{defect}"):
+        describe(str(folder))
+
+
+@pytest.mark.parametrize("part", ["model-00002-of-00002.safetensors", WEIGHTS_FILE])
+def test_a_download_cut_short_is_seen_without_reading_it(tmp_path: Path, part: str) -> None:
+    path = released.write_checkpoint(tmp_path) / part
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 1)
+    with pytest.raises(CheckpointError, match=rf"{part}: not a readable safetensors file"):
+        describe(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_pickled_codec_is_accepted_at_full_size(tmp_path: Path) -> None:
+    """All that `models convert` does but writing 1.6 GB: 541 entries, six of them left out."""
+    released.write_checkpoint(tmp_path, as_pickle=True)
+    with pytest.raises(CheckpointError, match="its codec is still pickled"):
+        describe(str(tmp_path))
+    tensors = read_pickled(tmp_path / PICKLED_FILE, CodecConfig.released())
+    assert len(tensors) == released.NUM_CODEC_TENSORS
+    assert sum(tensor.numel() for tensor in tensors.values()) == released.NUM_CODEC_WEIGHTS
