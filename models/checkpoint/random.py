@@ -5,7 +5,6 @@ generator, the same weights), and a tokenizer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +14,10 @@ WEIGHT_STD = 0.02  # the usual initialisation of the released configurations
 LOUDNESS = 0.005  # of a vocoder's last convolution: samples of about 0.1, none clipped
 FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
 
-Network = TypeVar("Network", bound=nn.Module)
-
 
 def randomise(
-    network: Network, device: torch.device, dtype: torch.dtype, generator: torch.Generator
-) -> Network:
+    network: nn.Module, device: torch.device, dtype: torch.dtype, generator: torch.Generator
+) -> None:
     """Give a meta-built network normal weights; vectors are norms and become 1, biases become 0."""
     state = {}
     for name, tensor in network.state_dict().items():
@@ -33,7 +30,7 @@ def randomise(
             value.normal_(0, WEIGHT_STD, generator=generator)
         state[name] = value
     network.load_state_dict(state, assign=True)
-    return network.requires_grad_(False)
+    network.requires_grad_(False)
 
 
 def by_fan_in(

@@ -48,8 +48,9 @@ def load_synthetic(
     generator = torch.Generator(device).manual_seed(seed)
     codec = CodecConfig.released()
     with torch.device("meta"):
-        networks = Talker(config), CodePredictor(config, codec.residual_codes)
-    talker, predictor = (randomise(network, device, dtype, generator) for network in networks)
+        talker, predictor = Talker(config), CodePredictor(config, codec.residual_codes)
+    for network in (talker, predictor):
+        randomise(network, device, dtype, generator)
     talker.head.weight[config.eos] = 0
     vocoder = random_vocoder(device, dtype, generator)
     voices = random_encoder(device, generator)

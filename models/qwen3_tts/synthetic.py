@@ -47,8 +47,9 @@ def load_synthetic(
     config = config or Qwen3TTSConfig.released(name)
     generator = torch.Generator(device).manual_seed(seed)
     with torch.device("meta"):
-        networks = Talker(config), CodePredictor(config)
-    talker, predictor = (randomise(network, device, dtype, generator) for network in networks)
+        talker, predictor = Talker(config), CodePredictor(config)
+    for network in (talker, predictor):
+        randomise(network, device, dtype, generator)
     talker.codec_head.weight[config.codec.eos] = 0
     vocoder = random_vocoder(device, dtype, generator)
     voices = None
@@ -74,10 +75,10 @@ def random_encoders(
     """The speaker encoder of a talker's width and the speech encoder."""
     config = SpeakerConfig(width)
     with torch.device("meta"):
-        networks = SpeakerEncoder(config), SpeechEncoder(SpeechEncoderConfig.released())
-    shapes = [shapes_of(network.state_dict()) for network in networks]
-    named = {f"speaker_encoder.{name}": shape for name, shape in shapes[0].items()}
+        shapes = shapes_of(SpeakerEncoder(config).state_dict())
+        speech = SpeechEncoder(SpeechEncoderConfig.released())
+    named = {f"speaker_encoder.{name}": shape for name, shape in shapes.items()}
     speaker = SpeakerEncoder.from_state(config, random_tensors(named, device, generator), dtype)
-    speech = networks[1]
-    speech.load_state_dict(random_tensors(shapes[1], device, generator), assign=True)
+    state = random_tensors(shapes_of(speech.state_dict()), device, generator)
+    speech.load_state_dict(state, assign=True)
     return VoiceEncoder(speaker, speech.requires_grad_(False).eval())

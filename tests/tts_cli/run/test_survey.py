@@ -27,7 +27,7 @@ from tts_cli.run.survey import (
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
 CONFIG = RunConfig()
-BASE = {"type": "base", "can_clone": True, "voices": ()}
+BASE = {"type": "base", "needs_reference": True, "can_clone": True, "voices": ()}
 DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
 
 
