@@ -74,7 +74,8 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.output.journal import Journal
     from tts_cli.output.writer import AudioWriter, prepare_folder, remove_stale_parts
     from tts_cli.run.consent import require_consent
-    from tts_cli.run.load import choose_device, read_info
+    from tts_cli.run.load import choose_device
+    from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan
 
     choose_device(config)
@@ -132,7 +133,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     from tts_cli.commands.progress import Progress
     from tts_cli.output.run_file import Totals, build_report, summary_lines, write_report
     from tts_cli.run.load import device_facts, open_session, prepare
-    from tts_cli.run.model_source import is_synthetic, model_label
+    from tts_cli.run.model_source import model_label, never_ends
     from tts_cli.run.plan import Synthesis
 
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -151,7 +152,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         load_s=session.load_s,
         capture_s=session.capture_s,
     )
-    accepts_truncated = config.accept_truncated or is_synthetic(config.model)
+    accepts_truncated = config.accept_truncated or never_ends(config.model)
     error: BaseException | None = None
     started_s = time.perf_counter()
     with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:

@@ -69,7 +69,7 @@ def inspect_manifest(
     from tts_cli.output.writer import check_space
 
     if info is None:
-        from tts_cli.run.load import read_info
+        from tts_cli.run.model_source import read_info
 
         info = read_info(config)
     require_speakable(info)

@@ -47,7 +47,8 @@ def command(**options: Any) -> int:
     config = RunConfig.from_options(options)
     from kernels.launch.compilation import cache_folder
     from tts_cli.measure.sample_rows import sample_prompts
-    from tts_cli.run.load import open_session, prepare, read_info
+    from tts_cli.run.load import open_session, prepare
+    from tts_cli.run.model_source import read_info
     from tts_cli.run.survey import require_speakable
     from tts_cli.voices.recording import MAX_SECONDS
 

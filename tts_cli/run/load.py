@@ -15,14 +15,14 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, watch
-from models.base import ModelInfo, SpeechModel
+from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
-from models.registry import describe, load_model
+from models.registry import load_model
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 from tts_cli.run.consent import require_consent
-from tts_cli.run.model_source import model_label, model_source
+from tts_cli.run.model_source import model_label, model_source, read_info
 
 log = logging.getLogger(__name__)
 
@@ -45,16 +45,6 @@ class Session:
     is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
-
-
-def read_info(config: RunConfig) -> ModelInfo:
-    """What the run's checkpoint offers, from its small files. Raises SetupError."""
-    try:
-        return describe(model_source(config.model), config.revision)
-    except CheckpointError as error:
-        raise SetupError(
-            str(error), remedy="see `tts-cli voices --help` for what --model takes"
-        ) from None
 
 
 def choose_device(config: RunConfig) -> torch.device:

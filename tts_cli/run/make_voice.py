@@ -22,8 +22,8 @@ from tts_cli.manifest.row import BadRow, Row, build_row
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
 from tts_cli.output.writer import write_atomic
-from tts_cli.run.load import open_session, prepare, read_info
-from tts_cli.run.model_source import is_synthetic, model_label
+from tts_cli.run.load import open_session, prepare
+from tts_cli.run.model_source import model_label, never_ends, read_info
 from tts_cli.run.plan import NAN_ERROR
 from tts_cli.run.survey import check_settings, require_speakable, row_problem
 from tts_cli.voices.encode_queue import encode_references, make_voice
@@ -82,7 +82,7 @@ def design_voice(
         raise UsageError(f"{wav} is there already", remedy="add --overwrite to replace it")
     info = require_base(config)
     design_info = read_info(design_config)
-    if design_info.type != "voice_design":
+    if not design_info.needs_instruct:
         raise UsageError(
             f"--design-model {design_config.model} is a {design_info.type} checkpoint",
             remedy="name a VoiceDesign one, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
@@ -197,7 +197,7 @@ def speak_once(request: SpeechRequest, config: RunConfig) -> torch.Tensor:
         max_frames=frames,
         max_trailing=len(prompt.trailing_ids),
     )
-    accepts_truncated = is_synthetic(config.model)
+    accepts_truncated = never_ends(config.model)
     sampling = request.sampling
     is_greedy = sampling.greedy and sampling.subtalker_greedy
 

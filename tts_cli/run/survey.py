@@ -263,7 +263,7 @@ class _Tally:
         if self._info is not None:
             has_instruct = row.instruct is not None
             self._ignored_instruct += has_instruct and not self._info.takes_instruct
-            self._no_instruct += not has_instruct and self._info.type == "voice_design"
+            self._no_instruct += not has_instruct and self._info.needs_instruct
             self._add_reference(row, self._info)
 
     def _add_reference(self, row: Row, info: ModelInfo) -> None:
@@ -305,7 +305,7 @@ class _Tally:
         if self._no_instruct:
             found.append(
                 f"{name}: {self._no_instruct} rows give no instruct, so nothing describes their "
-                "voice to a voice_design checkpoint"
+                "voice to this checkpoint"
             )
         return tuple(found)
 
