@@ -70,7 +70,7 @@ def load_model(
         dtype: None for float32 on a CPU and bfloat16 on a GPU.
         use_graphs: prepare CUDA graph capture; ignored on a CPU.
     Raises:
-        CheckpointError: it cannot be found, or its keys do not fit.
+        CheckpointError: it cannot be found, or its tensors do not fit.
     """
     import torch
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 HUB_FILES = ["*.json", "*.txt", "*.md", "*.safetensors", "speech_tokenizer/*", "codec.pth"]
 MAX_HEADER_BYTES = 100 * 2**20
+Shapes = dict[str, tuple[int, ...]]  # of tensors by name
 META = torch.device("meta")  # tensors with a shape and a type, and no values
 STORED_TYPES = {
     "BOOL": torch.bool,
@@ -150,25 +151,39 @@ def fuse(tensors: dict[str, Tensor], sources: Iterable[str], target: str) -> Non
         tensors[target] = torch.cat([tensors.pop(name) for name in names])
 
 
+def shapes_of(tensors: Mapping[str, Tensor]) -> Shapes:
+    """The shape of each."""
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def check_shapes(found: Shapes, wanted: Shapes, what: str) -> None:
+    """Compare what a file holds with what a config asks for.
+
+    Raises:
+        CheckpointError: every missing, unexpected and misshapen tensor by name; of many the first.
+    """
+    problems = [f"missing {name}" for name in sorted(wanted.keys() - found.keys())]
+    problems += [f"unexpected {name!r:.120}" for name in sorted(found.keys() - wanted.keys())]
+    problems += [
+        f"{name} has shape {found[name]}, the config says {wanted[name]}"
+        for name in sorted(wanted.keys() & found.keys())
+        if found[name] != wanted[name]
+    ]
+    if problems:
+        shown = "\n  ".join(problems[:20])
+        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
+        raise CheckpointError(f"{what}: {len(problems)} tensors do not fit:\n  {shown}{more}")
+
+
 def load_strictly(
     module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
 ) -> None:
     """Give every parameter and buffer of a meta-built module its tensor, cast to dtype.
 
     Raises:
-        CheckpointError: lists missing keys, unexpected keys and wrong shapes together.
+        CheckpointError: as `check_shapes`.
     """
-    wanted = module.state_dict()
-    problems = [f"missing {name}" for name in sorted(wanted.keys() - tensors.keys())]
-    problems += [f"unexpected {name}" for name in sorted(tensors.keys() - wanted.keys())]
-    for name in sorted(wanted.keys() & tensors.keys()):
-        if wanted[name].shape != tensors[name].shape:
-            have, want = tuple(tensors[name].shape), tuple(wanted[name].shape)
-            problems.append(f"{name} has shape {have}, the config says {want}")
-    if problems:
-        shown = "\n  ".join(problems[:20])
-        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-        raise CheckpointError(f"{what}: {len(problems)} keys do not fit:\n  {shown}{more}")
+    check_shapes(shapes_of(tensors), shapes_of(module.state_dict()), what)
     cast = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     module.load_state_dict(cast, assign=True)
     module.requires_grad_(False)

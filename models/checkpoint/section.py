@@ -57,6 +57,15 @@ class Section:
             raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
         return value
 
+    def factors(self, key: str) -> tuple[int, ...]:
+        """A list of whole numbers above 0, not empty."""
+        values = self.read(key, list)
+        if not values or not all(type(value) is int and value > 0 for value in values):
+            raise CheckpointError(
+                f"{self.where}: {key!r} must be a list of positive numbers, not {values!r:.60}"
+            )
+        return tuple(values)
+
     def token_id(self, key: str, vocab_size: int) -> int:
         """An id of a vocabulary."""
         value = self.integer(key)

@@ -1,8 +1,4 @@
-"""Bucket choice as pure functions: which padded size a batch or a length runs in.
-
-Batch buckets are powers of two. Frame buckets of the vocoder are powers of two plus the exact
-chunk sizes in use, so that a full chunk is never padded.
-"""
+"""Bucket choice as pure functions: which padded size a batch or a length runs in."""
 
 from __future__ import annotations
 
@@ -24,17 +20,6 @@ def batch_buckets(max_batch: int) -> list[int]:
     if not is_power_of_two(max_batch):
         raise ValueError(f"max_batch must be a power of two, not {max_batch}")
     return [1 << power for power in reversed(range(max_batch.bit_length()))]
-
-
-def frame_buckets(chunk_frames: int, left_context: int, smallest: int = 16) -> list[int]:
-    """Vocoder lengths, ascending: powers of two below a chunk, the chunk alone and with context."""
-    exact = {chunk_frames, chunk_frames + left_context}
-    powers = set()
-    size = smallest
-    while size < chunk_frames:
-        powers.add(size)
-        size *= 2
-    return sorted(powers | exact)
 
 
 def choose_bucket(size: int, buckets: Sequence[int]) -> int:

@@ -21,6 +21,7 @@ from models.decoder.config import TransformerConfig
 from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import CodePredictor
 from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
+from models.fish_speech.codec.folding import halves
 from models.fish_speech.codec.load import check_codec, load_codec, load_codec_encoder
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
@@ -219,14 +220,3 @@ def _rename_layers(
             rows = count * shape.head_dim
             if weight is not None and weight.shape[0] >= rows:
                 tensors[f"{new}{name}.weight"] = halves(weight, count, shape.head_dim)
-
-
-def halves(weight: Tensor, num_heads: int, head_dim: int) -> Tensor:
-    """The first num_heads * head_dim rows with each head's even rows before its odd ones.
-
-    RoPE here rotates a head's first half against its second; Fish Speech rotates neighbours. Dot
-    products of queries and keys are the same once both are reordered.
-    """
-    rows = num_heads * head_dim
-    head = weight[:rows].view(num_heads, head_dim // 2, 2, *weight.shape[1:])
-    return torch.cat([head.transpose(1, 2).reshape(rows, *weight.shape[1:]), weight[rows:]])

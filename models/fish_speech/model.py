@@ -19,7 +19,7 @@ from models.device.spans import Stage
 from models.device.to_device import to_device
 from models.fish_speech.code_predictor import CodePredictor
 from models.fish_speech.codec.encoder import FishVoiceEncoder
-from models.fish_speech.codec.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
+from models.fish_speech.codec.vocoder import CUT, FishVocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.prompt import PromptBuilder, Tokenizer
 from models.fish_speech.sampling import NucleusSlots
@@ -29,8 +29,7 @@ from models.slots.model import SlotModel, cache_positions
 from models.slots.prefill import PackedPrefill
 from models.slots.sampling import UNKNOWN
 from models.slots.stages import frame_stages
-from models.vocoder.rows_alone import ChunkedVocoder
-from models.vocoder.rows_in_lanes import PackedVocoder
+from models.vocoder.runner import vocoder_runner
 
 
 class FishSpeech(SlotModel):
@@ -61,17 +60,7 @@ class FishSpeech(SlotModel):
         self.frames = GraphRunner("frame", self._frame, capturers.frames)
         self.packed = PackedPrefill(talker.decoder, capturers.frames)
         self.packs_prompts = self.device.type == "cuda"
-        # On a CPU every row is decoded alone, which needs no lanes.
-        kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
-        self.vocoder = kind(
-            vocoder,
-            config.num_codebooks,
-            CHUNK_FRAMES,
-            LEFT_CONTEXT,
-            self.device,
-            capturers.vocoder,
-            renders_windows=True,
-        )
+        self.vocoder = vocoder_runner(vocoder, CUT, self.device, capturers.vocoder)
 
     def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""

@@ -26,7 +26,7 @@ from models.device.graphs import EAGER, Capturers, GraphRunner
 from models.device.spans import Stage
 from models.device.to_device import to_device
 from models.qwen3_tts.code_predictor import CodePredictor
-from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec.vocoder import CUT, Vocoder
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import Tokenizer, build_prompt
 from models.qwen3_tts.talker import Talker
@@ -36,13 +36,11 @@ from models.slots.model import SlotModel, cache_positions
 from models.slots.prefill import PackedPrefill
 from models.slots.sampling import UNKNOWN, Hints, SamplingSlots
 from models.slots.stages import frame_stages
-from models.vocoder.rows_alone import ChunkedVocoder
-from models.vocoder.rows_in_lanes import PackedVocoder
+from models.vocoder.runner import vocoder_runner
 
 SUPPRESSED_TAIL = (
     1024  # the last ids of the codec vocabulary are control ids, speakers and languages
 )
-CHUNK_FRAMES, LEFT_CONTEXT = 300, 25  # chunks of the official decoder
 
 
 class Qwen3TTS(SlotModel):
@@ -71,16 +69,7 @@ class Qwen3TTS(SlotModel):
         self.frames = GraphRunner("frame", self._frame, capturers.frames)
         self.packed = PackedPrefill(talker.decoder, capturers.frames)
         self.packs_prompts = self.device.type == "cuda"
-        # On a CPU every row is decoded alone, which needs no lanes.
-        kind = PackedVocoder if self.device.type == "cuda" else ChunkedVocoder
-        self.vocoder = kind(
-            vocoder,
-            config.num_codebooks,
-            CHUNK_FRAMES,
-            LEFT_CONTEXT,
-            self.device,
-            capturers.vocoder,
-        )
+        self.vocoder = vocoder_runner(vocoder, CUT, self.device, capturers.vocoder)
 
     def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""

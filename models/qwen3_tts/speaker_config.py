@@ -41,15 +41,7 @@ class SpeakerConfig:
             return section.integer(key, least=1) if key in section.values else default
 
         def integers(key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-            if key not in section.values:
-                return default
-            values = section.read(key, list)
-            if not values or not all(type(value) is int and value > 0 for value in values):
-                raise CheckpointError(
-                    f"{section.where}: {key!r} must be a list of positive numbers, "
-                    f"not {values!r:.60}"
-                )
-            return tuple(values)
+            return section.factors(key) if key in section.values else default
 
         rate = section.integer("sample_rate")
         if rate != SAMPLE_RATE_HZ:

@@ -6,14 +6,15 @@ result does not depend on its mates beyond rounding. On a CPU each clip runs alo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import torch
 from torch import Tensor
 
+from models.device.clips import clip_batches
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.speaker import SpeakerEncoder
 
-# Padded samples of one batch, 44 s at 24 kHz: bounds the first convolutions' activations to 1 GiB.
-BATCH_SAMPLES = 2**20
 MODES = ("icl", "xvec")
 
 
@@ -52,34 +53,20 @@ class VoiceEncoder:
                     f"a reference of shape {tuple(wave.shape)}; at least "
                     f"{self.shortest_samples} samples are needed"
                 )
-        lengths = [len(wave) for wave in waves]
+        lengths = torch.tensor([len(wave) for wave in waves])
         embeddings: dict[int, Tensor] = {}
         codes: dict[int, Tensor] = {}
-        for batch in self._batches(lengths, range(len(waves))):
-            padded, counts = self._padded(waves, batch)
-            embeddings |= zip(batch, self.speaker(padded, counts).float(), strict=True)
+        for batch, padded in self._batches(waves, range(len(waves))):
+            found = self.speaker(padded, lengths[batch].to(self.device))
+            embeddings |= zip(batch, found.float(), strict=True)
         spoken = [index for index, mode in enumerate(modes) if mode == "icl"]
-        for batch in self._batches(lengths, spoken):
-            padded, counts = self._padded(waves, batch)
-            found, _ = self.speech(padded, counts)
+        for batch, padded in self._batches(waves, spoken):
+            found, _ = self.speech(padded, lengths[batch].to(self.device))
             for index, row in zip(batch, found, strict=True):
-                codes[index] = row[: self.speech.config.num_frames(lengths[index])]
+                codes[index] = row[: self.speech.config.num_frames(len(waves[index]))]
         return [(embeddings[index], codes.get(index)) for index in range(len(waves))]
 
-    def _batches(self, lengths: list[int], indices: list[int] | range) -> list[list[int]]:
-        """Clips in order of length, as many to a batch as its padded samples allow."""
-        if not self.use_batches:
-            return [[index] for index in indices]
-        batches: list[list[int]] = []
-        for index in sorted(indices, key=lambda index: lengths[index]):
-            if not batches or (len(batches[-1]) + 1) * lengths[index] > BATCH_SAMPLES:
-                batches.append([])
-            batches[-1].append(index)
-        return batches
-
-    def _padded(self, waves: list[Tensor], batch: list[int]) -> tuple[Tensor, Tensor]:
-        lengths = [len(waves[index]) for index in batch]
-        padded = torch.zeros(len(batch), max(lengths))
-        for row, index in enumerate(batch):
-            padded[row, : lengths[row]] = waves[index]
-        return padded.to(self.device), torch.tensor(lengths).to(self.device)
+    def _batches(
+        self, waves: list[Tensor], wanted: Iterable[int]
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        return clip_batches(waves, wanted, self.device, self.use_batches)

@@ -23,7 +23,7 @@ from models.device.to_device import to_device
 from models.slots.buffers import Poll, SlotBuffers
 from models.slots.prefill import PackedPrefill
 from models.slots.sampling import UNKNOWN, SamplingSlots
-from models.vocoder.rows_alone import ChunkedVocoder
+from models.vocoder.runner import VocoderRunner
 
 PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
 # Prompt lengths are padded to a multiple of this: few different shapes, because GPU libraries
@@ -48,7 +48,7 @@ class SlotModel:
     shape: TransformerConfig  # the talker's
     decoder: Decoder  # the talker's
     frames: GraphRunner[int]
-    vocoder: ChunkedVocoder
+    vocoder: VocoderRunner
     slots: SlotBuffers
     sampling: SamplingSlots
     talker: TalkerNetwork
@@ -78,9 +78,7 @@ class SlotModel:
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
-        vocoder = self.vocoder
-        prefill = self.packed.runner
-        return [self.frames, prefill, vocoder.runner, vocoder.fronts, vocoder.renderer]
+        return [self.frames, self.packed.runner, *self.vocoder.layout.runners]
 
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
@@ -228,7 +226,7 @@ class SlotModel:
 
     @cached_property
     def _vocoder_weights(self) -> int:
-        return sum(weight.numel() for weight in self.vocoder.vocoder.parameters())
+        return sum(weight.numel() for weight in self.vocoder.network.parameters())
 
     def _index(self, slots: list[int]) -> Tensor:
         return to_device(slots, self.device)

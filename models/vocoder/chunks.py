@@ -1,7 +1,8 @@
-"""How long code sequences are cut for a vocoder: chunks with left context, as a pure function."""
+"""How long code sequences are cut for a vocoder: chunks with left context, as pure functions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -22,6 +23,48 @@ class Chunk:
     def num_frames(self) -> int:
         """Frames to decode, context included."""
         return self.end - self.first
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is decoded of one row at once: a chunk of it and of the reference in front of it."""
+
+    row: int
+    chunk: Chunk
+    kept: int  # of the chunk's last frames: those before them are context or reference
+    is_tail: bool  # samples are made of its last latents only, not of the whole chunk
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a family's rows are cut.
+
+    With `renders_windows` the left context of a chunk counts for its latents only, and samples are
+    made of the chunk alone. With a left context as long as rows are, chunks are exact.
+    """
+
+    chunk_frames: int
+    left_context: int
+    renders_windows: bool = False
+
+    def pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Piece]:
+        """The pieces of all rows, in the order of their rows and frames.
+
+        Args:
+            frames: of each row alone.
+            references: frames in front of each row, which are not kept; 0 where none are.
+        """
+        return [
+            Piece(
+                row,
+                chunk,
+                kept=chunk.end - max(chunk.start, front),
+                is_tail=front > 0 or (self.renders_windows and chunk.context > 0),
+            )
+            for row, (count, front) in enumerate(zip(frames, references, strict=True))
+            for chunk in plan_chunks(front + count, self.chunk_frames, self.left_context)
+            if chunk.end > front
+        ]
 
 
 def plan_chunks(frames: int, chunk: int = 300, left_context: int = 25) -> list[Chunk]:

@@ -6,7 +6,6 @@ A family adds how codes become latents (`latents`) and how samples are kept in [
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,47 +13,9 @@ from torch import Tensor, nn
 from kernels.vocoder.snake_out import snake_out
 from models.decoder.decoder import Weight
 from models.vocoder.layers import Affine, DecoderBlock, Snake, UpsampleBlock, conv, pad_left
+from models.vocoder.sizes import DecoderSizes
 
 SNAKE_CONSTANTS = ("alpha_exp", "inv_beta", "bias")  # kept in float32
-
-
-class DecoderSizes(Protocol):
-    """What a config must say. Frames are of codes."""
-
-    @property
-    def latent_dim(self) -> int:
-        """Width between `latents` and `render`."""
-        ...
-
-    @property
-    def decoder_dim(self) -> int:
-        """Channels of the first convolution; every block halves them."""
-        ...
-
-    @property
-    def upsampling_ratios(self) -> Sequence[int]:
-        """Of the blocks at latent width."""
-        ...
-
-    @property
-    def upsample_rates(self) -> Sequence[int]:
-        """Of the decoder blocks."""
-        ...
-
-    @property
-    def samples_per_frame(self) -> int:
-        """Product of all of them."""
-        ...
-
-    @property
-    def context_frames(self) -> int:
-        """Latent frames before its own that `render` reads for a frame's samples."""
-        ...
-
-    @property
-    def gap_frames(self) -> int:
-        """Frames to leave between two rows that lie one behind the other."""
-        ...
 
 
 class CodecDecoder(nn.Module):
@@ -105,6 +66,11 @@ class CodecDecoder(nn.Module):
             {name: cast(name, value) for name, value in state.items()}, assign=True
         )
         self.requires_grad_(False).eval()
+
+    @property
+    def num_codebooks(self) -> int:
+        """K, codes of a frame."""
+        return self.config.num_codebooks
 
     @property
     def samples_per_frame(self) -> int:
@@ -177,9 +143,10 @@ class CodecDecoder(nn.Module):
         """Keep samples in [-1, 1], in place."""
         raise NotImplementedError
 
-    def check_codes(self, codes: Tensor, num_codebooks: int, most: int) -> None:
+    def check_codes(self, codes: Tensor, most: int) -> None:
         """Raise ValueError for codes (B, K, F) of another K, no frame or more than `most`."""
-        if codes.shape[1] != num_codebooks or not 1 <= codes.shape[2] <= most:
+        count = self.num_codebooks
+        if codes.shape[1] != count or not 1 <= codes.shape[2] <= most:
             raise ValueError(
-                f"codes {tuple(codes.shape)} must be (rows, {num_codebooks}, 1 to {most} frames)"
+                f"codes {tuple(codes.shape)} must be (rows, {count}, 1 to {most} frames)"
             )

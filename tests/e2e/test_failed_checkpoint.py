@@ -57,9 +57,9 @@ class TestCheckpoint:
         self.refuse(
             bench,
             copied,
-            "model: 3 keys do not fit",
+            "model: 3 tensors do not fit",
             "missing talker.codec_head.weight",
-            "unexpected surplus",
+            "unexpected 'surplus'",
             "norm.weight has shape (3,), the config says (64,)",
         )
 

@@ -143,7 +143,7 @@ def test_bfloat16_logits_are_near_float32_ones(float_model: FishSpeech) -> None:
     state = {name: value.bfloat16() for name, value in wide.talker.state_dict().items()}
     talker.load_state_dict(state, assign=True)
     predictor = copy.deepcopy(wide.predictor).bfloat16()
-    narrow = FishSpeech(wide.config, wide.info, tokenize, talker, predictor, wide.vocoder.vocoder)
+    narrow = FishSpeech(wide.config, wide.info, tokenize, talker, predictor, wide.vocoder.network)
     narrow.allocate(1, max_positions=320 + FRAMES, max_frames=FRAMES)
     (item,) = requests(1, sampling=GREEDY)
     logits = []

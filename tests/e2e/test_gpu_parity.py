@@ -22,6 +22,7 @@ from models.base import Sampling, SpeechRequest
 from models.device.buckets import batch_buckets
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.vocoder.lanes import Lanes
 from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.scheduler import BatchSize
@@ -215,12 +216,14 @@ class TestReleasedSize:
         assert packed.runner.stats.misses == stats.misses
 
     def test_vocoder_graph_equals_eager(self, bfloat_model: Qwen3TTS) -> None:
-        vocoder = bfloat_model.vocoder
+        layout = bfloat_model.vocoder.layout
+        assert isinstance(layout, Lanes)
+        graphs = layout.whole
         lengths = [[300], [64, 40], [16, 3, 9], [128, 100, 70, 90]]
         keys = [(1, 384), (1, 128), (1, 64), (1, 512)]  # lanes that hold them, with their gaps
         with torch.inference_mode():
-            vocoder.runner.capture(keys, size=lambda key: key[0] * key[1])
-        assert vocoder.runner.stats.failures == {}
+            graphs.capture(keys, size=lambda key: key[0] * key[1])
+        assert graphs.stats.failures == {}
         generator = torch.Generator().manual_seed(3)
         for row_lengths in lengths:
             codes = [
@@ -228,15 +231,15 @@ class TestReleasedSize:
                 for length in row_lengths
             ]
             waves = bfloat_model.decode_audio(codes)
-            capturer, vocoder.runner.capturer = vocoder.runner.capturer, None
+            capturer, graphs.capturer = graphs.capturer, None
             expected = bfloat_model.decode_audio(codes)
-            vocoder.runner.capturer = capturer
+            graphs.capturer = capturer
             for length, wave, other in zip(row_lengths, waves, expected, strict=True):
                 assert wave.shape == (1920 * length,)
                 assert wave.isfinite().all()
                 assert wave.abs().max() > 0.01
                 assert torch.equal(wave, other)
-        assert (vocoder.runner.stats.hits, vocoder.runner.stats.misses) == (4, 0)
+        assert (graphs.stats.hits, graphs.stats.misses) == (4, 0)
 
 
 class TestTinyCheckpoint:

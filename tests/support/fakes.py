@@ -15,6 +15,11 @@ import torch
 from torch import Tensor
 
 from models.base import Prompt, SlotStatus, SpeechRequest
+from models.device.graphs import Capturer
+from models.vocoder.chunks import Cut
+from models.vocoder.lanes import Lanes
+from models.vocoder.network import CodecDecoder
+from models.vocoder.runner import VocoderRunner
 
 AUDIO_ROWS = 32  # what `FakeSpeechModel` calls a good vocoder batch
 
@@ -53,6 +58,18 @@ class FakeCapturer:
     def memory_bytes(self) -> int:
         """Grows by 1 MiB a capture."""
         return self.reserved_bytes
+
+
+def lanes_runner(
+    network: CodecDecoder, cut: Cut, device: torch.device, capturer: Capturer | None
+) -> VocoderRunner:
+    """What `vocoder_runner` makes on a GPU, on any device."""
+    return VocoderRunner(network, cut, Lanes(network, cut, device, capturer))
+
+
+def in_lanes(vocoder: VocoderRunner, capturer: Capturer | None) -> VocoderRunner:
+    """The same network and cut in lanes on the CPU."""
+    return lanes_runner(vocoder.network, vocoder.cut, torch.device("cpu"), capturer)
 
 
 @dataclass

@@ -139,8 +139,8 @@ class Profiler:
         """Bytes of codes and samples and operations of one row, counted while it is decoded; (0, 0)
         for a model without a vocoder to look into.
         """
-        vocoder = getattr(getattr(self.model, "vocoder", None), "vocoder", None)
-        if vocoder is None:
+        network = getattr(getattr(self.model, "vocoder", None), "network", None)
+        if network is None:
             return 0, 0
         codes = torch.zeros(1, shape[1], shape[0], dtype=torch.int64, device=self.device)
         # The references are made of operations that the counter knows.
@@ -149,7 +149,7 @@ class Profiler:
             override("reference"),
             FlopCounterMode(display=False, custom_mapping=in_place) as counter,
         ):
-            samples = vocoder(codes)
+            samples = network(codes)
         moved = codes.numel() * codes.itemsize + samples.numel() * samples.itemsize
         return moved, int(counter.get_total_flops())
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
-from models.vocoder.layers import context_frames, gap_frames
+from models.vocoder.sizes import DecoderSizes
 
 WEIGHTS_FILE, CONFIG_FILE, PICKLED_FILE = "codec.safetensors", "codec.json", "codec.pth"
 
@@ -68,7 +68,7 @@ class WindowConfig:
 
 
 @dataclass(frozen=True)
-class CodecConfig:
+class CodecConfig(DecoderSizes):
     """Sizes of encoder, quantizer and decoder."""
 
     sample_rate_hz: int
@@ -84,21 +84,6 @@ class CodecConfig:
     encoder_dim: int  # channels of the first convolution; every block doubles them
     encoder_strides: tuple[int, ...]  # one encoder block each
     steps: WindowConfig  # the transformer of the last encoder block
-
-    @property
-    def samples_per_frame(self) -> int:
-        """Samples one frame of codes becomes."""
-        return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
-
-    @property
-    def context_frames(self) -> int:
-        """Latent frames before its own that a frame's samples depend on after the transformer."""
-        return context_frames(self.upsampling_ratios, self.upsample_rates)
-
-    @property
-    def gap_frames(self) -> int:
-        """Frames to leave between two rows that lie one behind the other."""
-        return gap_frames(self.upsampling_ratios, self.upsample_rates)
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
@@ -160,9 +145,9 @@ class CodecConfig:
             **whole,
             num_codebooks=root.integer("num_codebooks", least=2),
             frames=WindowConfig.read(root.section("frames")),
-            upsampling_ratios=_factors(root, "upsampling_ratios"),
-            upsample_rates=_factors(root, "upsample_rates"),
-            encoder_strides=_factors(root, "encoder_strides"),
+            upsampling_ratios=root.factors("upsampling_ratios"),
+            upsample_rates=root.factors("upsample_rates"),
+            encoder_strides=root.factors("encoder_strides"),
             steps=WindowConfig.read(root.section("steps")),
         )
         _check(config, str(path))
@@ -171,15 +156,6 @@ class CodecConfig:
     def as_json(self) -> dict[str, Any]:
         """What `codec.json` holds."""
         return asdict(self)
-
-
-def _factors(section: Section, key: str) -> tuple[int, ...]:
-    values = section.read(key, list)
-    if not values or not all(type(value) is int and value > 0 for value in values):
-        raise CheckpointError(
-            f"{section.where}: {key!r} must be a list of positive numbers, not {values!r:.60}"
-        )
-    return tuple(values)
 
 
 def _check(config: CodecConfig, where: str) -> None:

@@ -23,10 +23,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError, Conversion
+from models.checkpoint.files import CheckpointError, Conversion, check_shapes, shapes_of
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.load import SOURCE_BYTES
-from models.fish_speech.codec.weights import check_shapes, is_stale
+from models.fish_speech.codec.weights import is_stale, official_shapes
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def read_pickled(path: Path, config: CodecConfig) -> dict[str, Tensor]:
         if value.device.type != "cpu":
             raise CheckpointError(f"{path}: refused: {name!r:.120} has no values")
         tensors[name] = value.detach()
-    check_shapes(config, {name: tuple(value.shape) for name, value in tensors.items()}, str(path))
+    check_shapes(shapes_of(tensors), official_shapes(config), str(path))
     copies = {
         name: value.clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
     }

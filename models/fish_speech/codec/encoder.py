@@ -22,11 +22,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.device.clips import clip_batches
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
 from models.fish_speech.codec.folding import fold_encoder, rounded_tables
 from models.fish_speech.codec.weights import LAST_KERNEL
 from models.vocoder.layers import (
-    DILATIONS,
     Affine,
     ConvNeXt,
     PreTransformer,
@@ -35,9 +35,7 @@ from models.vocoder.layers import (
     conv,
     pad_left,
 )
-
-# Padded samples of one batch, 24 s at 44.1 kHz: bounds the first convolutions' memory to 1 GiB.
-BATCH_SAMPLES = 2**20
+from models.vocoder.sizes import DILATIONS
 
 
 class EncoderBlock(nn.Module):
@@ -68,11 +66,11 @@ class DownsampleBlock(ConvNeXt):
         self.ratio = ratio
         self.reduce = Affine(channels, ratio * channels)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) to (B, T / ratio, C)."""
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """(B, T, C) to (B, T / ratio, C); `kept` as in ConvNeXt."""
         batch, _, channels = x.shape
         x = x.reshape(batch, -1, self.ratio * channels)
-        return super().forward(F.linear(x, self.reduce.weight, self.reduce.bias))
+        return super().forward(F.linear(x, self.reduce.weight, self.reduce.bias), kept)
 
 
 class CodecEncoder(nn.Module):
@@ -142,7 +140,8 @@ class CodecEncoder(nn.Module):
         x = conv(h, self.last_conv.weight, self.last_conv.bias)
         for block in self.downsample:
             x = block(x)
-        return self.frames(x, *self._tables(config.frames, x.shape[1]))
+        found: Tensor = self.frames(x, *self._tables(config.frames, x.shape[1]))
+        return found
 
     @property
     def most_samples(self) -> int:
@@ -196,26 +195,12 @@ class FishVoiceEncoder:
                     f"a reference of shape {tuple(wave.shape)}; 1 to {most} samples are needed"
                 )
         width = self.encoder.config.samples_per_frame
-        frames = [-(-len(wave) // width) for wave in waves]
+        whole = [F.pad(wave, (0, -len(wave) % width)) for wave in waves]
         codes: dict[int, Tensor] = {}
-        for batch in self._batches([count * width for count in frames]):
-            padded = torch.zeros(len(batch), max(frames[index] for index in batch) * width)
-            for row, index in enumerate(batch):
-                padded[row, : len(waves[index])] = waves[index]
-            for index, found in zip(batch, self.encoder(padded.to(self.device)), strict=True):
-                codes[index] = found[: frames[index]].clone()
+        for batch, padded in clip_batches(whole, range(len(waves)), self.device, self.use_batches):
+            for index, found in zip(batch, self.encoder(padded), strict=True):
+                codes[index] = found[: len(whole[index]) // width].clone()
         return [codes[index] for index in range(len(waves))]
-
-    def _batches(self, lengths: list[int]) -> list[list[int]]:
-        """Clips in order of length, as many to a batch as its padded samples allow."""
-        if not self.use_batches:
-            return [[index] for index in range(len(lengths))]
-        batches: list[list[int]] = []
-        for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
-            if not batches or (len(batches[-1]) + 1) * lengths[index] > BATCH_SAMPLES:
-                batches.append([])
-            batches[-1].append(index)
-        return batches
 
 
 def _fixed(*shape: int) -> nn.Parameter:

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from models.checkpoint.files import META, CheckpointError, read_header
+from models.checkpoint.files import META, CheckpointError, check_shapes, read_header, shapes_of
 from models.checkpoint.random import by_fan_in
 from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
@@ -19,7 +19,6 @@ from models.fish_speech.codec.weights import (
     LENGTH,
     OLD_DIRECTION,
     OLD_LENGTH,
-    check_shapes,
     is_decoding,
     is_encoding,
     official_shapes,
@@ -79,7 +78,7 @@ def check_codec(folder: Path, config: CodecConfig) -> dict[str, Tensor]:
             notes = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: not a readable safetensors file: {error}") from None
-    check_shapes(config, {name: tuple(part.shape) for name, part in tensors.items()}, str(path))
+    check_shapes(shapes_of(tensors), official_shapes(config), str(path))
     if pickled.is_file() and notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
         raise CheckpointError(
             f"{path} was not made of the {PICKLED_FILE} beside it; "

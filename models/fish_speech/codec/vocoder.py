@@ -10,8 +10,7 @@ its own row only, and every convolution finds zeros in the `gap_frames` between 
 
 The convolutions reach back 10 frames, the transformer more than a thousand; and its tables of RoPE
 are rounded, so that a frame's position matters a little. Chunks are exact nevertheless: latents are
-made of a row from its first frame on, in `CHUNK_FRAMES` only what follows them (`ChunkedVocoder`
-and `PackedVocoder` with `renders_windows`).
+made of a row from its first frame on, in chunks only what follows them (`CUT.renders_windows`).
 
 Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
 """
@@ -24,12 +23,13 @@ from torch import Tensor, nn
 
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.folding import fold_decoder, rounded_tables
+from models.vocoder.chunks import Cut
 from models.vocoder.layers import PreTransformer
 from models.vocoder.network import CodecDecoder
 
-# Frames whose samples are made at once; with those before them, two chunks fill a lane.
-CHUNK_FRAMES = 496
-LEFT_CONTEXT = 4096 - CHUNK_FRAMES  # frames before them: all, up to what RoPE tables are made for
+# With the frames that samples reach back to, two chunks fill a lane. For latents all frames before
+# a chunk are its context, up to what RoPE tables are made for.
+CUT = Cut(chunk_frames=496, left_context=4096 - 496, renders_windows=True)
 
 
 class FishVocoder(CodecDecoder):
@@ -83,12 +83,13 @@ class FishVocoder(CodecDecoder):
         """(B, K, F) codes to (B, F, latent_dim), a thirtieth of the work. What is beyond a codebook
         counts as its last entry, as in the official code.
         """
-        self.check_codes(codes, self.config.num_codebooks, self.config.frames.max_steps)
+        self.check_codes(codes, self.config.frames.max_steps)
         frames = codes.shape[2]
         rows = torch.minimum(codes, self.last_codes) + self.first_codes
         x = F.embedding(rows, self.codebooks).sum(1)  # (B, F, latent_dim)
         tables = self.rope_cos[:frames], self.rope_sin[:frames]
-        return self.transformer(x, *tables, positions)
+        found: Tensor = self.transformer(x, *tables, positions)
+        return found
 
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""

@@ -1,4 +1,4 @@
-"""The codec's tensors: official names and shapes, the check of a whole file, and weight norm.
+"""The codec's tensors: official names and shapes, and weight norm.
 
 Convolutions of encoder and decoder and the quantizer's projections are stored as direction v and
 length g, in two spellings; w = g * v / |v|, the norm over everything but the first dimension.
@@ -9,20 +9,17 @@ module tree of fish-speech 0.1.0 (Fish Audio, Apache-2.0), which has the same 53
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError
+from models.checkpoint.files import Shapes
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
-from models.vocoder.layers import DILATIONS, KERNEL
+from models.vocoder.sizes import DILATIONS, KERNEL
 
 # Tables of RoPE and attention that the official code saves along; made anew where needed.
 STALE = ("freqs_cis", "causal_mask")
 LENGTH, DIRECTION = "parametrizations.weight.original0", "parametrizations.weight.original1"
 OLD_LENGTH, OLD_DIRECTION = "weight_g", "weight_v"
 LAST_KERNEL = 3  # of the encoder's last convolution
-Shapes = dict[str, tuple[int, ...]]
 
 
 def is_stale(name: str) -> bool:
@@ -143,31 +140,6 @@ def _transformer(shapes: Shapes, name: str, config: WindowConfig) -> None:
         for part in ("attention_layer_scale.gamma", "ffn_layer_scale.gamma"):
             shapes[f"{layer}.{part}"] = (width,)
     shapes[f"{name}.norm.weight"] = (width,)
-
-
-def check_shapes(
-    config: CodecConfig,
-    found: Shapes,
-    what: str,
-    is_wanted: Callable[[str], bool] | None = None,
-) -> None:
-    """Raise CheckpointError with every missing, unexpected or misshapen tensor by name.
-
-    Args:
-        is_wanted: keeps to the names it accepts; None for all.
-    """
-    wanted = official_shapes(config)
-    if is_wanted is not None:
-        wanted = {name: shape for name, shape in wanted.items() if is_wanted(name)}
-    problems = [f"missing {name}" for name in sorted(wanted.keys() - found.keys())]
-    problems += [f"unexpected {name!r:.120}" for name in sorted(found.keys() - wanted.keys())]
-    for name in sorted(wanted.keys() & found.keys()):
-        if found[name] != wanted[name]:
-            problems.append(f"{name} has shape {found[name]}, the config says {wanted[name]}")
-    if problems:
-        shown = "\n  ".join(problems[:20])
-        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-        raise CheckpointError(f"{what}: {len(problems)} tensors do not fit:\n  {shown}{more}")
 
 
 def without_weight_norm(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -72,12 +72,7 @@ class SpeechEncoderConfig:
         def positive(key: str) -> int:
             return section.integer(key, least=1)
 
-        ratios = section.read("upsampling_ratios", list)
-        if not ratios or not all(type(ratio) is int and ratio > 0 for ratio in ratios):
-            raise CheckpointError(
-                f"{section.where}: 'upsampling_ratios' must be a list of positive numbers, "
-                f"not {ratios!r:.60}"
-            )
+        ratios = section.factors("upsampling_ratios")
         rate = positive("sampling_rate")
         config = cls(
             num_codebooks=root.integer("encoder_valid_num_quantizers", least=2),

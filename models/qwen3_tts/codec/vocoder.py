@@ -8,8 +8,8 @@ Everything is causal: a frame's samples depend on it and earlier frames only, so
 be right-padded and trimmed, and F frames give exactly F * samples_per_frame samples. Rows may also
 lie one behind the other (`positions`): attention sees its own row only, and every convolution finds
 zeros in the `gap_frames` between two rows, as it does before the first. Convolutions behind the
-transformer reach back 10 frames, the transformer layers * (window - 1); `models/vocoder/chunks.py`
-cuts long sequences as the official code does.
+transformer reach back 10 frames, the transformer layers * (window - 1); long sequences are cut as
+in the official code (`CUT`).
 
 Layers are in `models/vocoder/layers.py`, weights and what is folded into them in
 `vocoder_weights.py`.
@@ -26,8 +26,11 @@ from torch import Tensor, nn
 from kernels.attention.rope import rope_tables
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.codec.vocoder_weights import check_tensors, fold
+from models.vocoder.chunks import Cut
 from models.vocoder.layers import Affine, PreTransformer, conv, pad_left
 from models.vocoder.network import CodecDecoder
+
+CUT = Cut(chunk_frames=300, left_context=25)  # of the official decoder
 
 
 class Vocoder(CodecDecoder):
@@ -75,14 +78,15 @@ class Vocoder(CodecDecoder):
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, K, F) codes in 0..codebook_size-1 to (B, F, latent_dim), a fiftieth of the work."""
         config = self.config
-        self.check_codes(codes, config.num_codebooks, config.max_frames)
+        self.check_codes(codes, config.max_frames)
         _, num_codebooks, frames = codes.shape
         kept = None if positions is None else positions >= 0
         first_rows = torch.arange(num_codebooks, device=codes.device) * config.codebook_size
         x = F.embedding(codes + first_rows[:, None], self.codebooks).sum(1)  # (B, F, codebook_dim)
         x = conv(pad_left(x, 2, kept), self.pre_conv.weight, self.pre_conv.bias)
         tables = self.rope_cos[:frames], self.rope_sin[:frames]
-        return self.pre_transformer(x, *tables, positions)
+        found: Tensor = self.pre_transformer(x, *tables, positions)
+        return found
 
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""

@@ -6,18 +6,17 @@ The configuration class of the official package carries defaults that differ fro
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.qwen3_tts.rope_config import read_rope_theta
-from models.vocoder.layers import context_frames, gap_frames
+from models.vocoder.sizes import DecoderSizes
 
 
 @dataclass(frozen=True)
-class VocoderConfig:
+class VocoderConfig(DecoderSizes):
     """Sizes of the speech tokenizer's decoder."""
 
     num_codebooks: int
@@ -39,21 +38,6 @@ class VocoderConfig:
     decoder_dim: int  # channels of the first decoder block's input
     sample_rate_hz: int
 
-    @property
-    def samples_per_frame(self) -> int:
-        """Samples one frame of codes becomes."""
-        return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
-
-    @property
-    def context_frames(self) -> int:
-        """Latent frames before its own that a frame's samples depend on after the transformer."""
-        return context_frames(self.upsampling_ratios, self.upsample_rates)
-
-    @property
-    def gap_frames(self) -> int:
-        """Frames of zeros that keep two rows apart that lie one behind the other."""
-        return gap_frames(self.upsampling_ratios, self.upsample_rates)
-
     @classmethod
     def from_folder(cls, folder: Path) -> VocoderConfig:
         """Read `config.json` of a speech-tokenizer folder.
@@ -66,52 +50,32 @@ class VocoderConfig:
         section.expect("hidden_act", "silu")
         section.expect("attention_bias", False)
         config = cls(
-            num_codebooks=_positive(section, "num_quantizers"),
-            codebook_size=_positive(section, "codebook_size"),
-            codebook_dim=_positive(section, "codebook_dim"),
-            latent_dim=_positive(section, "latent_dim"),
-            width=_positive(section, "hidden_size"),
-            mlp_width=_positive(section, "intermediate_size"),
-            num_layers=_positive(section, "num_hidden_layers"),
-            num_heads=_positive(section, "num_attention_heads"),
-            num_kv_heads=_positive(section, "num_key_value_heads"),
-            head_dim=_positive(section, "head_dim"),
-            window=_positive(section, "sliding_window"),
+            num_codebooks=section.integer("num_quantizers", least=2),  # one is semantic
+            codebook_size=section.integer("codebook_size", least=1),
+            codebook_dim=section.integer("codebook_dim", least=1),
+            latent_dim=section.integer("latent_dim", least=1),
+            width=section.integer("hidden_size", least=1),
+            mlp_width=section.integer("intermediate_size", least=1),
+            num_layers=section.integer("num_hidden_layers", least=1),
+            num_heads=section.integer("num_attention_heads", least=1),
+            num_kv_heads=section.integer("num_key_value_heads", least=1),
+            head_dim=section.integer("head_dim", least=1),
+            window=section.integer("sliding_window", least=1),
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("rms_norm_eps"),
-            max_frames=_positive(section, "max_position_embeddings"),
-            upsampling_ratios=_factors(section, "upsampling_ratios"),
-            upsample_rates=_factors(section, "upsample_rates"),
-            decoder_dim=_positive(section, "decoder_dim"),
-            sample_rate_hz=_positive(root, "output_sample_rate"),
+            max_frames=section.integer("max_position_embeddings", least=1),
+            upsampling_ratios=section.factors("upsampling_ratios"),
+            upsample_rates=section.factors("upsample_rates"),
+            decoder_dim=section.integer("decoder_dim", least=1),
+            sample_rate_hz=root.integer("output_sample_rate", least=1),
         )
         _check(config, root, section)
         return config
 
 
-def _positive(section: Section, key: str) -> int:
-    value = section.integer(key)
-    if value == 0:
-        raise CheckpointError(f"{section.where}: {key!r} must not be 0")
-    return value
-
-
-def _factors(section: Section, key: str) -> tuple[int, ...]:
-    values = section.read(key, list)
-    if not values or not all(type(value) is int and value > 0 for value in values):
-        raise CheckpointError(
-            f"{section.where}: {key!r} must be a list of positive numbers, not {values!r:.60}"
-        )
-    return tuple(values)
-
-
 def _check(config: VocoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     where = section.where
-    if config.num_codebooks < 2:
-        raise CheckpointError(
-            f"{where}: num_quantizers must be at least 2 (one semantic, then acoustic)"
-        )
     if config.num_heads % config.num_kv_heads:
         raise CheckpointError(
             f"{where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"

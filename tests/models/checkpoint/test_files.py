@@ -215,9 +215,9 @@ class TestLoadStrictly:
         with pytest.raises(CheckpointError) as caught:
             load_strictly(module, state, torch.float32, "voice: model")
         assert str(caught.value).splitlines() == [
-            "voice: model: 3 keys do not fit:",
+            "voice: model: 3 tensors do not fit:",
             "  missing b.weight",
-            "  unexpected c",
+            "  unexpected 'c'",
             "  a.weight has shape (3, 2), the config says (2, 3)",
         ]
 
@@ -226,7 +226,7 @@ class TestLoadStrictly:
         with pytest.raises(CheckpointError) as caught:
             load_strictly(module, state, torch.float32, "voice")
         lines = str(caught.value).splitlines()
-        assert lines[0] == "voice: 63 keys do not fit:"
+        assert lines[0] == "voice: 63 tensors do not fit:"
         assert len(lines) == 22
         assert lines[-1] == "  and 43 more"
 
@@ -270,10 +270,10 @@ class TestWholeCheckpoint:
         for line in (
             "missing talker.codec_head.weight",
             "missing talker.decoder.layers.1.qkv.weight",
-            "unexpected talker.model.layers.1.self_attn.q_proj.weight",
+            "unexpected 'talker.model.layers.1.self_attn.q_proj.weight'",
             "missing predictor.heads.weight",
-            "unexpected talker.code_predictor.lm_head.0.weight",
-            "unexpected talker.surprise",
+            "unexpected 'talker.code_predictor.lm_head.0.weight'",
+            "unexpected 'talker.surprise'",
             "talker.decoder.norm.weight has shape (3,), the config says (64,)",
         ):
             assert line in message, line
@@ -283,7 +283,7 @@ class TestWholeCheckpoint:
         config = json.loads(path.read_text())
         config["talker_config"]["num_hidden_layers"] -= 1
         path.write_text(json.dumps(config))
-        with pytest.raises(CheckpointError, match=r"unexpected talker\.model\.layers\.2\."):
+        with pytest.raises(CheckpointError, match=r"unexpected 'talker\.model\.layers\.2\."):
             load_model(str(folder))
 
     def test_a_missing_vocoder_is_named(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Buckets: every size fits the smallest one that holds it, and exact chunks are never padded."""
+"""Buckets: every size fits the smallest one that holds it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import pytest
 from models.device.buckets import (
     batch_buckets,
     choose_bucket,
-    frame_buckets,
     is_power_of_two,
     next_power_of_two,
     packed_groups,
     prefill_groups,
     round_up,
 )
+
+BUCKETS = [16, 32, 64, 128, 256, 300, 325]
 
 
 @pytest.mark.parametrize(
@@ -39,24 +40,17 @@ def test_batch_buckets_take_powers_of_two_only(count: int) -> None:
         batch_buckets(count)
 
 
-def test_frame_buckets_hold_both_chunk_sizes_exactly() -> None:
-    assert frame_buckets(300, 25) == [16, 32, 64, 128, 256, 300, 325]
-    assert frame_buckets(64, 8) == [16, 32, 64, 72]
-    assert frame_buckets(10, 0) == [10]
-
-
 @pytest.mark.parametrize("frames", [1, 16, 17, 256, 257, 300, 301, 325])
 def test_choose_bucket_takes_the_smallest_that_holds(frames: int) -> None:
-    buckets = frame_buckets(300, 25)
-    chosen = choose_bucket(frames, buckets)
+    chosen = choose_bucket(frames, BUCKETS)
     assert chosen >= frames
-    assert not [bucket for bucket in buckets if frames <= bucket < chosen]
-    assert choose_bucket(frames, list(reversed(buckets))) == chosen
+    assert not [bucket for bucket in BUCKETS if frames <= bucket < chosen]
+    assert choose_bucket(frames, list(reversed(BUCKETS))) == chosen
 
 
 def test_choose_bucket_names_both_numbers_when_none_holds() -> None:
     with pytest.raises(ValueError, match="326 is larger than the largest bucket 325"):
-        choose_bucket(326, frame_buckets(300, 25))
+        choose_bucket(326, BUCKETS)
 
 
 def test_round_up() -> None:

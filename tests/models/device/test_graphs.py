@@ -11,7 +11,7 @@ import pytest
 import tiny_fish_speech
 import tiny_qwen3_tts
 import torch
-from fakes import FakeCapturer
+from fakes import FakeCapturer, lanes_runner
 from torch import Tensor
 
 from models.device.graphs import Capturers, CudaCapturer, GraphRunner, cuda_capturers
@@ -235,6 +235,8 @@ def test_what_runs_beside_the_frames_has_a_capturer_of_its_own(
     else:
         loader, folder = fish_loader, tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
     monkeypatch.setattr(loader, "cuda_capturers", lambda device: capturers)
+    # A CPU has no lanes, and so no graphs of the vocoder.
+    monkeypatch.setattr(f"models.{family}.model.vocoder_runner", lanes_runner)
     model = loader.load(folder, torch.device("cpu"), torch.float32, True)
     assert {
         runner.name: runner.capturer is capturers.frames for runner in model.graph_runners()

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models.checkpoint.files import CheckpointError
-from models.fish_speech.loader import halves
+from models.fish_speech.codec.folding import halves
 from models.fish_speech.model import FishSpeech
 from models.registry import describe, load_model
 

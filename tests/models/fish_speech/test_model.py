@@ -78,7 +78,7 @@ def status(model: FishSpeech, slot: int) -> SlotStatus:
 def test_the_protocol_is_kept(model: FishSpeech) -> None:
     assert isinstance(model, SpeechModel)
     runners = {runner.name: runner.capturer for runner in model.graph_runners()}
-    assert runners == dict.fromkeys(("frame", "prefill", "vocoder", "latents", "render"))
+    assert runners == {"frame": None, "prefill": None}
 
 
 def test_rows_end_in_both_ways_and_codes_are_codes(model: FishSpeech) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from clones import as_voice, encode, random_voice
-from fakes import FakeCapturer
+from fakes import FakeCapturer, in_lanes
 from speak import Row, speak
 from tiny_qwen3_tts import SPECS, reference_wave, write_checkpoint
 
@@ -64,16 +64,18 @@ def alone(model: Qwen3TTS, requests: list[SpeechRequest]) -> list[Row]:
 
 @pytest.fixture
 def capturer(model: Qwen3TTS) -> Iterator[FakeCapturer]:
-    """Graphs and buckets as on a GPU, in the order a GPU needs them."""
+    """Graphs and lanes as on a GPU, in the order a GPU needs them."""
     fake = FakeCapturer()
-    for runner in model.graph_runners():
+    alone, model.vocoder = model.vocoder, in_lanes(model.vocoder, fake)
+    model.packs_prompts = True
+    runners = [model.frames, model.packed.runner]
+    for runner in runners:
         runner.capturer = fake
-    model.vocoder.use_buckets = model.packs_prompts = True
     yield fake
-    for runner in model.graph_runners():
+    for runner in runners:
         runner.reset()
         runner.capturer = None
-    model.vocoder.use_buckets = model.packs_prompts = False
+    model.vocoder, model.packs_prompts = alone, False
 
 
 def assert_same(rows: list[Row], expected: list[Row]) -> None:

@@ -1,3 +1,5 @@
+"""Layers of vocoders: each fast path against the plain one."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +8,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from kernels.launch import dispatch
 from models.vocoder import layers
-from models.vocoder.layers import ResidualUnit, has_unit_kernels
+from models.vocoder.layers import ResidualUnit, conv, conv_unfolded, has_unit_kernels
 
 
 def make(channels, dilation, device, dtype):
@@ -38,6 +40,36 @@ def test_kernels_equal_the_separate_steps(channels, dilation) -> None:
     # bfloat16 keeps eight bits; a few values are rounded the other way in each of three steps.
     error = (out.double() - ref.double()).square().mean().sqrt()
     assert error <= 5e-3 * ref.double().square().mean().sqrt()
+
+
+def test_unfolded_convolution() -> None:
+    x = torch.randn(2, 40, 6)
+    weight = torch.randn(5, 6, 1, 7).contiguous(memory_format=torch.channels_last)
+    expected = torch.nn.functional.conv1d(x.transpose(1, 2), weight.squeeze(2), dilation=3)
+    torch.testing.assert_close(conv_unfolded(x, weight, 3), expected.transpose(1, 2))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@torch.no_grad()
+def test_only_half_precision_is_unfolded(dtype, monkeypatch) -> None:
+    # float32 was too: 261 ms in place of 203 for a batch of Qwen3-TTS on an H200.
+    unfolded = []
+
+    def watched(*args):
+        unfolded.append(args)
+        return conv_unfolded(*args)
+
+    monkeypatch.setattr(layers, "conv_unfolded", watched)
+    x = torch.randn(2, 300, 768, device="cuda", dtype=dtype)
+    weight = torch.randn(768, 768, 1, 7, device="cuda", dtype=dtype) * 5376**-0.5
+    weight = weight.contiguous(memory_format=torch.channels_last)
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        out = conv(x, weight, dilation=3)
+    assert len(unfolded) == (dtype != torch.float32)
+    expected = conv_unfolded(x.double(), weight.double(), 3)
+    error = (out.double() - expected).square().mean().sqrt() / expected.square().mean().sqrt()
+    assert error <= {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 5e-3}[dtype]
 
 
 @torch.no_grad()

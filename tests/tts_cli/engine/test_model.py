@@ -8,15 +8,14 @@ from dataclasses import replace
 import pytest
 import torch
 from engine_harness import MODES, Harness
-from fakes import FakeCapturer
+from fakes import FakeCapturer, in_lanes
 from speak import speak
 from tiny_qwen3_tts import write_checkpoint
 
 from models.base import Sampling, SpeechRequest
 from models.device.graphs import GraphRunner
-from models.qwen3_tts.model import CHUNK_FRAMES, LEFT_CONTEXT, Qwen3TTS
+from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
-from models.vocoder.rows_alone import ChunkedVocoder
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +76,7 @@ class TestRealModel:
         if has_graphs:
             capturer = FakeCapturer()
             model.frames = GraphRunner("frame", model._frame, capturer)
-            model.vocoder = ChunkedVocoder(
-                model.vocoder.vocoder,
-                4,
-                CHUNK_FRAMES,
-                LEFT_CONTEXT,
-                torch.device("cpu"),
-                capturer,
-                True,
-            )
+            model.vocoder = in_lanes(model.vocoder, capturer)
         self.prepare(model, requests, 4)
         harness = Harness(model, 4, requests, is_async=is_async)
         jobs = harness.run()

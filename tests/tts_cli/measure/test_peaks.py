@@ -48,7 +48,7 @@ def test_the_vocoders_operations_are_all_counted() -> None:
     config = tiny_vocoder.config()
     vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
     profiler = object.__new__(Profiler)
-    profiler.model = SimpleNamespace(vocoder=SimpleNamespace(vocoder=vocoder))  # type: ignore[assignment]
+    profiler.model = SimpleNamespace(vocoder=SimpleNamespace(network=vocoder))  # type: ignore[assignment]
     profiler.device = torch.device("cpu")
     frames, steps, channels = 6, 6, config.decoder_dim
     with torch.inference_mode():

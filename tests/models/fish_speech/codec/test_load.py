@@ -14,7 +14,7 @@ import official_fish_codec as official
 import pytest
 import tiny_fish_codec as tiny
 import torch
-from fakes import FakeCapturer
+from fakes import lanes_runner
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
@@ -23,15 +23,17 @@ from kernels.launch import dispatch
 from models.device.graphs import CudaCapturer
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import random_vocoder
-from models.fish_speech.codec.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
-from models.vocoder.rows_alone import ChunkedVocoder
-from models.vocoder.rows_in_lanes import LANE_FRAMES, PackedVocoder
+from models.fish_speech.codec.vocoder import CUT, FishVocoder
+from models.vocoder.chunks import Cut
+from models.vocoder.lanes import LANE_FRAMES, Lanes
+from models.vocoder.runner import VocoderRunner, vocoder_runner
 
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
 CPU = torch.device("cpu")
 # Two float32 programs that add in another order: measured 5e-6 at most on these codecs.
 SAME = 3e-5
+LAYOUTS = pytest.mark.parametrize("make", [vocoder_runner, lanes_runner], ids=["alone", "lanes"])
 
 
 @pytest.fixture(params=VARIANTS)
@@ -75,32 +77,22 @@ def test_stored_official_samples(golden) -> None:
     assert largest_difference(vocoder(codes[1:])[:, :: golden["step"]], expected[1:]) <= SAME
 
 
-@pytest.mark.parametrize("use_buckets", [True, False])
-def test_chunks_equal_the_official_one_shot(golden, use_buckets) -> None:
+@LAYOUTS
+def test_chunks_equal_the_official_one_shot(golden, make) -> None:
     """The official code decodes a row at once; so long a row takes four chunks here."""
     if "long.codes" not in golden:
         golden["long.codes"] = golden["batch.codes"]
         golden["long.samples"] = golden["batch.samples"]
     vocoder = golden["vocoder"]
-    chunked = _chunked(vocoder, use_buckets, chunk=90, left=vocoder.config.frames.max_steps - 90)
+    runner = make(vocoder, _cut(vocoder, 90), CPU, None)
     for codes, expected in zip(golden["long.codes"].long(), golden["long.samples"], strict=True):
-        (samples,) = chunked.decode([codes.t().contiguous()])
+        (samples,) = runner.decode([codes.t().contiguous()])
         assert largest_difference(samples[:: golden["step"]], expected) <= SAME
 
 
-def _chunked(
-    vocoder: FishVocoder, use_buckets: bool, chunk: int = CHUNK_FRAMES, left: int = LEFT_CONTEXT
-) -> ChunkedVocoder:
-    return ChunkedVocoder(
-        vocoder,
-        vocoder.config.num_codebooks,
-        chunk,
-        left,
-        CPU,
-        FakeCapturer() if use_buckets else None,
-        use_buckets,
-        renders_windows=True,
-    )
+def _cut(vocoder: FishVocoder, chunk: int) -> Cut:
+    """Chunks that are exact."""
+    return Cut(chunk, vocoder.config.frames.max_steps - chunk, renders_windows=True)
 
 
 @pytest.mark.oracle
@@ -167,13 +159,12 @@ def test_codes_are_left_alone_and_calls_repeat(small) -> None:
     assert torch.equal(codes, kept)
 
 
-@pytest.mark.parametrize("use_buckets", [True, False])
-def test_chunks_equal_one_shot(vocoder, use_buckets) -> None:
-    most = vocoder.config.frames.max_steps
-    chunked = _chunked(vocoder, use_buckets, chunk=12, left=most - 12)
+@LAYOUTS
+def test_chunks_equal_one_shot(vocoder, make) -> None:
     lengths = (1, 11, 12, 13, 60, 145)
     rows = [tiny.random_codes(vocoder.config, 1, n, n)[0].t().contiguous() for n in lengths]
-    for row, samples in zip(rows, chunked.decode(rows), strict=True):
+    found = make(vocoder, _cut(vocoder, 12), CPU, None).decode(rows)
+    for row, samples in zip(rows, found, strict=True):
         assert largest_difference(samples, vocoder(row.t()[None])[0]) <= SAME
 
 
@@ -197,54 +188,29 @@ def test_rows_one_behind_the_other_do_not_hear_each_other(vocoder) -> None:
         assert largest_difference(found, expected) <= SAME
 
 
-def _packed(vocoder: FishVocoder, chunk: int) -> PackedVocoder:
-    config = vocoder.config
-    left = config.frames.max_steps - chunk
-    capturer, count = FakeCapturer(), config.num_codebooks
-    return PackedVocoder(vocoder, count, chunk, left, CPU, capturer, renders_windows=True)
-
-
-@pytest.mark.parametrize("chunk", [12, CHUNK_FRAMES])
-def test_lanes_equal_one_shot(small, chunk) -> None:
-    lengths = (1, 11, 12, 13, 60, 145, 36, 520)
+def test_chunks_of_the_released_length_equal_one_shot_in_lanes(small) -> None:
+    lengths = (1, 36, 145, 520)
     rows = [tiny.random_codes(small.config, 1, n, n)[0].t().contiguous() for n in lengths]
-    for row, samples in zip(rows, _packed(small, chunk).decode(rows), strict=True):
+    found = lanes_runner(small, _cut(small, CUT.chunk_frames), CPU, None).decode(rows)
+    for row, samples in zip(rows, found, strict=True):
         assert largest_difference(samples, small(row.t()[None])[0]) <= SAME
-
-
-@pytest.mark.parametrize(("max_batch", "max_frames"), [(1, 8), (2, 300), (8, 40), (4, 90)])
-def test_after_capture_no_lane_misses(small, max_batch, max_frames) -> None:
-    packed = _packed(small, chunk=32)
-    packed.capture(max_batch, max_frames)
-    runners = (packed.runner, packed.fronts, packed.renderer)
-    generator = torch.Generator().manual_seed(5)
-    for count in (1, max_batch, 2 * max_batch + 1):
-        drawn = torch.randint(1, max_frames + 1, (count,), generator=generator).tolist()
-        lengths = [*drawn, max_frames]
-        rows = [tiny.random_codes(small.config, 1, n, n)[0].t().contiguous() for n in lengths]
-        for row, samples in zip(rows, packed.decode(rows), strict=True):
-            assert len(samples) == len(row) * small.samples_per_frame
-    assert [runner.stats.misses for runner in runners] == [0, 0, 0]
-    assert (packed.renderer.stats.hits > 0) == (max_frames > 32)
-    if max_frames <= 32:
-        assert packed.fronts.keys == packed.renderer.keys == []
 
 
 def test_two_chunks_fill_a_lane() -> None:
     config = CodecConfig.released()
-    assert 2 * (CHUNK_FRAMES + config.context_frames) + config.gap_frames <= LANE_FRAMES
-    assert 2 * (CHUNK_FRAMES + config.context_frames) + config.gap_frames > LANE_FRAMES - 32
+    frames = 2 * (CUT.chunk_frames + config.context_frames) + config.gap_frames
+    assert LANE_FRAMES - 32 < frames <= LANE_FRAMES
 
 
 def test_released_chunks_are_what_rope_tables_allow() -> None:
-    assert CodecConfig.released().frames.max_steps == CHUNK_FRAMES + LEFT_CONTEXT
+    assert CodecConfig.released().frames.max_steps == CUT.chunk_frames + CUT.left_context
 
 
 def test_a_short_left_context_would_be_heard(small) -> None:
     """Proof that the test above could fail: the transformer looks back 2 * 4 frames."""
     codes = tiny.random_codes(small.config, 1, 60)
-    chunked = _chunked(small, use_buckets=False, chunk=12, left=2)
-    (samples,) = chunked.decode([codes[0].t().contiguous()])
+    cut = Cut(12, 2, renders_windows=True)
+    (samples,) = vocoder_runner(small, cut, CPU, None).decode([codes[0].t().contiguous()])
     assert largest_difference(samples, small(codes)[0]) > 100 * SAME
 
 
@@ -339,33 +305,26 @@ def test_graph_equals_eager() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kind", [ChunkedVocoder, PackedVocoder])
-def test_chunks_in_graphs_equal_one_shot_on_the_cpu(kind) -> None:
+def test_chunks_in_graphs_equal_one_shot_on_the_cpu() -> None:
     """Every bucket that rows of up to 100 frames need is a graph, and none of them is heard."""
     config = tiny.VARIANTS["released_rates"]
     tensors = tiny.random_tensors(config)
     device = torch.device("cuda")
-    chunked = kind(
-        tiny.build(config, tensors, device="cuda"),
-        config.num_codebooks,
-        32,
-        config.frames.max_steps - 32,
-        device,
-        CudaCapturer(device),
-        renders_windows=True,
-    )
+    network = tiny.build(config, tensors, device="cuda")
+    cut = _cut(network, 32)
+    lanes = Lanes(network, cut, device, CudaCapturer(device))
+    runner = VocoderRunner(network, cut, lanes)
     alone = tiny.build(config, tensors)
     lengths = (1, 31, 32, 33, 64, 65, 100, 77, 5)
     rows = [tiny.random_codes(config, 1, n, n)[0].t().contiguous() for n in lengths]
     with torch.inference_mode(), torch.backends.cudnn.flags(allow_tf32=False):
-        chunked.capture(max_batch=4, max_frames=100)
+        runner.capture(max_batch=4, max_frames=100)
         for _ in range(2):
-            found = chunked.decode([row.to(device) for row in rows])
+            found = runner.decode([row.to(device) for row in rows])
             for row, samples in zip(rows, found, strict=True):
                 assert largest_difference(samples.cpu(), alone(row.t()[None])[0]) <= 10 * SAME
-    runners = (chunked.runner, chunked.fronts, chunked.renderer)
-    assert [runner.stats.misses for runner in runners] == [0, 0, 0]
-    assert all(runner.stats.hits for runner in runners)
+    assert [graphs.stats.misses for graphs in lanes.runners] == [0, 0, 0]
+    assert all(graphs.stats.hits for graphs in lanes.runners)
 
 
 @pytest.mark.gpu

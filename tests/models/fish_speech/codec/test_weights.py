@@ -18,7 +18,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from kernels.attention.rope import apply_rope, rope_tables
 from models.checkpoint.files import CheckpointError
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.folding import grouped_taps, halves_first
+from models.fish_speech.codec.folding import grouped_taps, halves
 from models.fish_speech.codec.load import load_codec, load_codec_encoder, random_vocoder
 from models.fish_speech.codec.weights import (
     is_decoding,
@@ -190,8 +190,8 @@ def test_interleaved_pairs_become_halves() -> None:
     cos, sin = rope_tables(3, 8, 100.0, "cpu", torch.float32)
     pairs = torch.view_as_complex(x.view(3, 4, 2).contiguous())
     rotated = torch.view_as_real(pairs * torch.complex(cos[:, :4], sin[:, :4])).flatten(1)
-    halves = apply_rope(halves_first(x.t().contiguous(), 8).t().contiguous(), cos, sin)
-    assert torch.allclose(halves, halves_first(rotated.t().contiguous(), 8).t(), atol=1e-6)
+    found = apply_rope(halves(x.t().contiguous(), 1, 8).t().contiguous(), cos, sin)
+    assert torch.allclose(found, halves(rotated.t().contiguous(), 1, 8).t(), atol=1e-6)
 
 
 def test_a_strided_convolution_reads_steps_side_by_side() -> None:

@@ -23,7 +23,6 @@ from torch import Tensor
 from kernels.launch import dispatch
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.vocoder.chunks import plan_chunks
-from models.vocoder.layers import conv_unfolded
 
 GOLDEN = Path(__file__).parent / "golden_vocoder.safetensors"
 VOICE = Path(__file__).parents[4] / "samples" / "voice" / "checkpoint" / "speech_tokenizer"
@@ -186,7 +185,7 @@ def test_wrong_codes_are_refused(small, shape) -> None:
         small(torch.zeros(shape, dtype=torch.int64))
 
 
-# Twins: kernel and reference, dtypes, the unfolded convolution, graph and eager
+# Twins: kernel and reference, dtypes, graph and eager
 
 
 def test_kernels_equal_references(small) -> None:
@@ -197,13 +196,6 @@ def test_kernels_equal_references(small) -> None:
         expected = small(codes)
     with dispatch.override("triton"):
         assert largest_difference(small(codes), expected) <= SAME
-
-
-def test_unfolded_convolution() -> None:
-    x = torch.randn(2, 40, 6)
-    weight = torch.randn(5, 6, 1, 7).contiguous(memory_format=torch.channels_last)
-    expected = torch.nn.functional.conv1d(x.transpose(1, 2), weight.squeeze(2), dilation=3)
-    assert largest_difference(conv_unfolded(x, weight, 3), expected.transpose(1, 2)) <= 1e-5
 
 
 def test_bfloat16_is_close() -> None:

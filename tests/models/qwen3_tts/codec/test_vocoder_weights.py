@@ -64,8 +64,8 @@ def test_every_misfit_is_named_at_once(small) -> None:
     for line in (
         "missing decoder.decoder.1.block.0.alpha",
         "missing decoder.pre_conv.conv.bias",
-        "unexpected decoder.decoder.99.beta",
-        "unexpected encoder.downsample.conv.weight",
+        "unexpected 'decoder.decoder.99.beta'",
+        "unexpected 'encoder.downsample.conv.weight'",
         "decoder.upsample.0.1.gamma has shape (3,), the config says (16,)",
     ):
         assert line in message
@@ -147,13 +147,13 @@ def test_missing_top_keys_are_named(tmp_path, key) -> None:
     [
         ({"hidden_act": "gelu"}, "hidden_act = 'gelu' is not supported"),
         ({"attention_bias": True}, "attention_bias = True is not supported"),
-        ({"num_quantizers": 1}, "num_quantizers must be at least 2"),
+        ({"num_quantizers": 1}, "'num_quantizers' must be at least 2"),
         ({"num_key_value_heads": 3}, "2 heads cannot share 3 key heads"),
         ({"head_dim": 15}, "head_dim = 15 cannot be divided by 2"),
         ({"decoder_dim": 18}, "decoder_dim = 18 cannot be divided by 4"),
         ({"upsample_rates": [4, 0]}, "'upsample_rates' must be a list of positive numbers"),
         ({"upsample_rates": [4, True]}, "'upsample_rates' must be a list of positive numbers"),
-        ({"sliding_window": 0}, "'sliding_window' must not be 0"),
+        ({"sliding_window": 0}, "'sliding_window' must be at least 1"),
         ({"codebook_size": "16"}, "'codebook_size' must be int"),
     ],
 )

@@ -1,0 +1,38 @@
+"""Recordings of different lengths to batches for an encoder.
+
+On a GPU clips of similar length share a batch; on a CPU each clip runs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from models.device.buckets import prefill_groups
+
+# Padded samples of one batch, 44 s at 24 kHz and 24 s at 44.1: bounds the activations of an
+# encoder's first convolutions to 1 GiB.
+BATCH_SAMPLES = 2**20
+
+
+def clip_batches(
+    waves: Sequence[Tensor], wanted: Iterable[int], device: torch.device, use_batches: bool
+) -> Iterator[tuple[list[int], Tensor]]:
+    """The `wanted` of the clips (n,) in order of length, as many to a batch as its padded samples
+    allow: their indices, and (B, N) on the device with silence behind the shorter ones.
+
+    Args:
+        use_batches: encode several clips at once.
+    """
+    indices = list(wanted)
+    groups = [[place] for place in range(len(indices))]
+    if use_batches:
+        groups = prefill_groups([len(waves[index]) for index in indices], BATCH_SAMPLES)
+    for group in groups:
+        batch = [indices[place] for place in group]
+        padded = torch.zeros(len(batch), max(len(waves[index]) for index in batch))
+        for row, index in enumerate(batch):
+            padded[row, : len(waves[index])] = waves[index]
+        yield batch, padded.to(device)

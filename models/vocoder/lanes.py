@@ -1,0 +1,210 @@
+"""The layout of a GPU: rows lie one behind the other in lanes, each lane shape a graph.
+
+A bucket for every batch size and length would want 42 graphs where ten do here, and a third more
+work: rows of 62 to 187 frames cost that when each is padded to a power of two. Lanes are long, so
+the GPU is as full with one as with a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.device.buckets import choose_bucket, next_power_of_two, round_up
+from models.device.graphs import Capturer, GraphRunner
+from models.device.to_device import to_device
+from models.vocoder.chunks import Cut
+from models.vocoder.lane_plan import LaneBatch, choose_rows, plan_lanes
+from models.vocoder.network import CodecDecoder
+
+MAX_ROWS = 32  # that lanes are sized for: more wait for the next batch
+LANE_FRAMES = 1024
+MAX_LANES = 4  # 4,096 frames of one batch: bounds its activations
+LANE_BUCKETS = (64, 128, 192, 256, 384, 512, 768)  # of a last lane that is not full
+
+Shape = tuple[int, int]  # lanes, frames
+
+
+class Lanes:
+    """Lanes on static buffers, which belong to whoever runs a graph of theirs: one thread, on one
+    stream.
+
+    Args:
+        capturer: records one graph a lane shape; None runs the same shapes eagerly.
+    """
+
+    def __init__(
+        self, network: CodecDecoder, cut: Cut, device: torch.device, capturer: Capturer | None
+    ) -> None:
+        self.network = network
+        self.cut = cut
+        self.device = device
+        self.whole: GraphRunner[Shape] = GraphRunner("vocoder", self._run, capturer)
+        self.fronts: GraphRunner[Shape] = GraphRunner("latents", self._run_latents, capturer)
+        self.renderer: GraphRunner[Shape] = GraphRunner("render", self._render, capturer)
+        self.runners: list[GraphRunner[Any]] = [self.whole, self.fronts, self.renderer]
+        self._codes: dict[Shape, Tensor] = {}
+        self._latents: dict[Shape, Tensor] = {}
+        self._positions: dict[Shape, Tensor] = {}
+        self._size(LANE_FRAMES, MAX_LANES)
+
+    def _size(self, num_frames: int, num_lanes: int) -> None:
+        """Lanes are filled up to num_frames, and num_lanes of them decoded at once."""
+        cut = self.cut
+        longest = window = cut.chunk_frames + self.network.context_frames
+        if not cut.renders_windows:
+            longest = max(cut.chunk_frames + cut.left_context, window)
+        lane = LANE_FRAMES if longest <= LANE_FRAMES else round_up(longest, LANE_BUCKETS[0])
+        buckets = [*(bucket for bucket in LANE_BUCKETS if bucket < lane), lane]
+        most = next((bucket for bucket in buckets if bucket >= num_frames), lane)
+        self.lane_buckets = [bucket for bucket in buckets if bucket <= most]
+        self.num_lanes = num_lanes
+
+    @property
+    def enough_frames(self) -> int:
+        """So many must wait before a choice among them fills all lanes."""
+        return (self.num_lanes + 1) * self.lane_buckets[-1]
+
+    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Record the lanes that up to max_rows rows can need.
+
+        Args:
+            longest: frames of the longest row whose samples are made.
+            longest_front: of the longest row of which latents alone are made; 0 where none is.
+        """
+        rows = min(MAX_ROWS, next_power_of_two(max_rows))
+        total = rows * (longest + self.network.gap_frames)
+        self._size(total, MAX_LANES)
+        self.num_lanes = min(MAX_LANES, next_power_of_two(-(-total // self.lane_buckets[-1])))
+        lanes = [1 << power for power in range(self.num_lanes.bit_length())]
+        shapes = [(count, self.lane_buckets[-1]) for count in lanes]
+        shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
+        _capture(self.whole, shapes)
+        if not longest_front:
+            return
+        _capture(self.renderer, shapes)
+        if self.cut.renders_windows:
+            shapes = [(1, frames) for frames in self._front_buckets(longest_front)]
+        _capture(self.fronts, shapes)
+
+    def choose(self, sizes: Sequence[int]) -> list[int]:
+        """Rows that fill the lanes of the largest graph, once there are enough to choose from.
+
+        On an H200 Fish Speech's vocoder made 2,046 s of audio a second in full batches of four
+        lanes, and 1,780 to 1,835 with 32 rows at a time, whose last lanes run two, one and less.
+        """
+        return choose_rows(sizes, self.lane_buckets[-1], self.num_lanes, self.network.gap_frames)
+
+    def decode(self, rows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
+        """Samples of the last `kept` frames of each row of codes."""
+        return self._samples(self.whole, self._code_input, rows, kept)
+
+    def latents(self, rows: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """Each row's number and its latents, which are static: valid until the next lanes.
+
+        Where windows are rendered, rows are whole: single lanes, as long as the longest asks for.
+        """
+        sizes = [len(row) for row in rows]
+        buckets, max_lanes = self.lane_buckets, self.num_lanes
+        if self.cut.renders_windows:
+            buckets, max_lanes = self._front_buckets(max(sizes, default=0)), 1
+        for batch in plan_lanes(sizes, buckets, max_lanes, self.network.gap_frames):
+            self._put(batch, rows, self._code_input(batch.key))
+            found = self.fronts.run(batch.key)
+            for place in batch.places:
+                yield place.row, found[place.lane, place.start :][: sizes[place.row]]
+
+    def render(self, windows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
+        """Samples of the last `kept` frames of each window of latents."""
+        return self._samples(self.renderer, self._latent_input, windows, kept)
+
+    def _samples(
+        self,
+        runner: GraphRunner[Shape],
+        inputs: Callable[[Shape], Tensor],
+        rows: Sequence[Tensor],
+        kept: Sequence[int],
+    ) -> list[Tensor]:
+        """Run all rows through a graph; the samples of their last `kept` frames."""
+        waves: dict[int, Tensor] = {}
+        sizes = [len(row) for row in rows]
+        gap = self.network.gap_frames
+        for batch in plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap):
+            self._put(batch, rows, inputs(batch.key))
+            waves |= self._take(runner.run(batch.key), batch, sizes, kept)
+        return [waves[row] for row in range(len(rows))]
+
+    def _put(self, batch: LaneBatch, rows: Sequence[Tensor], inputs: Tensor) -> None:
+        """Fill the static positions of a batch and its static input (lanes, frames, width)."""
+        num_frames = batch.num_frames
+        sizes = torch.tensor([len(rows[place.row]) for place in batch.places])
+        starts = torch.tensor([place.lane * num_frames + place.start for place in batch.places])
+        within = torch.arange(int(sizes.sum())) - (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+        index = starts.repeat_interleave(sizes) + within
+        positions = torch.full((batch.num_lanes * num_frames,), -1)
+        positions[index] = within
+        self._position(batch.key).copy_(to_device(positions.view(batch.key), self.device))
+        content = torch.cat([rows[place.row] for place in batch.places]).to(self.device)
+        inputs.zero_().flatten(0, 1)[to_device(index, self.device)] = content
+
+    def _take(
+        self, samples: Tensor, batch: LaneBatch, sizes: Sequence[int], kept: Sequence[int]
+    ) -> dict[int, Tensor]:
+        """Samples of each row's last `kept` frames, copied out of the static output at once."""
+        places = batch.places
+        ends = torch.tensor([p.lane * batch.num_frames + p.start + sizes[p.row] for p in places])
+        counts = torch.tensor([kept[place.row] for place in places])
+        within = torch.arange(int(counts.sum())) - counts.cumsum(0).repeat_interleave(counts)
+        index = to_device(ends.repeat_interleave(counts) + within, self.device)
+        frames = samples.view(-1, self.network.samples_per_frame)[index]
+        pieces = torch.split(frames, counts.tolist())
+        return {place.row: piece.flatten() for place, piece in zip(places, pieces, strict=True)}
+
+    def _front_buckets(self, longest: int) -> list[int]:
+        """Lengths of the single lanes for latents of whole rows of up to `longest` frames, all of
+        which are longer than a chunk.
+        """
+        most = self.cut.chunk_frames + self.cut.left_context
+        powers = [1 << power for power in range(LANE_FRAMES.bit_length(), most.bit_length())]
+        lanes = sorted({*LANE_BUCKETS, LANE_FRAMES, *powers, most})
+        lanes = [frames for frames in lanes if frames > self.cut.chunk_frames]
+        return [frames for frames in lanes if frames <= choose_bucket(longest, lanes)]
+
+    def _code_input(self, key: Shape) -> Tensor:
+        """(lanes, frames, K): frames outermost, so that rows are put in at once."""
+        if key not in self._codes:
+            shape = (*key, self.network.num_codebooks)
+            self._codes[key] = torch.zeros(shape, dtype=torch.int64, device=self.device)
+        return self._codes[key]
+
+    def _latent_input(self, key: Shape) -> Tensor:
+        """(lanes, frames, latent_dim)."""
+        if key not in self._latents:
+            shape, dtype = (*key, self.network.latent_dim), self.network.dtype
+            self._latents[key] = torch.zeros(shape, dtype=dtype, device=self.device)
+        return self._latents[key]
+
+    def _position(self, key: Shape) -> Tensor:
+        """(lanes, frames): each frame's place in its row, -1 in gaps."""
+        if key not in self._positions:
+            lane = torch.arange(key[1], device=self.device)
+            self._positions[key] = lane.repeat(key[0], 1)
+        return self._positions[key]
+
+    def _run(self, key: Shape) -> Tensor:
+        codes = self._code_input(key).transpose(1, 2)
+        samples: Tensor = self.network(codes, self._position(key))
+        return samples
+
+    def _run_latents(self, key: Shape) -> Tensor:
+        return self.network.latents(self._code_input(key).transpose(1, 2), self._position(key))
+
+    def _render(self, key: Shape) -> Tensor:
+        return self.network.render(self._latent_input(key), self._position(key) >= 0)
+
+
+def _capture(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
+    runner.capture(shapes, size=lambda shape: shape[0] * shape[1])

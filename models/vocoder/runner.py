@@ -1,0 +1,204 @@
+"""Rows of codes to rows of samples: what every family does around its vocoder's network.
+
+Long rows are cut into the checkpoint's chunks with left context, as the official decoder does. How
+the pieces lie in memory while the network runs is a layout's matter: each by itself on a CPU
+(`rows_alone.py`), one behind the other in lanes on a GPU (`lanes.py`).
+
+A row that clones a voice has reference frames in front whose samples nobody hears. They are part of
+the chunks, because the row's own frames attend to them; but most of a vocoder's work comes after
+attention, and that part runs over the frames that are kept and the few its convolutions reach back.
+Where attention looks back further than a chunk's context, long rows are decoded that way too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from models.device.graphs import Capturer, GraphRunner
+from models.device.to_device import to_device
+from models.vocoder.chunks import Cut, Piece
+from models.vocoder.lanes import Lanes
+from models.vocoder.network import CodecDecoder
+from models.vocoder.rows_alone import RowsAlone
+
+
+class Layout(Protocol):
+    """How rows of different lengths lie in memory while the network runs."""
+
+    runners: list[GraphRunner[Any]]  # its graphs
+
+    @property
+    def enough_frames(self) -> int:
+        """So many must wait before a choice among them can be made."""
+        ...
+
+    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Record what up to max_rows rows need.
+
+        Args:
+            longest: frames of the longest row whose samples are made.
+            longest_front: of the longest row of which latents alone are made; 0 where none is.
+        """
+        ...
+
+    def choose(self, sizes: Sequence[int]) -> list[int]:
+        """Which rows of these many frames, the oldest first, make a good batch: indices in their
+        order; none where it is better to wait for more.
+        """
+        ...
+
+    def decode(self, rows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
+        """(F, K) codes each to samples of their last `kept` frames, at least one."""
+        ...
+
+    def latents(self, rows: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """(F, K) codes each to its index and (F, latent_dim), valid until the next; any order."""
+        ...
+
+    def render(self, windows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
+        """(F, latent_dim) each to samples of their last `kept` frames, at least one."""
+        ...
+
+
+class VocoderRunner:
+    """A vocoder's network behind a layout.
+
+    One thread at a time may call it, the engine's. On a GPU `decode` queues its work on whatever
+    stream is current, and all of it must be the same stream, the vocoder's, because its graphs and
+    their static buffers are one set (`models.device.streams`); nothing in it waits for the device.
+    What it returns is no static buffer and may be kept.
+
+    Args:
+        cut: how rows are cut, which the layout must have been told as well.
+    """
+
+    def __init__(self, network: CodecDecoder, cut: Cut, layout: Layout) -> None:
+        self.network = network
+        self.cut = cut
+        self.layout = layout
+
+    def capture(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
+        """Capture what up to max_batch rows of up to max_frames frames can need.
+
+        Args:
+            max_reference_frames: the longest reference in front of a row; 0 where none is.
+        """
+        cut = self.cut
+        longest = whole = max_frames + max_reference_frames
+        is_cut = longest > cut.chunk_frames
+        if is_cut:
+            whole = min(whole, cut.chunk_frames + cut.left_context)
+            longest = cut.chunk_frames
+            if not cut.renders_windows:
+                longest += cut.left_context
+        has_tails = max_reference_frames > 0 or (is_cut and cut.renders_windows)
+        if has_tails:
+            window = min(max_frames, cut.chunk_frames) + self.network.context_frames
+            longest = max(longest, window)
+        self.layout.capture(max_batch, longest, whole if has_tails else 0)
+
+    def choose(self, frames: list[int], references: list[int]) -> list[int]:
+        """Which of the rows that wait to be decoded, the oldest first, make a good batch: indices
+        in their order; none where it is better to wait for more.
+
+        Args:
+            references: frames in front of each row; 0 where none are.
+        """
+        if sum(frames) < self.layout.enough_frames:  # asked often, and mostly too early
+            return []
+        pieces = self.cut.pieces(frames, references)
+        for is_tail in (False, True):
+            kind = [piece for piece in pieces if piece.is_tail is is_tail]
+            sizes = [self._window(p) if is_tail else p.chunk.num_frames for p in kind]
+            chosen = self.layout.choose(sizes)
+            if chosen:
+                return sorted({kind[index].row for index in chosen})
+        return []
+
+    def decode(
+        self, codes: list[Tensor], references: list[Tensor | None] | None = None
+    ) -> list[Tensor]:
+        """Each (F, K) int64 codes to (F * samples_per_frame,) float32 samples, on the device.
+
+        Args:
+            references: (R, K) codes decoded in front of a row's own and cut off again, or None.
+        """
+        fronts = [None] * len(codes) if references is None else references
+        if len(fronts) != len(codes):
+            raise ValueError(f"{len(codes)} rows, but {len(fronts)} references")
+        rows = [
+            row if front is None else torch.cat([_beside(row, front), row])
+            for row, front in zip(codes, fronts, strict=True)
+        ]
+        pieces = self.cut.pieces(
+            [len(row) for row in codes], [0 if front is None else len(front) for front in fronts]
+        )
+        samples = self._decode_whole(rows, [piece for piece in pieces if not piece.is_tail])
+        samples |= self._decode_tails(rows, [piece for piece in pieces if piece.is_tail])
+        parts: list[list[Tensor]] = [[] for _ in codes]
+        for piece in pieces:
+            parts[piece.row].append(samples[piece])
+        return [
+            part[0] if len(part) == 1 else torch.cat(part) if part else _no_samples(row)
+            for row, part in zip(codes, parts, strict=True)
+        ]
+
+    def _decode_whole(self, rows: list[Tensor], pieces: list[Piece]) -> dict[Piece, Tensor]:
+        """Samples of the kept frames of every piece, all of whose frames are decoded."""
+        codes = [_codes(rows, piece) for piece in pieces]
+        waves = self.layout.decode(codes, [piece.kept for piece in pieces])
+        return dict(zip(pieces, waves, strict=True))
+
+    def _decode_tails(self, rows: list[Tensor], pieces: list[Piece]) -> dict[Piece, Tensor]:
+        """Latents of whole pieces, but samples only of the frames that are kept.
+
+        Pieces of a row that begin at the same frame share the latents of the longest.
+        """
+        mates: dict[tuple[int, int], list[Piece]] = {}
+        for piece in pieces:
+            mates.setdefault((piece.row, piece.chunk.first), []).append(piece)
+        groups = list(mates.values())
+        windows: dict[Piece, Tensor] = {}
+        # The longest is the last.
+        for index, latents in self.layout.latents([_codes(rows, group[-1]) for group in groups]):
+            for piece in groups[index]:
+                end = piece.chunk.num_frames
+                windows[piece] = latents[end - self._window(piece) : end].clone()
+        waves = self.layout.render(
+            [windows[piece] for piece in pieces], [piece.kept for piece in pieces]
+        )
+        return dict(zip(pieces, waves, strict=True))
+
+    def _window(self, piece: Piece) -> int:
+        """Latent frames that the samples of a piece's kept frames depend on."""
+        return min(piece.chunk.num_frames, piece.kept + self.network.context_frames)
+
+
+def vocoder_runner(
+    network: CodecDecoder, cut: Cut, device: torch.device, capturer: Capturer | None
+) -> VocoderRunner:
+    """The runner with the layout of a device.
+
+    Args:
+        capturer: records the graphs of a GPU; None runs the same shapes eagerly.
+    """
+    if device.type == "cuda":
+        return VocoderRunner(network, cut, Lanes(network, cut, device, capturer))
+    return VocoderRunner(network, cut, RowsAlone(network))
+
+
+def _codes(rows: list[Tensor], piece: Piece) -> Tensor:
+    return rows[piece.row][piece.chunk.first : piece.chunk.end]
+
+
+def _beside(row: Tensor, front: Tensor) -> Tensor:
+    """A reference on its row's device, without waiting for what is queued there."""
+    return front if front.device == row.device else to_device(front, row.device, front.dtype)
+
+
+def _no_samples(row: Tensor) -> Tensor:
+    return torch.zeros(0, device=row.device)

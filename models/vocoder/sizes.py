@@ -1,0 +1,56 @@
+"""Sizes that all vocoders have in common, and how far their convolutions reach back."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
+PRE_KERNEL = 3  # of the convolution before the transformer
+DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
+
+
+class DecoderSizes:
+    """What a family's config must say, and what follows from it. Frames are of codes."""
+
+    num_codebooks: int
+    latent_dim: int  # width between `latents` and `render`
+    decoder_dim: int  # channels of the first convolution; every block halves them
+    upsampling_ratios: tuple[int, ...]  # of the blocks at latent width
+    upsample_rates: tuple[int, ...]  # of the decoder blocks
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples one frame of codes becomes."""
+        return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
+
+    @property
+    def context_frames(self) -> int:
+        """Latent frames before its own that a frame's samples depend on after the transformer."""
+        reach, rate = Fraction(0), 1  # frames; steps a frame
+        for ratio in self.upsampling_ratios:
+            rate *= ratio
+            reach += Fraction(KERNEL - 1, rate)
+        reach += Fraction(KERNEL - 1, rate)
+        for factor in self.upsample_rates:
+            reach += Fraction(1, rate)  # a transposed convolution's overlap
+            rate *= factor
+            reach += Fraction((KERNEL - 1) * sum(DILATIONS), rate)
+        return math.ceil(reach + Fraction(KERNEL - 1, rate))
+
+    @property
+    def gap_frames(self) -> int:
+        """Frames of zeros between two rows that lie one behind the other: what the convolution that
+        looks back furthest, in frames, must find of the row before. Less than `context_frames`,
+        because every layer finds zeros there anew.
+        """
+        reach, rate = Fraction(PRE_KERNEL - 1), 1  # the convolution before the transformer
+        for ratio in self.upsampling_ratios:
+            rate *= ratio
+            reach = max(reach, Fraction(KERNEL - 1, rate))
+        reach = max(reach, Fraction(KERNEL - 1, rate))
+        for factor in self.upsample_rates:
+            reach = max(reach, Fraction(1, rate))
+            rate *= factor
+            reach = max(reach, Fraction((KERNEL - 1) * max(DILATIONS), rate))
+        return math.ceil(max(reach, Fraction(KERNEL - 1, rate)))
