@@ -1,8 +1,8 @@
 """The types every speech model and the engine agree on.
 
-A family implements `SpeechModel`. The engine plans each request into a `Prompt`, prefills prompts
-into slots, steps all slots together one frame at a time, and hands finished codes to the vocoder.
-Nothing here knows a family by name.
+A family implements `SpeechModel`. Each request is laid out as a `Prompt`; the engine prefills
+prompts into slots, steps all slots together one frame at a time, and hands finished codes to the
+vocoder. Nothing here knows a family by name.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SpeechRequest:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A planned request: what prefill needs, in plain Python values."""
+    """A request laid out: what prefill needs, in plain Python values."""
 
     text_ids: list[int]  # one per prompt position, or NO_ID
     codec_ids: list[int]  # one per prompt position, or NO_ID, SPEAKER, REFERENCE - r
@@ -169,7 +169,7 @@ class SpeechModel(Protocol):
 
     info: ModelInfo
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
         ...
 

@@ -62,7 +62,7 @@ class FishSpeech(SlotModel):
         self.packs_prompts = self.device.type == "cuda"
         self.vocoder = vocoder_runner(vocoder, CUT, self.device, capturers.vocoder)
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""
         return self.prompts.build(request)
 

@@ -13,7 +13,7 @@ from workbench import MakeCheckpoint, Workbench
 from tts_cli.engine.job import Job
 from tts_cli.manifest import request as requests
 from tts_cli.manifest.request import row_seed
-from tts_cli.run.plan import Synthesis
+from tts_cli.run.threads import SpeechRun
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
@@ -105,16 +105,16 @@ class TestRunaways:
         self, bench: Workbench, endless_and_poisoned: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A runaway whose next attempts gave NaN was reported as NaN, its audio thrown away."""
-        retry = Synthesis._retry
+        retry = SpeechRun._retry
 
-        def retry_with_poison(self: Synthesis, job: Job, reason: str) -> Job | None:
-            again = retry(self, job, reason)
+        def retry_with_poison(self: SpeechRun, job: Job) -> Job | None:
+            again = retry(self, job)
             if again is not None:
                 request = replace(again.prompt.request, text="~")
-                again.prompt = self.session.model.plan(request)
+                again.prompt = self.model.prompt(request)
             return again
 
-        monkeypatch.setattr(Synthesis, "_retry", retry_with_poison)
+        monkeypatch.setattr(SpeechRun, "_retry", retry_with_poison)
         result = bench.synth(self.ROW, model=endless_and_poisoned)
         assert result.code == 1
         record = bench.out().records["sub/x"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,21 +87,19 @@ def command(
     config = RunConfig.from_options(options)
     from tts_cli.measure.profiler import Profiler
     from tts_cli.measure.sample_rows import parse_batches
+    from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device, open_session
-    from tts_cli.run.model_source import read_info
     from tts_cli.run.survey import require_speakable
 
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
-    require_speakable(read_info(config))
-    session = open_session(config)
+    require_speakable(approved_info(config))
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
-    session.max_batch = max(sizes)
-    session.is_batch_chosen = True
+    session = open_session(replace(config, max_batch=max(sizes)))
     profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5))
     profiler.prepare(sizes)
-    sizes = [size for size in sizes if size <= session.max_batch] or [session.max_batch]
+    sizes = [size for size in sizes if size <= session.batch.rows] or [session.batch.rows]
     results = [profiler.measure(size) for size in sizes]
     if trace is not None:
         profiler.write_trace(trace, sizes[-1])

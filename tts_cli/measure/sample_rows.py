@@ -20,7 +20,7 @@ def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prom
     instruct = "a calm voice" if info.needs_instruct else None
     clone = sample_clone(model) if info.needs_reference else None
     return [
-        model.plan(
+        model.prompt(
             SpeechRequest(
                 TEXT,
                 voice=voices[row % len(voices)],

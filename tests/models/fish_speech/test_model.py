@@ -68,7 +68,7 @@ def allocate(model: FishSpeech, num_slots: int) -> None:
 
 
 def start(model: FishSpeech, requests: list[SpeechRequest], slots: list[int]) -> None:
-    model.prefill([model.plan(item) for item in requests], slots)
+    model.prefill([model.prompt(item) for item in requests], slots)
 
 
 def status(model: FishSpeech, slot: int) -> SlotStatus:
@@ -201,7 +201,7 @@ def test_a_row_gone_wrong_leaves_the_others_alone(model: FishSpeech) -> None:
 
 
 def test_the_longest_row_fits_exactly_and_one_more_does_not(model: FishSpeech) -> None:
-    tokens = model.plan(request()).num_tokens
+    tokens = model.prompt(request()).num_tokens
     model.allocate(1, max_positions=tokens + FRAMES, max_frames=FRAMES)
     start(model, [request()], [0])
     for positions, frames in ((tokens + FRAMES - 1, FRAMES), (tokens + FRAMES, FRAMES - 1)):

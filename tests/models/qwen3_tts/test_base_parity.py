@@ -109,7 +109,7 @@ def test_prompts_equal_the_official_embeddings(
 ) -> None:
     compared = 0
     for row, request in zip(clone_golden.rows, requests, strict=True):
-        prompt = clone_model.plan(request)
+        prompt = clone_model.prompt(request)
         assert prompt.num_tokens == row["prompt_tokens"], row["id"]
         assert max(1, len(prompt.trailing_ids)) == row["trailing_tokens"], row["id"]
         if f"prompt.{row['id']}" not in clone_golden.tensors:

@@ -92,7 +92,7 @@ def test_base_speaks_only_with_a_voice(checkpoint: Write) -> None:
     unresolved = SpeechRequest("Hello.", ref_audio="a.wav", ref_text="a")
     for request in (SpeechRequest("Hello."), unresolved):
         with pytest.raises(RequestError, match=r"Base checkpoint.*reference"):
-            model.plan(request)
+            model.prompt(request)
 
 
 def test_base_without_a_speech_encoder_says_what_is_missing(checkpoint: Write) -> None:

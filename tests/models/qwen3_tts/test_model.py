@@ -68,7 +68,7 @@ def allocate(model: Qwen3TTS, num_slots: int, max_trailing: int = 0) -> None:
 
 
 def start(model: Qwen3TTS, requests: list[SpeechRequest], slots: list[int]) -> None:
-    model.prefill([model.plan(item) for item in requests], slots)
+    model.prefill([model.prompt(item) for item in requests], slots)
 
 
 def status(model: Qwen3TTS, slot: int) -> SlotStatus:
@@ -90,7 +90,7 @@ def finish(model: Qwen3TTS, slots: list[int], bucket: int) -> list[Spoken]:
 
 def alone(model: Qwen3TTS, item: SpeechRequest) -> Spoken:
     """The row in a model of its own."""
-    allocate(model, 1, max_trailing=len(model.plan(item).trailing_ids))
+    allocate(model, 1, max_trailing=len(model.prompt(item).trailing_ids))
     start(model, [item], [0])
     return finish(model, [0], 1)[0]
 
@@ -383,7 +383,7 @@ class TestStreaming:
 
     def test_every_frame_gets_its_own_text(self, model: Qwen3TTS) -> None:
         item = request("the ring", layout="streaming")
-        trailing = model.plan(item).trailing_ids
+        trailing = model.prompt(item).trailing_ids
         allocate(model, 2, max_trailing=len(trailing) + 3)
         start(model, [item], [1])
         expected = model.talker.embed_text(torch.tensor([*trailing, 271, 271, 271, 271]))
@@ -410,7 +410,7 @@ class TestStreaming:
 
     def test_trailing_text_beyond_the_room_is_refused(self, model: Qwen3TTS) -> None:
         item = request("the ring", layout="streaming")
-        trailing = len(model.plan(item).trailing_ids)
+        trailing = len(model.prompt(item).trailing_ids)
         allocate(model, 1, max_trailing=trailing - 1)
         with pytest.raises(ValueError, match=f"{trailing} trailing ids, room for {trailing - 1}"):
             start(model, [item], [0])
@@ -421,7 +421,7 @@ class TestLimits:
 
     def test_the_longest_row_fits_exactly(self, folder: Path, model: Qwen3TTS) -> None:
         item = request(SHORT, 2, max_frames=6)
-        tokens = model.plan(item).num_tokens
+        tokens = model.prompt(item).num_tokens
         model.allocate(2, max_positions=tokens + 6, max_frames=6)
         start(model, [item, item], [0, 1])
         rows = finish(model, [0, 1], 2)
@@ -431,7 +431,7 @@ class TestLimits:
     @pytest.mark.parametrize(("positions", "frames"), [(-1, 6), (0, 5)])
     def test_one_more_does_not(self, model: Qwen3TTS, positions: int, frames: int) -> None:
         item = request(SHORT, 2, max_frames=6)
-        tokens = model.plan(item).num_tokens
+        tokens = model.prompt(item).num_tokens
         model.allocate(1, max_positions=tokens + 6 + positions, max_frames=frames)
         with pytest.raises(ValueError, match=f"{tokens} prompt tokens and 6 frames"):
             start(model, [item], [0])

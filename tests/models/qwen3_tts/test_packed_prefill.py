@@ -82,7 +82,7 @@ def test_without_graphs_too(model: Qwen3TTS) -> None:
 def test_a_bucket_that_was_not_recorded_counts_as_a_miss(model: Qwen3TTS) -> None:
     pack(model)
     model.allocate(4, max_positions=120, max_frames=FRAMES)
-    model.prefill([model.plan(item) for item in requests(2)], [0, 1])
+    model.prefill([model.prompt(item) for item in requests(2)], [0, 1])
     assert model.packed.runner.stats.misses == 1
 
 
@@ -120,7 +120,7 @@ def test_more_rows_than_a_pass_holds(model: Qwen3TTS, monkeypatch: pytest.Monkey
 def test_a_long_pass_leaves_nothing_for_a_short_one(model: Qwen3TTS) -> None:
     pack(model)
     model.allocate(8, max_positions=120, max_frames=FRAMES)
-    prompts = [model.plan(item) for item in requests(8)]
+    prompts = [model.prompt(item) for item in requests(8)]
     model.prefill(prompts, list(range(8)))
     with torch.inference_mode():
         model.packed.x.fill_(float("nan"))

@@ -62,7 +62,7 @@ def test_prompts_equal_the_official_embeddings(golden: Any, golden_model: Speech
         return x.masked_fill(torch.tensor(ids)[:, None] < 0, 0)
 
     for row in golden.rows:
-        prompt = golden_model.plan(as_request(row))
+        prompt = golden_model.prompt(as_request(row))
         assert prompt.num_tokens == row["prompt_tokens"], row["id"]
         if f"prompt.{row['id']}" not in golden.tensors:
             continue

@@ -54,7 +54,7 @@ class TestRealModel:
 
     @staticmethod
     def prepare(model: Qwen3TTS, requests: list[SpeechRequest], max_batch: int) -> None:
-        prompts = [model.plan(item) for item in requests]
+        prompts = [model.prompt(item) for item in requests]
         model.allocate(
             max_batch,
             max(prompt.num_tokens + prompt.request.max_frames for prompt in prompts),
@@ -79,16 +79,16 @@ class TestRealModel:
             model.vocoder = in_lanes(model.vocoder, capturer)
         self.prepare(model, requests, 4)
         harness = Harness(model, 4, requests, is_async=is_async)
-        outcomes = harness.run()
+        jobs = harness.run()
         for row, other in enumerate(expected):
-            outcome = outcomes[row]
-            assert outcome.reason == other.finish_reason
-            assert outcome.codes is not None
-            assert outcome.samples is not None
-            assert torch.equal(outcome.codes, other.codes), row
-            assert outcome.samples.shape == other.samples.shape
-            assert torch.allclose(outcome.samples, other.samples, atol=1e-5)
-        assert {outcome.job.bucket for outcome in outcomes.values()} <= {1, 2, 4}
+            job = jobs[row]
+            assert job.reason == other.finish_reason
+            assert job.codes is not None
+            assert job.samples is not None
+            assert torch.equal(job.codes, other.codes), row
+            assert job.samples.shape == other.samples.shape
+            assert torch.allclose(job.samples, other.samples, atol=1e-5)
+        assert {job.bucket for job in jobs.values()} <= {1, 2, 4}
         for runner in model.graph_runners():
             assert runner.stats.misses == 0
             # No row has a reference in front, so the vocoder never renders a tail; and on a CPU
@@ -116,9 +116,9 @@ class TestRealModel:
 
         model.decode_frames = sometimes  # type: ignore[method-assign]
         harness = Harness(model, 4, requests)
-        outcomes = harness.run()
+        jobs = harness.run()
         assert harness.engine.shrinks == 2
         for row, other in enumerate(expected):
-            codes = outcomes[row].codes
+            codes = jobs[row].codes
             assert codes is not None
             assert torch.equal(codes, other.codes), row
