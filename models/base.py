@@ -7,6 +7,7 @@ vocoder. Nothing here knows a family by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 class RequestError(ValueError):
     """One request cannot be spoken by this model; the message says why and what would work."""
 
+
+Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing added
 
 NO_ID = -1  # of a prompt position: no embedding of this kind
 SPEAKER = -2  # of a codec id: the cloned voice's embedding
@@ -40,6 +43,19 @@ class Voice:
     def num_frames(self) -> int:
         """Reference frames that stand in the prompt; 0 for xvec."""
         return 0 if self.codes is None else len(self.codes)
+
+    def check_codes(self, num_codebooks: int, codebook_size: int) -> Tensor:
+        """The codes (R, K) of mode icl. Raises RequestError where they are not a checkpoint's."""
+        codes = self.codes
+        if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
+            shape = None if codes is None else tuple(codes.shape)
+            raise RequestError(
+                f"the voice's reference codes have shape {shape}, icl needs "
+                f"(frames, {num_codebooks})"
+            )
+        if int(codes.min()) < 0 or int(codes.max()) >= codebook_size:
+            raise RequestError(f"the voice's reference codes must lie in 0..{codebook_size - 1}")
+        return codes
 
 
 @dataclass(frozen=True)
@@ -88,7 +104,8 @@ class ModelInfo:
     """What a checkpoint offers, for messages, `voices` and the report."""
 
     family: str  # qwen3_tts, fish_speech
-    type: str  # custom_voice, voice_design, base, dual_ar
+    type: str  # custom_voice, voice_design, base, dual_ar; for messages only
+    mode: str  # the same in words, as `voices` shows it
     size: str  # as the checkpoint names it
     voices: tuple[str, ...]
     languages: tuple[str, ...]  # `auto` first
@@ -101,6 +118,8 @@ class ModelInfo:
     max_positions: int  # positions the talker was made for
     sampling: Sampling  # the checkpoint's defaults
     identity: str  # changes whenever the weights or configs do
+    needs_reference: bool = False  # it speaks in a reference's voice only
+    needs_instruct: bool = False  # without one nothing describes the voice it speaks in
     default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
     clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
@@ -112,11 +131,6 @@ class ModelInfo:
     def frame_s(self) -> float:
         """Seconds of audio one frame holds."""
         return self.samples_per_frame / self.sample_rate_hz
-
-    @property
-    def needs_reference(self) -> bool:
-        """Whether it speaks in a reference's voice only."""
-        return self.type == "base"
 
     @property
     def takes_voice_files(self) -> bool:

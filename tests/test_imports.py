@@ -56,7 +56,7 @@ FLOORS = {
         {"launch"},
     ),
 }
-FAMILIES = sorted({module.split(".")[1] for module in registry.FAMILIES.values()})
+FAMILIES = [family.folder for family in registry.FAMILIES]
 
 
 def name_of(path: Path) -> str:
@@ -186,3 +186,25 @@ def test_transformers_loads_beside_our_kernels() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()) == ROOT / "kernels" / "__init__.py"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("validate", "samples/manifest.jsonl"),
+        ("voices", "--voices", "no-such-folder"),
+        ("voices", "--model", "synthetic:fish-s2-pro", "--voices", "no-such-folder"),
+        ("profile", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_what_only_describes_a_checkpoint_imports_no_torch(arguments: tuple[str, ...]) -> None:
+    # `validate` of ten rows once took as long as importing torch, some seconds.
+    program = (
+        "import sys; from tts_cli.main import main; code = main(sys.argv[1:]);"
+        "sys.exit(code or 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from models.base import REFERENCE, ModelInfo, Prompt, RequestError, SpeechRequest
+from models.base import REFERENCE, ModelInfo, Prompt, RequestError, SpeechRequest, Tokenizer
 from models.device.graphs import EAGER, Capturers, GraphRunner
 from models.device.spans import Stage
 from models.device.to_device import to_device
@@ -21,7 +21,7 @@ from models.fish_speech.code_predictor import CodePredictor
 from models.fish_speech.codec.encoder import FishVoiceEncoder
 from models.fish_speech.codec.vocoder import CUT, FishVocoder
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.prompt import PromptBuilder, Tokenizer
+from models.fish_speech.prompt import PromptBuilder
 from models.fish_speech.sampling import NucleusSlots
 from models.fish_speech.talker import Talker
 from models.slots.buffers import SlotBuffers

@@ -21,14 +21,15 @@ from models.base import (
     Prompt,
     RequestError,
     SpeechRequest,
+    Tokenizer,
 )
 from models.device.graphs import EAGER, Capturers, GraphRunner
 from models.device.spans import Stage
 from models.device.to_device import to_device
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
-from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.prompt import Tokenizer, build_prompt
+from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
+from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.slots.buffers import SlotBuffers
@@ -37,10 +38,6 @@ from models.slots.prefill import PackedPrefill
 from models.slots.sampling import SamplingSlots
 from models.slots.stages import frame_stages
 from models.vocoder.runner import vocoder_runner
-
-SUPPRESSED_TAIL = (
-    1024  # the last ids of the codec vocabulary are control ids, speakers and languages
-)
 
 
 class Qwen3TTS(SlotModel):

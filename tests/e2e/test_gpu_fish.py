@@ -21,9 +21,9 @@ from torch import Tensor
 
 from kernels.launch import dispatch
 from models.base import SpeechRequest
-from models.fish_speech.config import SAMPLING
+from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.synthetic import load_synthetic, released_config, tokenize
+from models.fish_speech.synthetic import load_synthetic, tokenize
 from models.fish_speech.talker import Talker
 from models.registry import load_model
 
@@ -41,7 +41,7 @@ def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def released_width(dtype: torch.dtype) -> Iterator[FishSpeech]:
-    config = released_config(LAYERS, PREDICTOR_LAYERS)
+    config = FishSpeechConfig.released(LAYERS, PREDICTOR_LAYERS)
     model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, config=config)
     model.allocate(MAX_BATCH, max_positions=320 + FRAMES, max_frames=FRAMES)
     with torch.inference_mode():

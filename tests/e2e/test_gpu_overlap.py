@@ -19,7 +19,8 @@ from torch import Tensor
 
 from models.base import SpeechModel, SpeechRequest
 from models.device.streams import WorkStreams
-from models.fish_speech.synthetic import load_synthetic, released_config
+from models.fish_speech.config import FishSpeechConfig
+from models.fish_speech.synthetic import load_synthetic
 from models.registry import load_model
 from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
@@ -33,7 +34,7 @@ MAX_BATCH, FRAMES, REFERENCE_FRAMES, ROWS, RUNS = 32, 64, 40, 400, 3
 
 def load(name: str, folder: str) -> Any:
     if name == "fish":
-        config = released_config(4, 2)
+        config = FishSpeechConfig.released(4, 2)
         device = torch.device("cuda")
         return load_synthetic("fish-s2-pro", device, torch.bfloat16, True, config=config)
     if name == "qwen":

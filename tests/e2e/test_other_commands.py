@@ -15,6 +15,7 @@ from workbench import MakeCheckpoint, Result, Workbench
 from models.base import SpeechModel
 from models.registry import load_model
 from tts_cli.errors import UsageError
+from tts_cli.run import consent, model_source
 from tts_cli.run import load as session
 
 ROWS = [
@@ -271,9 +272,9 @@ class TestBeforeTheWeights:
     def test_the_checkpoint_is_described_once(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, command: str
     ) -> None:
-        looks, describe = [], session.describe
+        looks, describe = [], model_source.describe
         monkeypatch.setattr(
-            session, "describe", lambda *given: (looks.append(given), describe(*given))[1]
+            model_source, "describe", lambda *given: (looks.append(given), describe(*given))[1]
         )
         assert self.run(bench, command).code == 0
         assert len(looks) == 1
@@ -285,7 +286,7 @@ class TestBeforeTheWeights:
         def refuse(*_: Any) -> None:
             raise UsageError("it must be accepted")
 
-        monkeypatch.setattr(session, "require_consent", refuse)
+        monkeypatch.setattr(consent, "require_consent", refuse)
         monkeypatch.delattr(session, "load_model")
         result = self.run(bench, command)
         assert (result.code, result.err) == (2, "error: it must be accepted\n")

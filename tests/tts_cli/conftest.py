@@ -19,6 +19,7 @@ MakeSource = Callable[..., Source]
 CUSTOM_VOICE = ModelInfo(
     family="qwen3_tts",
     type="custom_voice",
+    mode="custom voice: rows name a voice",
     size="tiny",
     voices=("arthur", "clara", "uncle_fu"),
     languages=("auto", "english", "french"),

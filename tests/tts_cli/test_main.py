@@ -319,9 +319,9 @@ class TestValidate:
 
     @pytest.fixture(autouse=True)
     def sample_voice(self, monkeypatch: pytest.MonkeyPatch, make_info: Callable[..., Any]) -> None:
-        from tts_cli.run import load
+        from tts_cli.run import model_source
 
-        monkeypatch.setattr(load, "read_info", lambda config: make_info())
+        monkeypatch.setattr(model_source, "read_info", lambda config: make_info())
 
     def test_good(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = tmp_path / "m.txt"

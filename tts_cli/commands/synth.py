@@ -78,7 +78,9 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
     from tts_cli.output.writer import AudioWriter, prepare_folder
-    from tts_cli.run.load import approved_info, choose_device, read_info
+    from tts_cli.run.consent import approved_info
+    from tts_cli.run.load import choose_device
+    from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan
 
     choose_device(config)

@@ -49,7 +49,7 @@ def command(manifest: str, **options: Any) -> int:
     """
     config = RunConfig.from_options(options)
     with open_source(manifest, config.manifest_format) as source:
-        from tts_cli.run.load import read_info
+        from tts_cli.run.model_source import read_info
 
         summary = inspect_manifest(source, config, read_info(config))
     show_summary(summary, is_json=config.json)

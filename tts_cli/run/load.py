@@ -18,11 +18,10 @@ from kernels.launch.compilation import Compilation, cache_folder, watch
 from models.base import ModelInfo, SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
-from models.registry import describe, load_model
+from models.registry import load_model
 from tts_cli.config import RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
-from tts_cli.run.consent import require_consent
 from tts_cli.run.model_source import model_label, model_source
 from tts_cli.run.needs import Needs
 
@@ -49,28 +48,6 @@ class Session:
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
 
 
-def read_info(config: RunConfig) -> ModelInfo:
-    """What the run's checkpoint offers, from its small files; once a run. Raises SetupError."""
-    try:
-        return describe(model_source(config.model), config.revision)
-    except CheckpointError as error:
-        raise SetupError(
-            str(error), remedy="see `tts-cli voices --help` for what --model takes"
-        ) from None
-
-
-def approved_info(config: RunConfig) -> ModelInfo:
-    """`read_info` for a run that goes on to `open_session`: the weights' licence is accepted.
-
-    Raises:
-        SetupError: the checkpoint cannot be read.
-        UsageError: its licence was never accepted.
-    """
-    info = read_info(config)
-    require_consent(info.licence, config)
-    return info
-
-
 def choose_device(config: RunConfig) -> torch.device:
     """The device `--device` means. Raises SetupError when it is not there."""
     if config.device == "auto":
@@ -95,7 +72,7 @@ def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
 
 
 def open_session(config: RunConfig) -> Session:
-    """Load the checkpoint's weights, to which `approved_info` has given leave.
+    """Load the checkpoint's weights, to which `consent.approved_info` has given leave.
 
     Raises:
         SetupError: it cannot be loaded.

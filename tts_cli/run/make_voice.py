@@ -19,7 +19,8 @@ from tts_cli.manifest.row import BadRow, Row, build_row
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
-from tts_cli.run.load import approved_info, open_session, prepare
+from tts_cli.run.consent import approved_info
+from tts_cli.run.load import open_session, prepare
 from tts_cli.run.model_source import model_label
 from tts_cli.run.needs import Needs
 from tts_cli.run.retry import RetryPolicy
@@ -83,7 +84,7 @@ def design_voice(
         raise UsageError(f"{wav} is there already", remedy="add --overwrite to replace it")
     info = require_base(config)
     design_info = approved_info(design_config)
-    if design_info.type != "voice_design":
+    if not design_info.needs_instruct:
         raise UsageError(
             f"--design-model {design_config.model} is a {design_info.type} checkpoint",
             remedy="name a VoiceDesign one, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",

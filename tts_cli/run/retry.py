@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tts_cli.config import RunConfig
-from tts_cli.run.model_source import is_synthetic
+from tts_cli.run.model_source import never_ends
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class RetryPolicy:
     @classmethod
     def of(cls, config: RunConfig) -> RetryPolicy:
         """The rule of a run. Random weights never end their speech, so any end will do."""
-        return cls(config.retries, config.accept_truncated or is_synthetic(config.model))
+        return cls(config.retries, config.accept_truncated or never_ends(config.model))
 
     def is_runaway(self, reason: str) -> bool:
         """Whether an attempt that ended for `reason` is not to be taken for speech."""

@@ -250,7 +250,7 @@ class _Tally:
         found.audio_s += estimate_audio_s(row, self._config, self._info)
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not self._info.takes_instruct
-        self._no_instruct += not has_instruct and self._info.type == "voice_design"
+        self._no_instruct += not has_instruct and self._info.needs_instruct
         self._add_reference(row)
 
     def _add_reference(self, row: Row) -> None:
@@ -279,7 +279,7 @@ class _Tally:
         if self._no_instruct:
             found.append(
                 f"{name}: {self._no_instruct} rows give no instruct, so nothing describes their "
-                "voice to a voice_design checkpoint"
+                "voice to this checkpoint"
             )
         return found
 

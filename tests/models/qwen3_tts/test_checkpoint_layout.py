@@ -120,11 +120,11 @@ def drop(part: str, name: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("part", "name", "message"),
     [
-        ("main", "speaker_encoder.fc.bias", r"speaker encoder: 1 keys.*\n.*missing fc\.bias"),
+        ("main", "speaker_encoder.fc.bias", r"speaker encoder: 1 tensors.*\n.*missing fc\.bias"),
         (
             "codec",
             "encoder.downsample.conv.weight",
-            r"speech encoder: 1 keys.*\n.*missing halve\.weight",
+            r"speech encoder: 1 tensors.*\n.*missing halve\.weight",
         ),
         (
             "codec",
@@ -301,7 +301,7 @@ def test_missing_tensor_is_named(name: str, copied: Path) -> None:
 def test_unexpected_tensor_is_named(file: str, copied: Path) -> None:
     name = "talker.extra.weight" if file == "model.safetensors" else "decoder.extra.weight"
     edit_weights(copied / file, lambda tensors: tensors.update({name: torch.zeros(2)}))
-    with pytest.raises(CheckpointError, match=f"unexpected {name}"):
+    with pytest.raises(CheckpointError, match=f"unexpected '{name}"):
         load(copied)
 
 

@@ -195,7 +195,7 @@ class TestFrameCap:
 def test_the_voice_of_the_flag_is_not_for_rows_with_a_reference(
     make_info: Callable[..., ModelInfo],
 ) -> None:
-    base = make_info(type="base", can_clone=True, voices=())
+    base = make_info(type="base", needs_reference=True, can_clone=True, voices=())
     config = RunConfig(voice="anna")
     assert build_request(make_row(), config, base).voice == "anna"
     assert build_request(make_row(voice="bert"), config, base).voice == "bert"

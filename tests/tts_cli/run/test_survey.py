@@ -27,7 +27,7 @@ from tts_cli.run.survey import (
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
 CONFIG = RunConfig()
-BASE = {"type": "base", "can_clone": True, "voices": ()}
+BASE = {"type": "base", "needs_reference": True, "can_clone": True, "voices": ()}
 DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
 
 
@@ -181,7 +181,7 @@ def test_instructions_nobody_reads_are_a_warning(
 def test_a_design_without_description_is_a_warning(
     make_source: MakeSource, make_info: MakeInfo
 ) -> None:
-    info = make_info(type="voice_design", voices=(), takes_instruct=True)
+    info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
     (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
     assert "1 rows give no instruct" in warning
 

@@ -60,7 +60,9 @@ class FakeEncoder:
 
 @pytest.fixture
 def info(make_info: MakeInfo) -> ModelInfo:
-    return make_info(type="base", can_clone=True, voices=(), samples_per_frame=1920)
+    return make_info(
+        type="base", needs_reference=True, can_clone=True, voices=(), samples_per_frame=1920
+    )
 
 
 @pytest.fixture
