@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import MakeCheckpoint, Workbench
@@ -16,15 +14,6 @@ from workbench import MakeCheckpoint, Workbench
 # Its speech ends by itself after 20 to 150 frames of 2.5 ms; a frame takes about 3 ms here.
 SPEC = "custom_voice_wide"
 POISON = "~"
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tiny matrices gain nothing from threads, and lose much when the machine is busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -24,11 +24,6 @@ SPEC = SPECS["custom_voice_wide"]
 LENGTHS = [1, 13, 33, 310, 70, 5, 299, 125, 64]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Vocoder:
     """The tiny checkpoint's vocoder."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -45,13 +45,6 @@ def requests() -> list[SpeechRequest]:
 
 class TestRealModel:
     """A whole tiny checkpoint through the engine equals rows spoken one by one."""
-
-    @pytest.fixture(autouse=True)
-    def _one_thread(self) -> Iterator[None]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(before)
 
     @staticmethod
     def prepare(model: Qwen3TTS, requests: list[SpeechRequest], max_batch: int) -> None:

@@ -5,7 +5,6 @@ Everything runs on a CPU in float32 with drawn codes, where the promise is equal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -24,15 +23,6 @@ from models.registry import load_model
 
 FRAMES = 40
 LONG, SHORT = "the longer of the two texts", "hi"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
