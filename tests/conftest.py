@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `tts_cli.main` does
@@ -36,6 +37,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interpreter() -> Iterator[None]:
+    """Interpreted kernels round as compiled ones do, and take half the time."""
+    from kernels import dispatch
+
+    with pytest.MonkeyPatch.context() as patch:
+        if dispatch.IS_INTERPRETED:
+            import interpreter
+
+            interpreter.round_like_hardware(patch)
+            interpreter.interpret_quickly(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)
