@@ -9,7 +9,7 @@ import pytest
 import torch
 from engine_harness import MODES, Harness
 from fakes import FakeCapturer
-from speak import speak
+from speak import Row, speak
 from tiny_qwen3_tts import write_checkpoint
 
 from models.base import Sampling, SpeechRequest
@@ -43,6 +43,12 @@ def requests() -> list[SpeechRequest]:
     return rows
 
 
+@pytest.fixture(scope="module")
+def expected(load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]) -> list[Row]:
+    """Every row alone."""
+    return speak(load(), requests, 1)
+
+
 class TestRealModel:
     """A whole tiny checkpoint through the engine equals rows spoken one by one."""
 
@@ -62,10 +68,10 @@ class TestRealModel:
         self,
         load: Callable[[], Qwen3TTS],
         requests: list[SpeechRequest],
+        expected: list[Row],
         is_async: bool,
         has_graphs: bool,
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         if has_graphs:
             capturer = FakeCapturer()
@@ -102,9 +108,8 @@ class TestRealModel:
             assert model.frames.stats.hits == harness.engine.steps
 
     def test_running_out_of_memory_changes_no_code(
-        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]
+        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest], expected: list[Row]
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         self.prepare(model, requests, 4)
         run, calls = model.decode_frames, 0
