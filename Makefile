@@ -30,6 +30,11 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(PYTEST) -m "not long" --durations=10
 
+# Within a minute: no whole commands, no recipe, no file marked `slow`.
+quick: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(PYTEST) -m "not slow and not long" --ignore tests/e2e --ignore tests/samples
+
 # pytest answers 5 where nothing is marked `long`.
 long: $(VENV)/.installed-dev
 	$(PYTEST) -m long --durations=10 || test $$? = 5

@@ -19,6 +19,8 @@ from kernels.linear import linear
 from kernels.persistent_decoder import MAX_ROWS, DecoderWeights, default_settings, fits
 from models.blocks import Decoder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")
 def test_without_cuda_it_says_what_it_needs(capsys) -> None:

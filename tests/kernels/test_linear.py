@@ -14,6 +14,8 @@ from kernels import dispatch, row_linear
 from kernels.linear import linear, linear_parts, linear_swiglu
 from models.blocks import Decoder
 
+pytestmark = pytest.mark.slow
+
 INTERPRETED = pytest.mark.skipif(
     not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors beside a GPU"
 )

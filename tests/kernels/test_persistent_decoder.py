@@ -25,6 +25,8 @@ from kernels.persistent_decoder import (
 )
 from models.blocks import Decoder
 
+pytestmark = pytest.mark.slow
+
 EPS, THETA = 1e-6, 1e4
 TINY = Settings(block_s=4)
 VOCAB = 48

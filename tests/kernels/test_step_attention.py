@@ -9,6 +9,8 @@ from kernels.decode_attention import decode_attention
 from kernels.rope import qk_norm_rope_store, rope_tables
 from kernels.step_attention import step_attention
 
+pytestmark = pytest.mark.slow
+
 CASES = [
     # positions, H, H_kv, D_h, S, has_norm, rows_per_slot
     ([0], 1, 1, 16, 1, True, 1),

@@ -18,6 +18,8 @@ from models.packed_vocoder import LANE_BUCKETS, LANE_FRAMES, MAX_LANES, PackedVo
 from models.qwen3_tts.vocoder import Vocoder
 from models.qwen3_tts.vocoder_config import VocoderConfig
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 CHUNK, CONTEXT = 300, 25
 SPEC = SPECS["custom_voice_wide"]

@@ -18,6 +18,8 @@ from models.graphs import GraphRunner
 from models.qwen3_tts.model import CHUNK_FRAMES, LEFT_CONTEXT, Qwen3TTS
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def load(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Qwen3TTS]:

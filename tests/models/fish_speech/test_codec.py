@@ -27,6 +27,8 @@ from models.fish_speech.vocoder import CHUNK_FRAMES, LEFT_CONTEXT, FishVocoder
 from models.graphs import CudaCapturer
 from models.packed_vocoder import LANE_FRAMES, PackedVocoder
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
 CPU = torch.device("cpu")

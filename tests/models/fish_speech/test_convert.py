@@ -23,6 +23,8 @@ from models.fish_speech.codec import load_codec
 from models.fish_speech.codec_config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.convert import convert
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 STALE = {
     "quantizer.pre_module.freqs_cis": torch.zeros(4, 2, 2, dtype=torch.bfloat16),

@@ -21,6 +21,8 @@ from models.fish_speech.model import FishSpeech
 from models.graphs import GraphRunner
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 30
 SPEC = tiny.SPECS["small"]
 GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)

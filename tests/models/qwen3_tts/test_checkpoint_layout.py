@@ -22,6 +22,8 @@ from models.base import RequestError, Sampling, SpeechRequest
 from models.checkpoint import CheckpointError
 from models.registry import describe, load_model
 
+pytestmark = pytest.mark.slow
+
 Write = Callable[..., Path]
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 REQUEST = SpeechRequest("Hello there.", "ada", sampling=GREEDY, max_frames=9)

@@ -23,6 +23,8 @@ from models.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 40
 LONG, SHORT = "the longer of the two texts", "hi"
 

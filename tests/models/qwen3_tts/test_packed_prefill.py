@@ -15,6 +15,8 @@ from models.packed_prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 12
 
 
