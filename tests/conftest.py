@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _interpreter() -> Iterator[None]:
     """Interpreted kernels round as compiled ones do, and take half the time."""
-    from kernels import dispatch
+    from kernels.launch import dispatch
 
     with pytest.MonkeyPatch.context() as patch:
         if dispatch.IS_INTERPRETED:
