@@ -1,14 +1,17 @@
 """The types every speech model and the engine agree on.
 
-A family implements `SpeechModel`. The engine plans each request into a `Prompt`, prefills prompts
-into slots, steps all slots together one frame at a time, and hands finished codes to the vocoder.
-Nothing here knows a family by name.
+A family implements `SpeechModel`. Each request is laid out as a `Prompt`; the engine prefills
+prompts into slots, steps all slots together one frame at a time, and hands finished codes to the
+vocoder. Nothing here knows a family by name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from models.sampling import Sampling
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,24 +21,11 @@ class RequestError(ValueError):
     """One request cannot be spoken by this model; the message says why and what would work."""
 
 
+Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing added
+
 NO_ID = -1  # of a prompt position: no embedding of this kind
 SPEAKER = -2  # of a codec id: the cloned voice's embedding
 REFERENCE = -3  # of a codec id: REFERENCE - r is the sum of reference frame r's K embeddings
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How one row draws its codes. The subtalker fields steer codebooks 1..K-1."""
-
-    temperature: float = 0.9
-    top_k: int = 50  # 0 means off
-    top_p: float = 1.0  # 1 means off
-    repetition_penalty: float = 1.05  # 1 means off
-    greedy: bool = False
-    subtalker_temperature: float = 0.9
-    subtalker_top_k: int = 50
-    subtalker_top_p: float = 1.0
-    subtalker_greedy: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +43,19 @@ class Voice:
     def num_frames(self) -> int:
         """Reference frames that stand in the prompt; 0 for xvec."""
         return 0 if self.codes is None else len(self.codes)
+
+    def check_codes(self, num_codebooks: int, codebook_size: int) -> Tensor:
+        """The codes (R, K) of mode icl. Raises RequestError where they are not a checkpoint's."""
+        codes = self.codes
+        if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
+            shape = None if codes is None else tuple(codes.shape)
+            raise RequestError(
+                f"the voice's reference codes have shape {shape}, icl needs "
+                f"(frames, {num_codebooks})"
+            )
+        if int(codes.min()) < 0 or int(codes.max()) >= codebook_size:
+            raise RequestError(f"the voice's reference codes must lie in 0..{codebook_size - 1}")
+        return codes
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class SpeechRequest:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A planned request: what prefill needs, in plain Python values."""
+    """A request laid out: what prefill needs, in plain Python values."""
 
     text_ids: list[int]  # one per prompt position, or NO_ID
     codec_ids: list[int]  # one per prompt position, or NO_ID, SPEAKER, REFERENCE - r
@@ -101,7 +104,8 @@ class ModelInfo:
     """What a checkpoint offers, for messages, `voices` and the report."""
 
     family: str  # qwen3_tts, fish_speech
-    type: str  # custom_voice, voice_design, base, dual_ar
+    type: str  # custom_voice, voice_design, base, dual_ar; for messages only
+    mode: str  # the same in words, as `voices` shows it
     size: str  # as the checkpoint names it
     voices: tuple[str, ...]
     languages: tuple[str, ...]  # `auto` first
@@ -114,6 +118,8 @@ class ModelInfo:
     max_positions: int  # positions the talker was made for
     sampling: Sampling  # the checkpoint's defaults
     identity: str  # changes whenever the weights or configs do
+    needs_reference: bool = False  # it speaks in a reference's voice only
+    needs_instruct: bool = False  # without one nothing describes the voice it speaks in
     default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
     clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
@@ -125,11 +131,6 @@ class ModelInfo:
     def frame_s(self) -> float:
         """Seconds of audio one frame holds."""
         return self.samples_per_frame / self.sample_rate_hz
-
-    @property
-    def needs_reference(self) -> bool:
-        """Whether it speaks in a reference's voice only."""
-        return self.type == "base"
 
     @property
     def takes_voice_files(self) -> bool:
@@ -155,7 +156,7 @@ class SpeechModel(Protocol):
 
     info: ModelInfo
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
         ...
 

@@ -1,11 +1,16 @@
-"""Which module reads a checkpoint: found by the `model_type` its config.json names, imported when
-asked for.
+"""The families, and which of them reads a checkpoint: the one its config.json names. A family is
+imported when it is asked for, and torch only to load weights.
+
+A family is an entry here and its folder in models/, in which `info` has describe(folder) and
+describe_synthetic(name), and imports no torch; `loader` has load(folder, device, dtype,
+use_graphs); `synthetic` has load_synthetic(name, device, dtype, use_graphs).
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,28 +22,43 @@ if TYPE_CHECKING:
     from models.base import Licence, ModelInfo, SpeechModel
     from models.checkpoint.files import Conversion
 
-# model_type -> module with describe(folder) and load(folder, device, dtype, use_graphs)
-FAMILIES = {
-    "qwen3_tts": "models.qwen3_tts.loader",
-    "fish_qwen3_omni": "models.fish_speech.loader",
-}
-# name -> module with describe_synthetic(name) and load_synthetic(name, device, dtype, use_graphs)
-SYNTHETIC = {
-    "qwen3-tts-0.6b": "models.qwen3_tts.synthetic",
-    "qwen3-tts-1.7b": "models.qwen3_tts.synthetic",
-    "qwen3-tts-0.6b-base": "models.qwen3_tts.synthetic",
-    "qwen3-tts-1.7b-base": "models.qwen3_tts.synthetic",
-    "fish-s2-pro": "models.fish_speech.synthetic",
-}
-# model_type -> module with convert(folder), for families whose release is not all safetensors
-CONVERTERS = {"fish_qwen3_omni": "models.fish_speech.codec.convert"}
-# name of a family -> module with LICENCE, for weights whose terms must be accepted first
-LICENCES = {"fish_speech": "models.fish_speech.licence"}
 SYNTHETIC_PREFIX = "synthetic:"
 
 
+@dataclass(frozen=True)
+class Family:
+    """Where a family is, and what of it can be asked for."""
+
+    folder: str  # in models/
+    model_type: str  # what its checkpoints' config.json says
+    synthetic: tuple[str, ...]  # names of the released sizes that random weights come in
+    # Modules that not every family has; None: it has none.
+    converter: str | None = None  # with convert(folder), for what is released as no safetensors
+    licence: str | None = None  # with LICENCE, whose terms must be accepted first
+
+    def module(self, name: str) -> Any:
+        """One of its modules, imported now."""
+        return importlib.import_module(f"models.{self.folder}.{name}")
+
+
+FAMILIES = (
+    Family(
+        "qwen3_tts",
+        "qwen3_tts",
+        ("qwen3-tts-0.6b", "qwen3-tts-1.7b", "qwen3-tts-0.6b-base", "qwen3-tts-1.7b-base"),
+    ),
+    Family(
+        "fish_speech",
+        "fish_qwen3_omni",
+        ("fish-s2-pro",),
+        converter="codec.convert",
+        licence="licence",
+    ),
+)
+
+
 def describe(source: str, revision: str | None = None) -> ModelInfo:
-    """What a checkpoint offers, from its small files; no weight is read.
+    """What a checkpoint offers, from its small files; no weight is read and torch not imported.
 
     Args:
         source: a folder, a hub repository id, or `synthetic:NAME`.
@@ -46,12 +66,12 @@ def describe(source: str, revision: str | None = None) -> ModelInfo:
         CheckpointError: it cannot be found or read.
     """
     info: ModelInfo
-    if source.startswith(SYNTHETIC_PREFIX):
-        name, module = _synthetic(source)
-        info = module.describe_synthetic(name)
+    if is_synthetic(source):
+        family, name = _synthetic(source)
+        info = family.module("info").describe_synthetic(name)
     else:
         folder = resolve(source, revision)
-        info = _family(folder).describe(folder)
+        info = _family(folder).module("info").describe(folder)
     return info
 
 
@@ -79,12 +99,12 @@ def load_model(
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     use_graphs = use_graphs and device.type == "cuda"
     model: SpeechModel
-    if source.startswith(SYNTHETIC_PREFIX):
-        name, module = _synthetic(source)
-        model = module.load_synthetic(name, device, dtype, use_graphs)
+    if is_synthetic(source):
+        family, name = _synthetic(source)
+        model = family.module("synthetic").load_synthetic(name, device, dtype, use_graphs)
     else:
         folder = resolve(source, revision)
-        model = _family(folder).load(folder, device, dtype, use_graphs)
+        model = _family(folder).module("loader").load(folder, device, dtype, use_graphs)
     return model
 
 
@@ -97,30 +117,37 @@ def convert(source: str, revision: str | None = None) -> Conversion | None:
         CheckpointError: it cannot be found or written, or is not what it should be.
     """
     folder = resolve(source, revision)
-    kind = _model_type(folder)
-    if kind not in CONVERTERS:
+    family = _family(folder)
+    if family.converter is None:
         return None
-    conversion: Conversion = importlib.import_module(CONVERTERS[kind]).convert(folder)
+    conversion: Conversion = family.module(family.converter).convert(folder)
     return conversion
 
 
 def licences() -> list[Licence]:
     """The licences that some family's weights ask to be accepted."""
-    return [importlib.import_module(module).LICENCE for module in LICENCES.values()]
+    return [family.module(family.licence).LICENCE for family in FAMILIES if family.licence]
 
 
-def _synthetic(source: str) -> tuple[str, Any]:
+def synthetic_names() -> list[str]:
+    """What may stand behind `synthetic:`."""
+    return [name for family in FAMILIES for name in family.synthetic]
+
+
+def is_synthetic(source: str) -> bool:
+    """Whether a source stands for random weights."""
+    return source.startswith(SYNTHETIC_PREFIX)
+
+
+def _synthetic(source: str) -> tuple[Family, str]:
     name = source.removeprefix(SYNTHETIC_PREFIX)
-    if name not in SYNTHETIC:
-        raise CheckpointError(f"no synthetic model {name!r}; there are {', '.join(SYNTHETIC)}")
-    return name, importlib.import_module(SYNTHETIC[name])
+    for family in FAMILIES:
+        if name in family.synthetic:
+            return family, name
+    raise CheckpointError(f"no synthetic model {name!r}; there are {', '.join(synthetic_names())}")
 
 
-def _family(folder: Path) -> Any:
-    return importlib.import_module(FAMILIES[_model_type(folder)])
-
-
-def _model_type(folder: Path) -> str:
+def _family(folder: Path) -> Family:
     """The family that a folder's config.json names."""
     path = folder / "config.json"
     try:
@@ -129,6 +156,8 @@ def _model_type(folder: Path) -> str:
         raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?") from None
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise CheckpointError(f"{path}: model_type {kind!r} is not one of {', '.join(FAMILIES)}")
-    return kind
+    for family in FAMILIES:
+        if kind == family.model_type:
+            return family
+    known = ", ".join(family.model_type for family in FAMILIES)
+    raise CheckpointError(f"{path}: model_type {kind!r} is not one of {known}")

@@ -47,6 +47,7 @@ FLOORS = {
         {"decoder"},
         {"device", "base"},
         {"checkpoint"},
+        {"sampling"},
     ),
     "kernels": (
         {"bench"},
@@ -55,7 +56,7 @@ FLOORS = {
         {"launch"},
     ),
 }
-FAMILIES = sorted({module.split(".")[1] for module in registry.FAMILIES.values()})
+FAMILIES = [family.folder for family in registry.FAMILIES]
 
 
 def name_of(path: Path) -> str:
@@ -175,6 +176,7 @@ def test_kernels_has_no_version() -> None:
     assert "__version__" not in names
 
 
+@pytest.mark.slow
 def test_transformers_loads_beside_our_kernels() -> None:
     program = (
         "import kernels; from transformers import AutoTokenizer, PreTrainedModel;"
@@ -185,3 +187,25 @@ def test_transformers_loads_beside_our_kernels() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()) == ROOT / "kernels" / "__init__.py"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("validate", "samples/manifest.jsonl"),
+        ("voices", "--voices", "no-such-folder"),
+        ("voices", "--model", "synthetic:fish-s2-pro", "--voices", "no-such-folder"),
+        ("profile", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_what_only_describes_a_checkpoint_imports_no_torch(arguments: tuple[str, ...]) -> None:
+    # `validate` of ten rows once took as long as importing torch, some seconds.
+    program = (
+        "import sys; from tts_cli.main import main; code = main(sys.argv[1:]);"
+        "sys.exit(code or 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -98,6 +98,11 @@ def disk_full(error: OSError, where: object) -> DiskFull:
     )
 
 
+def is_device_lost(error: BaseException) -> bool:
+    """Whether an exception says that the device itself is lost, and with it the run."""
+    return not isinstance(error, TtsCliError) and "CUDA error" in str(error)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an exception's text, or its type."""
     text = str(error).strip()

@@ -204,7 +204,7 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
             "top_p": torch.full((batch,), top_p, device="cuda"),
             "out": torch.zeros(batch, dtype=torch.int64, device="cuda"),
             "seen": torch.rand(batch, num_ids, device="cuda") < 0.05,
-            "penalty": torch.full((batch,), 1.05, device="cuda"),
+            "repetition_penalty": torch.full((batch,), 1.05, device="cuda"),
             "suppress": torch.arange(num_ids, device="cuda") >= 2048,
             "no_eos": torch.zeros(batch, dtype=torch.bool, device="cuda"),
         }
@@ -215,7 +215,7 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
         return (sample(*(i[name] for name in plain)),)
 
     def talker(i: Inputs) -> tuple[Tensor, ...]:
-        masks = {name: i[name] for name in ("seen", "penalty", "suppress", "no_eos")}
+        masks = {name: i[name] for name in ("seen", "repetition_penalty", "suppress", "no_eos")}
         return (sample(*(i[name] for name in plain), **masks, eos=_EOS),)
 
     small = batch * _PREDICTOR_IDS * dtype.itemsize

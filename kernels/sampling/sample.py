@@ -42,7 +42,7 @@ def sample_ref(
     out: Tensor,
     *,
     seen: Tensor | None = None,
-    penalty: Tensor | None = None,
+    repetition_penalty: Tensor | None = None,
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
@@ -53,7 +53,7 @@ def sample_ref(
     """
     x = logits.float()
     incoming_top = top = x.amax(-1)  # NaN if the row holds one
-    x = _masked(x, seen, penalty, suppress, eos, no_eos)
+    x = _masked(x, seen, repetition_penalty, suppress, eos, no_eos)
     if x is not logits:
         top = x.amax(-1)
     on_host = logits.device.type == "cpu"
@@ -247,9 +247,7 @@ def num_warps(block: int) -> int:
     return 16 if block > 2048 else max(1, block // 512)
 
 
-def check_draws(
-    num_rows: int, rows: dict[str, Tensor | None], uniform: Tensor, out: Tensor
-) -> None:
+def check_draws(uniform: Tensor, out: Tensor, num_rows: int, **rows: Tensor | None) -> None:
     """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
 
     Args:
@@ -272,7 +270,7 @@ def sample(
     out: Tensor,
     *,
     seen: Tensor | None = None,
-    penalty: Tensor | None = None,
+    repetition_penalty: Tensor | None = None,
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
@@ -287,14 +285,14 @@ def sample(
         top_k: (R,) int32, 0 = off.
         top_p: (R,) float32, 1 = off.
         out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
-        seen: (R, V) bool, ids the penalty applies to; penalty (R,) float32. Both or neither.
+        seen: (R, V) bool, ids that repetition_penalty (R,) float32 applies to. Both or neither.
         suppress: (V,) bool, ids no row may draw.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
     Returns:
         out.
     """
-    if (seen is None) != (penalty is None):
-        raise ValueError("seen and penalty must both be given or both be None")
+    if (seen is None) != (repetition_penalty is None):
+        raise ValueError("seen and repetition_penalty must both be given or both be None")
     if not use_triton(logits):
         return sample_ref(
             logits,
@@ -305,15 +303,16 @@ def sample(
             top_p,
             out,
             seen=seen,
-            penalty=penalty,
+            repetition_penalty=repetition_penalty,
             suppress=suppress,
             eos=eos,
             no_eos=no_eos,
         )
     num_rows, num_ids = logits.shape
-    rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-    rows |= {"penalty": penalty, "no_eos": no_eos}
-    check_draws(num_rows, rows, uniform, out)
+    check_draws(
+        uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p,
+        repetition_penalty=repetition_penalty, no_eos=no_eos,
+    )  # fmt: skip
     if logits.stride(1) != 1 or (seen is not None and seen.stride(1) != 1):
         raise ValueError("logits and seen must have contiguous rows")
     if num_rows == 0:
@@ -328,7 +327,7 @@ def sample(
         top_p,
         out,
         seen if seen is not None else greedy,
-        penalty if penalty is not None else temperature,
+        repetition_penalty if repetition_penalty is not None else temperature,
         suppress if suppress is not None else greedy,
         no_eos if no_eos is not None else greedy,
         logits.stride(0),

@@ -1,7 +1,7 @@
-"""Checkpoints on disk or on the hub: where they are, what is in them, and loading that leaves
-nothing unexplained.
+"""Checkpoints on disk or on the hub: where they are, and what is in them, without reading a weight.
 
-Only safetensors files are read: no pickle, no code from a checkpoint.
+Nothing here imports torch: a checkpoint can be described before that is loaded. Tensors are in
+`weights.py`.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from typing import TypeVar
 
 HUB_FILES = ["*.json", "*.txt", "*.md", "*.safetensors", "speech_tokenizer/*", "codec.pth"]
 MAX_HEADER_BYTES = 100 * 2**20
-Shapes = dict[str, tuple[int, ...]]  # of tensors by name
-META = torch.device("meta")  # tensors with a shape and a type, and no values
-STORED_TYPES = {
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
+STORED_TYPES = {  # that are read: as safetensors and as torch name them
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
 }
+MAX_SHOWN = 20  # tensors that do not fit, named in one message
+
+Shapes = dict[str, tuple[int, ...]]  # of tensors by name
+T = TypeVar("T")
 
 
 class CheckpointError(Exception):
@@ -48,6 +46,15 @@ class Conversion:
     target: Path
     sha256: str  # of the source; recorded in the target
     is_new: bool  # False: it had been converted before
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a safetensors file says it holds."""
+
+    shapes: dict[str, tuple[int, ...]]  # of tensors by name
+    types: dict[str, str]  # of tensors by name, as torch names them
+    notes: dict[str, str]  # what its writer left in it
 
 
 def resolve(source: str, revision: str | None = None) -> Path:
@@ -78,12 +85,12 @@ def resolve(source: str, revision: str | None = None) -> Path:
         raise CheckpointError(f"{source}: the hub refused or failed: {reason}") from None
 
 
-def weight_files(folder: Path, stem: str = "model") -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of one part: a single file, or the shards its index names."""
-    single = folder / f"{stem}.safetensors"
+    single = folder / "model.safetensors"
     if single.is_file():
         return [single]
-    index = folder / f"{stem}.safetensors.index.json"
+    index = folder / "model.safetensors.index.json"
     if not index.is_file():
         hint = ""
         if any(folder.glob("*.bin")) or any(folder.glob("*.pt")) or any(folder.glob("*.pth")):
@@ -107,86 +114,61 @@ def weight_files(folder: Path, stem: str = "model") -> list[Path]:
     return files
 
 
-def read_tensors(folder: Path, device: torch.device, stem: str = "model") -> dict[str, Tensor]:
-    """All tensors of one part on the device; on the meta device headers are read and no weight.
+def read_header(file: Path) -> Header:
+    """The header of a safetensors file.
 
     Raises:
-        CheckpointError: names the file that is broken.
+        CheckpointError: the file is broken, shorter or longer than its header says, or holds a type
+            that is not read.
     """
-    tensors: dict[str, Tensor] = {}
-    for file in weight_files(folder, stem):
-        try:
-            shard = read_header(file) if device == META else load_file(file, device=str(device))
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{file}: not a readable safetensors file: {error}") from None
-        twice = tensors.keys() & shard.keys()
-        if twice:
-            raise CheckpointError(f"{file}: {sorted(twice)[0]} stands in two shards")
-        tensors.update(shard)
-    return tensors
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="np") as opened:
+            parts = {name: opened.get_slice(name) for name in list(opened.keys())}
+            shapes = {name: tuple(part.get_shape()) for name, part in parts.items()}
+            stored = {name: part.get_dtype() for name, part in parts.items()}
+            notes = dict(opened.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise unreadable(file, error) from None
+    for name, kind in stored.items():
+        if kind not in STORED_TYPES:
+            raise CheckpointError(f"{file}: {name} is stored as {kind}, which is not read")
+    return Header(shapes, {name: STORED_TYPES[kind] for name, kind in stored.items()}, notes)
 
 
-def read_header(file: Path) -> dict[str, Tensor]:
-    """Tensors on the meta device: what a file holds, by its header.
-
-    Raises:
-        CheckpointError: a tensor is stored in a type that is not read.
-        SafetensorError, OSError: the file is broken, or shorter or longer than its header says.
-    """
-    tensors = {}
-    with safe_open(file, framework="pt") as shard:
-        for name in shard.keys():  # noqa: SIM118  (it is no dictionary)
-            part = shard.get_slice(name)
-            stored = part.get_dtype()
-            if stored not in STORED_TYPES:
-                raise CheckpointError(f"{file}: {name} is stored as {stored}, which is not read")
-            tensors[name] = torch.empty(part.get_shape(), dtype=STORED_TYPES[stored], device=META)
-    return tensors
+def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes of all tensors of one part, from its files' headers. Raises CheckpointError."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in weight_files(folder):
+        add_shard(shapes, read_header(file).shapes, file)
+    return shapes
 
 
-def fuse(tensors: dict[str, Tensor], sources: Iterable[str], target: str) -> None:
-    """Replace projections by one row-stacked tensor, in place, unless one is missing."""
-    names = list(sources)
-    if all(name in tensors for name in names):
-        tensors[target] = torch.cat([tensors.pop(name) for name in names])
+def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
+    """Add what a file holds to what others did. Raises CheckpointError where both have a name."""
+    if twice := found.keys() & shard.keys():
+        raise CheckpointError(f"{file}: {sorted(twice)[0]} stands in two shards")
+    found.update(shard)
 
 
-def shapes_of(tensors: Mapping[str, Tensor]) -> Shapes:
-    """The shape of each."""
-    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+def unreadable(file: Path, error: Exception) -> CheckpointError:
+    """What is said of a file that the safetensors library does not take."""
+    return CheckpointError(f"{file}: not a readable safetensors file: {error}")
 
 
 def check_shapes(found: Shapes, wanted: Shapes, what: str) -> None:
-    """Compare what a file holds with what a config asks for.
-
-    Raises:
-        CheckpointError: every missing, unexpected and misshapen tensor by name; of many the first.
-    """
+    """Raise CheckpointError with every missing, unexpected and misshapen tensor by name."""
     problems = [f"missing {name}" for name in sorted(wanted.keys() - found.keys())]
     problems += [f"unexpected {name!r:.120}" for name in sorted(found.keys() - wanted.keys())]
-    problems += [
-        f"{name} has shape {found[name]}, the config says {wanted[name]}"
-        for name in sorted(wanted.keys() & found.keys())
-        if found[name] != wanted[name]
-    ]
+    for name in sorted(wanted.keys() & found.keys()):
+        if found[name] != wanted[name]:
+            problems.append(f"{name} has shape {found[name]}, the config says {wanted[name]}")
     if problems:
-        shown = "\n  ".join(problems[:20])
-        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
+        shown = "\n  ".join(problems[:MAX_SHOWN])
+        rest = len(problems) - MAX_SHOWN
+        more = f"\n  and {rest} more" if rest > 0 else ""
         raise CheckpointError(f"{what}: {len(problems)} tensors do not fit:\n  {shown}{more}")
-
-
-def load_strictly(
-    module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
-) -> None:
-    """Give every parameter and buffer of a meta-built module its tensor, cast to dtype.
-
-    Raises:
-        CheckpointError: as `check_shapes`.
-    """
-    check_shapes(shapes_of(tensors), shapes_of(module.state_dict()), what)
-    cast = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    module.load_state_dict(cast, assign=True)
-    module.requires_grad_(False)
 
 
 def identity(folder: Path, parts: Iterable[Path]) -> str:

@@ -1,20 +1,23 @@
-"""Random weights of released sizes, drawn on the device: the same generator, the same weights."""
+"""Stand-ins for a checkpoint of a released size: random weights, drawn on the device (the same
+generator, the same weights), and a tokenizer.
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 WEIGHT_STD = 0.02  # the usual initialisation of the released configurations
 
-Network = TypeVar("Network", bound=nn.Module)
+LOUDNESS = 0.005  # of a vocoder's last convolution: samples of about 0.1, none clipped
+FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
 
 
 def randomise(
-    network: Network, device: torch.device, dtype: torch.dtype, generator: torch.Generator
-) -> Network:
+    network: nn.Module, device: torch.device, dtype: torch.dtype, generator: torch.Generator
+) -> None:
     """Give a meta-built network normal weights; vectors are norms and become 1, biases become 0."""
     state = {}
     for name, tensor in network.state_dict().items():
@@ -27,7 +30,7 @@ def randomise(
             value.normal_(0, WEIGHT_STD, generator=generator)
         state[name] = value
     network.load_state_dict(state, assign=True)
-    return network.requires_grad_(False)
+    network.requires_grad_(False)
 
 
 def by_fan_in(
@@ -44,3 +47,31 @@ def by_fan_in(
     else:
         value.normal_(0, max(1, value[0].numel()) ** -0.5, generator=generator)
     return value
+
+
+def random_tensors(
+    shapes: Mapping[str, tuple[int, ...]], device: torch.device, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Tensors of a convolutional network, scaled by fan-in: signals neither vanish nor blow up."""
+    return {name: by_fan_in(name, shape, device, generator) for name, shape in shapes.items()}
+
+
+def byte_tokenizer(markers: Mapping[str, int]) -> Callable[[str], list[int]]:
+    """A tokenizer of bytes; the template's markers count as one id each, as in a released one.
+
+    Args:
+        markers: text to id.
+    """
+
+    def tokenize(text: str) -> list[int]:
+        ids: list[int] = []
+        while text:
+            marker = next((marker for marker in markers if text.startswith(marker)), None)
+            if marker is None:
+                ids.extend(FIRST_TEXT_ID + byte for byte in text[0].encode())
+            else:
+                ids.append(markers[marker])
+            text = text[len(marker or text[0]) :]
+        return ids
+
+    return tokenize

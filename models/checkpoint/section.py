@@ -57,8 +57,17 @@ class Section:
             raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
         return value
 
+    def counts(self, *names: str, **keys: str) -> dict[str, int]:
+        """Whole numbers of at least 1, under our own names.
+
+        Args:
+            names: what is called the same here. keys: our name to the one here.
+        """
+        same = dict(zip(names, names, strict=True))
+        return {ours: self.integer(key, least=1) for ours, key in (same | keys).items()}
+
     def factors(self, key: str) -> tuple[int, ...]:
-        """A list of whole numbers above 0, not empty."""
+        """A list of whole numbers of at least 1, and of at least one of them."""
         values = self.read(key, list)
         if not values or not all(type(value) is int and value > 0 for value in values):
             raise CheckpointError(
@@ -89,3 +98,12 @@ class Section:
             raise CheckpointError(
                 f"{self.where}: {key} = {self.values[key]!r} is not supported (only {accepted})"
             )
+
+    def check_heads(self, num_heads: int, num_kv_heads: int, head_dim: int) -> None:
+        """Refuse heads that cannot share keys evenly, or whose width RoPE cannot halve."""
+        if num_heads % num_kv_heads:
+            raise CheckpointError(
+                f"{self.where}: {num_heads} heads cannot share {num_kv_heads} key heads"
+            )
+        if head_dim % 2:
+            raise CheckpointError(f"{self.where}: head_dim = {head_dim} must be even")

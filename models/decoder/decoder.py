@@ -28,7 +28,8 @@ from kernels.persistent.step import (
     choose_settings,
     persistent_step,
 )
-from models.checkpoint.files import fuse
+from models.checkpoint.weights import fuse, rename
+from models.decoder.config import TransformerConfig
 from models.decoder.kv_cache import StaticKVCache
 
 
@@ -324,6 +325,26 @@ RENAMES = {
 }
 
 
+def build_decoder(shape: TransformerConfig, rope_dtype: torch.dtype | None = None) -> Decoder:
+    """A stack of the configured size, its weights still to be loaded.
+
+    Args:
+        rope_dtype: what the RoPE tables are rounded to; None: the weights' dtype.
+    """
+    return Decoder(
+        width=shape.width,
+        mlp_width=shape.mlp_width,
+        num_layers=shape.num_layers,
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_dim=shape.head_dim,
+        rope_theta=shape.rope_theta,
+        norm_eps=shape.norm_eps,
+        has_qk_norm=shape.has_qk_norm,
+        rope_dtype=rope_dtype,
+    )
+
+
 def rename_layers(tensors: dict[str, Tensor], source: str, target: str, num_layers: int) -> None:
     """Turn the Hugging Face names of a decoder into ours, in place, fusing q/k/v and gate/up."""
     for index in range(num_layers):
@@ -331,6 +352,4 @@ def rename_layers(tensors: dict[str, Tensor], source: str, target: str, num_laye
         qkv = [f"{old}self_attn.{part}_proj.weight" for part in "qkv"]
         fuse(tensors, qkv, f"{new}qkv.weight")
         fuse(tensors, [f"{old}mlp.{p}_proj.weight" for p in ("gate", "up")], f"{new}gate_up.weight")
-        for theirs, ours in RENAMES.items():
-            if old + theirs in tensors:
-                tensors[new + ours] = tensors.pop(old + theirs)
+        rename(tensors, RENAMES, old, new)

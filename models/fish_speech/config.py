@@ -11,12 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.decoder.config import TransformerConfig
+from models.sampling import Sampling
 
-MODEL_TYPE = "fish_qwen3_omni"
+SIZES = {  # of a transformer: our name -> theirs
+    "width": "dim",
+    "mlp_width": "intermediate_size",
+    "num_layers": "n_layer",
+    "num_heads": "n_head",
+    "num_kv_heads": "n_local_heads",
+    "head_dim": "head_dim",
+    "max_positions": "max_seq_len",
+}
 # The official command line's. Both codebook kinds share one setting there.
 SAMPLING = Sampling(
     temperature=1.0,
@@ -62,6 +70,23 @@ class FishSpeechConfig:
         return f"{total / 1e9:.1f}b" if total >= 1e8 else f"{total / 1e6:.1f}m"
 
     @classmethod
+    def released(cls, num_layers: int = 36, predictor_layers: int = 4) -> FishSpeechConfig:
+        """The configuration of S2 Pro, with fewer layers where a test wants less."""
+        talker = TransformerConfig(2560, 9728, num_layers, 32, 8, 128, 1e6, 1e-6, 32768)
+        predictor = TransformerConfig(
+            2560, 9728, predictor_layers, 32, 8, 128, 1e6, 1e-6, 11, has_qk_norm=False
+        )
+        return cls(
+            talker=talker,
+            text_vocab_size=155776,
+            predictor=predictor,
+            num_codebooks=10,
+            codebook_size=4096,
+            semantic_start=151678,
+            end=151645,
+        )
+
+    @classmethod
     def from_folder(cls, folder: Path) -> FishSpeechConfig:
         """Read a checkpoint folder's file. Raises CheckpointError naming file and key."""
         root = Section.from_file(folder / "config.json")
@@ -105,22 +130,10 @@ def read_transformer(section: Section, has_qk_norm: bool) -> TransformerConfig:
     section.expect("attention_o_bias", False)
     section.expect("use_moe", False)
     config = TransformerConfig(
-        width=section.integer("dim", least=1),
-        mlp_width=section.integer("intermediate_size", least=1),
-        num_layers=section.integer("n_layer", least=1),
-        num_heads=section.integer("n_head", least=1),
-        num_kv_heads=section.integer("n_local_heads", least=1),
-        head_dim=section.integer("head_dim", least=2),
+        **section.counts(**SIZES),
         rope_theta=section.number("rope_base"),
         norm_eps=section.number("norm_eps"),
-        max_positions=section.integer("max_seq_len", least=1),
         has_qk_norm=has_qk_norm,
     )
-    if config.num_heads % config.num_kv_heads:
-        raise CheckpointError(
-            f"{section.where}: {config.num_heads} heads cannot share "
-            f"{config.num_kv_heads} key heads"
-        )
-    if config.head_dim % 2:
-        raise CheckpointError(f"{section.where}: head_dim {config.head_dim} is odd")
+    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
     return config

@@ -1,4 +1,4 @@
-"""From a checkpoint folder to a `FishSpeech`, and to what it offers without reading weights."""
+"""From a checkpoint folder to a `FishSpeech`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.base import ModelInfo
-from models.checkpoint.files import (
-    META,
-    CheckpointError,
-    fuse,
-    identity,
-    load_strictly,
-    read_tensors,
-    weight_files,
-)
+from models.base import Tokenizer
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.weights import fuse, load_strictly, read_tensors, rename
 from models.decoder.config import TransformerConfig
 from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import CodePredictor
-from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.folding import halves
-from models.fish_speech.codec.load import check_codec, load_codec, load_codec_encoder
-from models.fish_speech.config import SAMPLING, FishSpeechConfig
-from models.fish_speech.licence import LICENCE
+from models.fish_speech.codec.config import CodecConfig
+from models.fish_speech.codec.load import load_codec, load_codec_encoder
+from models.fish_speech.config import FishSpeechConfig
+from models.fish_speech.info import describe
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.prompt import OVERHEAD, Tokenizer
+from models.fish_speech.rope import halves
 from models.fish_speech.talker import Talker
 
 TEXT, AUDIO = "text_model.model.", "audio_decoder."
@@ -47,55 +39,6 @@ LAYER_RENAMES = {
     "attention.wo.weight": "o.weight",
     "feed_forward.w2.weight": "down.weight",
 }
-
-
-def describe(folder: Path) -> ModelInfo:
-    """What the checkpoint in a folder offers.
-
-    Raises:
-        CheckpointError: a configuration is wrong, a weight file is not whole, or the codec's names
-            or shapes do not fit. Whether the others' do is seen when they are loaded.
-    """
-    config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
-    read_tensors(folder, META)  # a download cut short ends here
-    check_codec(folder, codec)
-    parts = [*weight_files(folder), folder / WEIGHTS_FILE]
-    return model_info(config, codec, identity(folder, parts))
-
-
-def model_info(config: FishSpeechConfig, codec: CodecConfig, identity: str) -> ModelInfo:
-    """The family-independent description of a configuration."""
-    for what, ours, theirs in (
-        ("codebooks", config.num_codebooks, codec.num_codebooks),
-        ("codes of the first codebook", config.codebook_size, codec.semantic_codes),
-    ):
-        if ours != theirs:
-            raise CheckpointError(f"the talker has {ours} {what}, the codec {theirs}")
-    if codec.residual_codes > config.codebook_size:
-        raise CheckpointError(
-            f"the codec has {codec.residual_codes} codes a further codebook, the code predictor "
-            f"{config.codebook_size}"
-        )
-    return ModelInfo(
-        family="fish_speech",
-        type="dual_ar",
-        size=config.size,
-        voices=(),
-        languages=("auto",),
-        takes_instruct=False,
-        can_clone=True,
-        num_codebooks=config.num_codebooks,
-        sample_rate_hz=codec.sample_rate_hz,
-        samples_per_frame=codec.samples_per_frame,
-        max_frames=config.max_frames,
-        max_positions=config.talker.max_positions,
-        sampling=SAMPLING,
-        identity=identity,
-        clone_modes=("icl",),
-        prompt_overhead=OVERHEAD,
-        ref_silence_s=0.0,  # it stands in another turn than the new speech
-        licence=LICENCE,
-    )
 
 
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> FishSpeech:
@@ -166,9 +109,7 @@ def load_networks(
     """
     _rename_layers(tensors, f"{TEXT}layers.", "talker.decoder.layers.", config.talker)
     _rename_layers(tensors, f"{AUDIO}layers.", "predictor.decoder.layers.", config.predictor)
-    for theirs, ours in RENAMES.items():
-        if theirs in tensors:
-            tensors[ours] = tensors.pop(theirs)
+    rename(tensors, RENAMES)
     _cut_heads(config, num_rest_codes, tensors, what)
     with torch.device("meta"):
         talker, predictor = Talker(config), CodePredictor(config, num_rest_codes)
@@ -211,9 +152,7 @@ def _rename_layers(
         fuse(
             tensors, [f"{old}feed_forward.{w}.weight" for w in ("w1", "w3")], f"{new}gate_up.weight"
         )
-        for theirs, ours in LAYER_RENAMES.items():
-            if old + theirs in tensors:
-                tensors[new + ours] = tensors.pop(old + theirs)
+        rename(tensors, LAYER_RENAMES, old, new)
         heads = shape.num_heads + shape.num_kv_heads
         for name, count in (("qkv", heads), ("q_norm", 1), ("k_norm", 1)):
             weight = tensors.get(f"{new}{name}.weight")

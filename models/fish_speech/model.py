@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from models.base import REFERENCE, ModelInfo, Prompt, SpeechRequest
+from models.base import REFERENCE, ModelInfo, Prompt, SpeechRequest, Tokenizer
 from models.device.graphs import EAGER, Capturers
 from models.device.to_device import to_device
 from models.fish_speech.code_predictor import CodePredictor
 from models.fish_speech.codec.encoder import FishVoiceEncoder
 from models.fish_speech.codec.vocoder import CUT, FishVocoder
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.prompt import PromptBuilder, Tokenizer
+from models.fish_speech.prompt import PromptBuilder
 from models.fish_speech.sampling import NucleusSlots
 from models.fish_speech.talker import Talker
 from models.slots.model import SlotModel
@@ -45,7 +45,7 @@ class FishSpeech(SlotModel):
         super().__init__(config, info, talker, predictor, vocoder, CUT, capturers, voices)
         self.prompts = PromptBuilder(config, tokenize)
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""
         return self.prompts.build(request)
 

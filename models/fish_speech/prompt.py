@@ -12,12 +12,9 @@ for texts of one batch: up to five speaker turns, or any length without speaker 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from models.base import NO_ID, REFERENCE, Prompt, RequestError, SpeechRequest, Voice
+from models.base import NO_ID, REFERENCE, Prompt, RequestError, SpeechRequest, Tokenizer, Voice
 from models.fish_speech.config import FishSpeechConfig
-
-Tokenizer = Callable[[str], list[int]]
 
 SYSTEM_HEAD = "<|im_start|>system\n"
 PLAIN_TASK = "convert the provided text to speech"
@@ -89,20 +86,11 @@ class PromptBuilder:
 
     def _codes(self, clone: Voice) -> list[int]:
         """First codes of a voice, after checking that it is one of this checkpoint's."""
-        codes, num_codebooks = clone.codes, self.config.num_codebooks
         if clone.mode != "icl":
             raise RequestError(
                 "this checkpoint clones a recording with its transcript only (icl); give ref_text"
             )
-        if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
-            shape = None if codes is None else tuple(codes.shape)
-            raise RequestError(
-                f"the voice's reference codes have shape {shape}, icl needs "
-                f"(frames, {num_codebooks})"
-            )
-        largest = self.config.codebook_size
-        if int(codes.min()) < 0 or int(codes.max()) >= largest:
-            raise RequestError(f"the voice's reference codes must lie in 0..{largest - 1}")
+        codes = clone.check_codes(self.config.num_codebooks, self.config.codebook_size)
         return [int(code) for code in codes[:, 0].tolist()]
 
 

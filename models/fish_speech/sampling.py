@@ -11,11 +11,13 @@ Source: the official fish-speech at 3dd1f85 (2026-04-06).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
-from models.base import Sampling
+from models.sampling import Sampling
 from models.slots.sampling import SamplingSlots
 
 WINDOW = 10
@@ -31,6 +33,8 @@ class NucleusSlots(SamplingSlots):
         eos: what stands for end of speech among the first codes.
         num_codebooks: K; the second draw of a first code is addressed as codebook K.
     """
+
+    UNUSED: ClassVar[frozenset[str]] = frozenset({"repetition_penalty"})  # `prompt` refuses it
 
     def __init__(self, num_slots: int, eos: int, num_codebooks: int, device: torch.device) -> None:
         nothing = torch.zeros(0, dtype=torch.bool, device=device)
@@ -74,11 +78,8 @@ class NucleusSlots(SamplingSlots):
         return sample_nucleus(
             logits,
             uniform[:, 0],
-            self.greedy[rows],
-            self.temperature[rows],
-            self.top_k[rows],
-            self.top_p[rows],
-            out,
+            out=out,
+            **self.first_settings(rows),
             eos=self.eos,
             no_eos=step < MIN_FRAMES,
             window=self.window[rows],
@@ -89,12 +90,4 @@ class NucleusSlots(SamplingSlots):
 
     def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
-        return sample_nucleus(
-            logits,
-            uniform,
-            self.subtalker_greedy[:bucket],
-            self.subtalker_temperature[:bucket],
-            self.subtalker_top_k[:bucket],
-            self.subtalker_top_p[:bucket],
-            out,
-        )
+        return sample_nucleus(logits, uniform, out=out, **self.rest_settings(bucket))

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from kernels.frame.frame_embedding import frame_embedding
 from kernels.linear.choose import linear
-from models.decoder.config import build_decoder
-from models.decoder.decoder import Weight
+from models.decoder.decoder import Weight, build_decoder
 from models.fish_speech.config import FishSpeechConfig
 
 ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early

@@ -11,14 +11,18 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.decoder.config import TransformerConfig
-from models.qwen3_tts.rope_config import read_rope_theta
+from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
+from models.sampling import Sampling
 
 MODEL_TYPES = ("custom_voice", "voice_design", "base")
 SIZE_WITHOUT_INSTRUCT = "0b6"  # the official wrapper drops instructions for this size
+SUPPRESSED_TAIL = 1024  # the codec vocabulary's last ids are control ids, speakers and languages
+# CustomVoice checkpoints, and Base ones with a suffix: size, width, MLP width
+RELEASED = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048, 6144)}
+BASE_SUFFIX = "-base"
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,30 @@ class Qwen3TTSConfig:
         return ("auto", *(name for name in self.languages if "dialect" not in name))
 
     @classmethod
+    def released(cls, name: str) -> Qwen3TTSConfig:
+        """A released size, the CustomVoice ones with one made-up speaker."""
+        is_base = name.endswith(BASE_SUFFIX)
+        size, width, mlp_width = RELEASED[name.removesuffix(BASE_SUFFIX)]
+        return cls(
+            model_type="base" if is_base else "custom_voice",
+            model_size=size,
+            talker=TransformerConfig(width, mlp_width, 28, 16, 8, 128, 1e6, 1e-6, 32768),
+            vocab_size=3072,
+            text_vocab_size=151936,
+            text_width=2048,
+            num_codebooks=16,
+            predictor=TransformerConfig(1024, 3072, 5, 16, 8, 128, 1e6, 1e-6, 32768),
+            predictor_vocab_size=2048,
+            codec=CodecIds(2148, 2149, 2150, 2154, 2155, 2156, 2157),
+            text=TextIds(151671, 151672, 151673),
+            languages={"english": 2050, "chinese": 2055},
+            speakers={} if is_base else {"synthetic": 3066},
+            dialects={},
+            sampling=Sampling(),
+            max_new_tokens=8192,
+        )
+
+    @classmethod
     def from_folder(cls, folder: Path) -> Qwen3TTSConfig:
         """Read both files of a checkpoint folder. Raises CheckpointError naming file and key."""
         root = Section.from_file(folder / "config.json")
@@ -154,23 +182,14 @@ def read_transformer(section: Section) -> TransformerConfig:
     section.expect("use_sliding_window", False)
     section.expect("tie_word_embeddings", False)
     config = TransformerConfig(
-        width=section.integer("hidden_size", least=1),
-        mlp_width=section.integer("intermediate_size", least=1),
-        num_layers=section.integer("num_hidden_layers", least=1),
-        num_heads=section.integer("num_attention_heads", least=1),
-        num_kv_heads=section.integer("num_key_value_heads", least=1),
-        head_dim=section.integer("head_dim", least=1),
+        **section.counts(max_positions="max_position_embeddings", **SIZES),
         # Three equal position rows make the talker's interleaved multimodal RoPE plain
         # one-dimensional RoPE.
         rope_theta=read_rope_theta(section),
         norm_eps=section.number("rms_norm_eps"),
-        max_positions=section.integer("max_position_embeddings", least=1),
+        has_qk_norm=True,
     )
-    if config.num_heads % config.num_kv_heads:
-        raise CheckpointError(
-            f"{section.where}: {config.num_heads} heads cannot share "
-            f"{config.num_kv_heads} key heads"
-        )
+    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
     return config
 
 
@@ -210,7 +229,7 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
 
 def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
     """Lower-case name -> codec id; an absent or null map is empty."""
-    if section.values.get(key) is None:
+    if not section.holds(key):
         return {}
     entries = section.section(key)
     return {name.lower(): entries.token_id(name, vocab_size) for name in entries.values}
@@ -218,7 +237,7 @@ def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
 
 def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
     """Speaker -> language entry; speakers without a dialect say false."""
-    if section.values.get("spk_is_dialect") is None:
+    if not section.holds("spk_is_dialect"):
         return {}
     entries = section.section("spk_is_dialect")
     dialects = {}

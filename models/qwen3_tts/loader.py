@@ -1,4 +1,4 @@
-"""From a checkpoint folder to a `Qwen3TTS`, and to what it offers without reading weights."""
+"""From a checkpoint folder to a `Qwen3TTS`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,24 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.base import ModelInfo
-from models.checkpoint.files import (
-    META,
-    CheckpointError,
-    identity,
-    load_strictly,
-    read_tensors,
-    weight_files,
-)
+from models.base import Tokenizer
+from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
+from models.checkpoint.weights import load_strictly, read_tensors, rename, take_part
 from models.decoder.decoder import rename_layers
 from models.device.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
-from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.model import SUPPRESSED_TAIL, Qwen3TTS
-from models.qwen3_tts.prompt import (
-    ROLE_TOKENS,
-    TAIL_TOKENS,
-    TEMPLATE_HEAD,
-    TEMPLATE_TAIL,
-    Tokenizer,
-)
+from models.qwen3_tts.info import ENCODER, TOKENIZER_FOLDER, describe, read_encoder_configs
+from models.qwen3_tts.model import Qwen3TTS
+from models.qwen3_tts.prompt import ROLE_TOKENS, TAIL_TOKENS, TEMPLATE_HEAD, TEMPLATE_TAIL
 from models.qwen3_tts.speaker import SpeakerEncoder
-from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 
-TOKENIZER_FOLDER = "speech_tokenizer"
 RENAMES = {
     "talker.model.text_embedding.weight": "talker.text_embedding.weight",
     "talker.text_projection.linear_fc1.weight": "talker.text_fc1.weight",
@@ -58,101 +43,6 @@ STACKED = {
 }
 
 
-def describe(folder: Path) -> ModelInfo:
-    """What the checkpoint in a folder offers.
-
-    Raises:
-        CheckpointError: a configuration is wrong, a weight file is not whole, or the vocoder's
-            names or shapes do not fit. Whether the others' do is seen when they are loaded.
-    """
-    config = Qwen3TTSConfig.from_folder(folder)
-    vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
-    parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
-    read_tensors(folder, META)  # a download cut short ends here
-    speech = read_tensors(folder / TOKENIZER_FOLDER, META)
-    can_clone = read_encoder_configs(folder, config, vocoder) is not None
-    _split(speech, "encoder.")
-    check_tensors(vocoder, speech)
-    return model_info(config, vocoder, identity(folder, parts), can_clone)
-
-
-def model_info(
-    config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str, can_clone: bool = False
-) -> ModelInfo:
-    """The family-independent description of a configuration."""
-    if vocoder.num_codebooks != config.num_codebooks:
-        raise CheckpointError(
-            f"the talker makes {config.num_codebooks} codebooks, the vocoder takes "
-            f"{vocoder.num_codebooks}"
-        )
-    num_first = config.vocab_size - SUPPRESSED_TAIL
-    largest = max(num_first, config.predictor_vocab_size)
-    if num_first < 1 or largest > vocoder.codebook_size:
-        raise CheckpointError(
-            f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, "
-            f"the vocoder's codebooks have {vocoder.codebook_size}"
-        )
-    is_base = config.model_type == "base"
-    return ModelInfo(
-        family="qwen3_tts",
-        type=config.model_type,
-        size=config.model_size,
-        voices=tuple(config.speakers) if config.model_type == "custom_voice" else (),
-        languages=config.language_names,
-        takes_instruct=config.takes_instruct,
-        can_clone=can_clone,
-        num_codebooks=config.num_codebooks,
-        sample_rate_hz=vocoder.sample_rate_hz,
-        samples_per_frame=vocoder.samples_per_frame,
-        max_frames=config.max_frames,
-        max_positions=config.talker.max_positions,
-        sampling=config.sampling,
-        identity=identity,
-        default_layout=config.default_layout,
-        needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
-    )
-
-
-def read_encoder_configs(
-    folder: Path, config: Qwen3TTSConfig, vocoder: VocoderConfig
-) -> tuple[SpeakerConfig, SpeechEncoderConfig] | None:
-    """Configurations of a Base checkpoint's two encoders.
-
-    None where it is no Base checkpoint, or its speech tokenizer came without encoder weights.
-
-    Raises:
-        CheckpointError: a key is missing or wrong, or the parts do not fit together.
-    """
-    if config.model_type != "base":
-        return None
-    names = read_tensors(folder / TOKENIZER_FOLDER, META)
-    if not any(name.startswith("encoder.") for name in names):
-        return None
-    speaker = SpeakerConfig.from_folder(folder)
-    speech = SpeechEncoderConfig.from_folder(folder / TOKENIZER_FOLDER)
-    check_encoders(config, vocoder, speaker, speech)
-    return speaker, speech
-
-
-def check_encoders(
-    config: Qwen3TTSConfig,
-    vocoder: VocoderConfig,
-    speaker: SpeakerConfig,
-    speech: SpeechEncoderConfig,
-) -> None:
-    """Raise CheckpointError where the encoders' results do not fit the talker's prompt."""
-    rates = {SAMPLE_RATE_HZ, speech.sample_rate_hz, vocoder.sample_rate_hz}
-    for what, encoder, other in (
-        ("embedding width", speaker.width, config.talker.width),
-        ("number of codebooks", speech.num_codebooks, config.num_codebooks),
-        ("codebook size", speech.codebook_size, vocoder.codebook_size),
-        ("samples per frame", speech.samples_per_frame, vocoder.samples_per_frame),
-        ("number of sample rates", len(rates), 1),
-    ):
-        if encoder != other:
-            raise CheckpointError(f"the encoders' {what} is {encoder}, cloning needs {other}")
-
-
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> Qwen3TTS:
     """Load the weights of a folder onto a device. Raises CheckpointError."""
     info = describe(folder)
@@ -160,10 +50,10 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     tokenize = load_tokenizer(folder, config.text_vocab_size)
     tensors = read_tensors(folder, device)
-    speaker = _split(tensors, "speaker_encoder.") if config.model_type == "base" else {}
+    speaker = take_part(tensors, "speaker_encoder.") if config.model_type == "base" else {}
     talker, predictor = load_networks(config, tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
-    encoder = _split(speech, "encoder.")
+    encoder = take_part(speech, ENCODER)
     vocoder = Vocoder.from_state(vocoder_config, speech, device, dtype)
     voices = None
     if (configs := read_encoder_configs(folder, config, vocoder_config)) is not None:
@@ -173,11 +63,6 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
         )
     capturers = cuda_capturers(device) if use_graphs else EAGER
     return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
-
-
-def _split(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Take the tensors of one part out."""
-    return {name: tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
 
 
 def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
@@ -252,9 +137,7 @@ def load_networks(
     rename_layers(tensors, "talker.model.layers.", layers, config.talker.num_layers)
     source, layers = "talker.code_predictor.model.layers.", "predictor.decoder.layers."
     rename_layers(tensors, source, layers, config.predictor.num_layers)
-    for theirs, ours in RENAMES.items():
-        if theirs in tensors:
-            tensors[ours] = tensors.pop(theirs)
+    rename(tensors, RENAMES)
     for theirs, ours in STACKED.items():
         names = [f"{theirs}.{index}.weight" for index in range(config.num_codebooks - 1)]
         found = [tensors[name] for name in names if name in tensors]

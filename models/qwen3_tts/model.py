@@ -10,22 +10,18 @@ import torch
 from torch import Tensor
 
 from kernels.frame.frame_embedding import frame_embedding
-from models.base import REFERENCE, SPEAKER, ModelInfo, Prompt, SpeechRequest
+from models.base import REFERENCE, SPEAKER, ModelInfo, Prompt, SpeechRequest, Tokenizer
 from models.device.graphs import EAGER, Capturers
 from models.device.to_device import to_device
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
-from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.prompt import Tokenizer, build_prompt
+from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
+from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.slots.model import SlotModel
 from models.slots.prefill import reference_frames
 from models.slots.sampling import SamplingSlots
-
-SUPPRESSED_TAIL = (
-    1024  # the last ids of the codec vocabulary are control ids, speakers and languages
-)
 
 
 class Qwen3TTS(SlotModel):
@@ -49,7 +45,7 @@ class Qwen3TTS(SlotModel):
         super().__init__(config, info, talker, predictor, vocoder, CUT, capturers, voices)
         self.tokenize = tokenize
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""
         return build_prompt(self.config, self.tokenize, request)
 

@@ -8,12 +8,17 @@ a negative one of `models.base`. Layouts follow the official `generate` of qwen-
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from models.base import NO_ID, REFERENCE, SPEAKER, Prompt, RequestError, SpeechRequest, Voice
+from models.base import (
+    NO_ID,
+    REFERENCE,
+    SPEAKER,
+    Prompt,
+    RequestError,
+    SpeechRequest,
+    Tokenizer,
+    Voice,
+)
 from models.qwen3_tts.config import Qwen3TTSConfig
-
-Tokenizer = Callable[[str], list[int]]
 
 TEMPLATE_HEAD = "<|im_start|>assistant\n"
 TEMPLATE_TAIL = "<|im_end|>\n<|im_start|>assistant\n"
@@ -92,7 +97,7 @@ def reference_text(tokenize: Tokenizer, clone: Voice) -> list[int]:
 
 def check_voice(config: Qwen3TTSConfig, clone: Voice) -> None:
     """Raise RequestError where a voice is not one of this checkpoint's."""
-    width, num_codebooks = config.talker.width, config.num_codebooks
+    width = config.talker.width
     if tuple(clone.embedding.shape) != (width,):
         raise RequestError(
             f"the voice's embedding has shape {tuple(clone.embedding.shape)}, this checkpoint's "
@@ -100,17 +105,8 @@ def check_voice(config: Qwen3TTSConfig, clone: Voice) -> None:
         )
     if clone.mode not in ("icl", "xvec"):
         raise RequestError(f"the voice's mode {clone.mode!r} is not icl or xvec")
-    if clone.mode == "xvec":
-        return
-    codes = clone.codes
-    if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
-        shape = None if codes is None else tuple(codes.shape)
-        raise RequestError(
-            f"the voice's reference codes have shape {shape}, icl needs (frames, {num_codebooks})"
-        )
-    largest = min(config.predictor_vocab_size, config.vocab_size)
-    if int(codes.min()) < 0 or int(codes.max()) >= largest:
-        raise RequestError(f"the voice's reference codes must lie in 0..{largest - 1}")
+    if clone.mode == "icl":
+        clone.check_codes(config.num_codebooks, min(config.predictor_vocab_size, config.vocab_size))
 
 
 def codec_prefix(config: Qwen3TTSConfig, request: SpeechRequest) -> list[int]:

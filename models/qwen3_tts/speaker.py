@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.checkpoint.files import load_strictly
+from models.checkpoint.weights import load_strictly
 from models.qwen3_tts.speaker_config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
 
 LOWEST_HZ, HIGHEST_HZ = 0.0, 12000.0

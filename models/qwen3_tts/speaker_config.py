@@ -18,13 +18,14 @@ class SpeakerConfig:
     """Sizes of the speaker encoder; what a released config leaves out is an official default."""
 
     width: int  # of the embedding
-    num_mels: int
-    channels: tuple[int, ...]  # first convolution, one a block, and their concatenation
-    kernels: tuple[int, ...]
-    dilations: tuple[int, ...]
-    attention_width: int
-    scale: int  # parts a block's channels are split into
-    squeeze_width: int
+    num_mels: int = 128
+    # The first convolution, one a block, and their concatenation.
+    channels: tuple[int, ...] = (512, 512, 512, 512, 1536)
+    kernels: tuple[int, ...] = (5, 3, 3, 3, 1)
+    dilations: tuple[int, ...] = (1, 2, 3, 4, 1)
+    attention_width: int = 128
+    scale: int = 8  # parts a block's channels are split into
+    squeeze_width: int = 128
 
     @property
     def shortest_samples(self) -> int:
@@ -51,13 +52,13 @@ class SpeakerConfig:
             )
         config = cls(
             width=section.integer("enc_dim", least=1),
-            num_mels=integer("mel_dim", 128),
-            channels=integers("enc_channels", (512, 512, 512, 512, 1536)),
-            kernels=integers("enc_kernel_sizes", (5, 3, 3, 3, 1)),
-            dilations=integers("enc_dilations", (1, 2, 3, 4, 1)),
-            attention_width=integer("enc_attention_channels", 128),
-            scale=integer("enc_res2net_scale", 8),
-            squeeze_width=integer("enc_se_channels", 128),
+            num_mels=integer("mel_dim", cls.num_mels),
+            channels=integers("enc_channels", cls.channels),
+            kernels=integers("enc_kernel_sizes", cls.kernels),
+            dilations=integers("enc_dilations", cls.dilations),
+            attention_width=integer("enc_attention_channels", cls.attention_width),
+            scale=integer("enc_res2net_scale", cls.scale),
+            squeeze_width=integer("enc_se_channels", cls.squeeze_width),
         )
         _check(config, section.where)
         return config

@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.linear.choose import linear
-from models.decoder.config import build_decoder
-from models.decoder.decoder import Weight
+from models.decoder.decoder import Weight, build_decoder
 from models.qwen3_tts.config import Qwen3TTSConfig
 
 

@@ -1,7 +1,7 @@
 """Reference recordings to what a clone prompt needs: embeddings, and codes for in-context cloning.
 
-On a GPU clips of similar length share a batch; both encoders know each clip's length, so a clip's
-result does not depend on its mates beyond rounding. On a CPU each clip runs alone.
+Clips share batches (`models/device/clips.py`); both encoders know each clip's length, so a clip's
+result does not depend on its mates beyond rounding.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ K codes (`predict`), their embeddings are summed and the talker steps (`step`), 
 is drawn (`draw_first`), and the slots advance. So the last drawn first code is never expanded. The
 whole frame is one function of the bucket over static buffers, which is what a graph captures.
 
-A family adds its config, `plan`, `embed` (and `trailing`), `first_inputs`, `frame_inputs`,
+A family adds its config, `prompt`, `embed` (and `trailing`), `first_inputs`, `frame_inputs`,
 `draw_first` and its sampling slots.
 """
 

@@ -66,7 +66,9 @@ class TestDevice:
         result = bench.synth(ROWS, *FLAGS)
         assert result.code == 0
         assert "out of device memory; going on with 2 rows at a time" in result.err
-        assert bench.out().report["device"]["memory_step_downs"] == 2
+        device = bench.out().report["device"]
+        # run.json once told the size the run had started with.
+        assert (device["memory_step_downs"], device["max_batch"]) == (2, 2)
         assert bench.out().files == bench.out("clean").files
 
     def test_a_bug_is_an_internal_error(
@@ -89,7 +91,7 @@ class TestDevice:
     def test_a_bug_in_a_helper_thread_ends_the_run_too(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self.break_after(monkeypatch, "plan", 1, ZeroDivisionError("oh"))
+        self.break_after(monkeypatch, "prompt", 1, ZeroDivisionError("oh"))
         result = bench.synth(ROWS, *FLAGS)
         assert result.code == 4
         assert "internal error: ZeroDivisionError: oh" in result.err

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from kernels.launch import dispatch
 from models.base import SpeechRequest
-from models.fish_speech.config import SAMPLING
+from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.synthetic import load_synthetic, released_config, tokenize
+from models.fish_speech.synthetic import load_synthetic, tokenize
 from models.fish_speech.talker import Talker
 from models.registry import load_model
 
@@ -41,7 +41,7 @@ def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def released_width(dtype: torch.dtype) -> Iterator[FishSpeech]:
-    config = released_config(LAYERS, PREDICTOR_LAYERS)
+    config = FishSpeechConfig.released(LAYERS, PREDICTOR_LAYERS)
     model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, config=config)
     model.allocate(MAX_BATCH, max_positions=320 + FRAMES, max_frames=FRAMES)
     with torch.inference_mode():
@@ -80,7 +80,7 @@ def requests(count: int, **fields: object) -> list[SpeechRequest]:
 def run(model: FishSpeech, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
     """Speak requests in slots 0, 1, ...: everyone to the end, then clear the slots."""
     slots = list(range(len(items)))
-    model.prefill([model.plan(item) for item in items], slots)
+    model.prefill([model.prompt(item) for item in items], slots)
     model.decode_frames(bucket, max(item.max_frames for item in items))
     states = model.status(model.poll(), slots)
     assert all(state.is_finished for state in states)
@@ -148,7 +148,7 @@ def test_bfloat16_logits_are_near_float32_ones(float_model: FishSpeech) -> None:
     (item,) = requests(1, sampling=GREEDY)
     logits = []
     for model in (wide, narrow):
-        model.prefill([model.plan(item)], [0])
+        model.prefill([model.prompt(item)], [0])
         with torch.inference_mode():
             logits.append(model.talker.logits(model.slots.hidden[:1]).double())
         model.release([0])

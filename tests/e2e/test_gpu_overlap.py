@@ -19,10 +19,12 @@ from torch import Tensor
 
 from models.base import SpeechModel, SpeechRequest
 from models.device.streams import WorkStreams
-from models.fish_speech.synthetic import load_synthetic, released_config
+from models.fish_speech.config import FishSpeechConfig
+from models.fish_speech.synthetic import load_synthetic
 from models.registry import load_model
-from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
+from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.vocoder_queue import to_int16
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
@@ -32,7 +34,7 @@ MAX_BATCH, FRAMES, REFERENCE_FRAMES, ROWS, RUNS = 32, 64, 40, 400, 3
 
 def load(name: str, folder: str) -> Any:
     if name == "fish":
-        config = released_config(4, 2)
+        config = FishSpeechConfig.released(4, 2)
         device = torch.device("cuda")
         return load_synthetic("fish-s2-pro", device, torch.bfloat16, True, config=config)
     if name == "qwen":
@@ -86,47 +88,46 @@ def speak(
     items: list[SpeechRequest],
     streams: WorkStreams | None = None,
     is_int16: bool = False,
-) -> tuple[Engine, list[Outcome], list[list[int]]]:
-    """An engine that has run, its outcomes by row, and the rows of each vocoder batch."""
+) -> tuple[Engine, list[Job], list[list[int]]]:
+    """An engine that has run, its ended jobs by row, and the rows of each vocoder batch."""
     jobs = JobQueue(len(items) + 1)
-    outcomes: dict[int, Outcome] = {}
+    ended: dict[int, Job] = {}
     batches: dict[int, list[int]] = {}
 
-    def sink(outcome: Outcome) -> None:
-        outcomes[outcome.job.row] = outcome
-        batches.setdefault(id(outcome.vocoder), []).append(outcome.job.row)
+    def sink(job: Job) -> None:
+        ended[job.row] = job
+        batches.setdefault(id(job.vocoder), []).append(job.row)
 
     engine = Engine(
         model,
         model.device,
-        MAX_BATCH,
+        BatchSize(MAX_BATCH),
         jobs,
         sink,
-        lambda job, reason: None,
-        window=ROWS,
+        lambda job: None,
         is_int16=is_int16,
     )
     if streams is not None:
-        engine.streams = engine.decoder.streams = streams
+        engine.streams = engine.vocoder.streams = streams
     for row, item in enumerate(items):
-        jobs.put(Job(row, model.plan(item)), engine.stop)
+        jobs.put(Job(row, model.prompt(item)), engine.stop)
     jobs.close(engine.stop)
     engine.run()
-    assert sorted(outcomes) == list(range(len(items)))
-    for outcome in outcomes.values():
-        outcome.wait()
-    return engine, [outcomes[row] for row in range(len(items))], list(batches.values())
+    assert sorted(ended) == list(range(len(items)))
+    for job in ended.values():
+        job.wait()
+    return engine, [ended[row] for row in range(len(items))], list(batches.values())
 
 
 def assert_same(
-    found: list[Outcome], expected: list[Outcome], as_samples: Callable[[Tensor], Tensor]
+    found: list[Job], expected: list[Job], as_samples: Callable[[Tensor], Tensor]
 ) -> None:
-    for row, (outcome, other) in enumerate(zip(found, expected, strict=True)):
-        assert outcome.reason == other.reason
-        assert outcome.codes is not None
-        assert outcome.samples is not None
-        assert torch.equal(outcome.codes, other.codes), f"codes of row {row}"
-        assert torch.equal(outcome.samples, as_samples(other.samples)), f"samples of row {row}"
+    for row, (job, other) in enumerate(zip(found, expected, strict=True)):
+        assert job.reason == other.reason
+        assert job.codes is not None
+        assert job.samples is not None
+        assert torch.equal(job.codes, other.codes), f"codes of row {row}"
+        assert torch.equal(job.samples, as_samples(other.samples)), f"samples of row {row}"
 
 
 def test_a_run_beside_itself_equals_one_after_the_other(model: Any) -> None:
@@ -140,7 +141,7 @@ def test_a_run_beside_itself_equals_one_after_the_other(model: Any) -> None:
         assert again == batches
         assert_same(found, expected, to_int16 if is_int16 else lambda samples: samples)
         if is_int16:
-            assert not any(bool(outcome.is_bad) for outcome in found)
+            assert not any(bool(job.is_bad) for job in found)
         busy = engine.busy.summary()
         assert busy is not None
         for window in (busy["run"], busy["steady"]):
@@ -152,15 +153,15 @@ def test_a_run_beside_itself_equals_one_after_the_other(model: Any) -> None:
 
 
 def test_samples_are_those_of_the_vocoder_alone(model: Any) -> None:
-    _, outcomes, batches = speak(model, requests(model))
+    _, ended, batches = speak(model, requests(model))
     for rows in batches:
-        batch = [outcomes[row] for row in rows]
-        codes = [outcome.codes.to(model.device) for outcome in batch if outcome.codes is not None]
-        references = [outcome.job.reference_codes for outcome in batch]
+        batch = [ended[row] for row in rows]
+        codes = [job.codes.to(model.device) for job in batch if job.codes is not None]
+        references = [job.reference_codes for job in batch]
         has_reference = any(reference is not None for reference in references)
         waves = model.decode_audio(codes, references if has_reference else None)
-        for row, outcome, wave in zip(rows, batch, waves, strict=True):
-            assert torch.equal(outcome.samples, wave.cpu()), f"row {row}"
+        for row, job, wave in zip(rows, batch, waves, strict=True):
+            assert torch.equal(job.samples, wave.cpu()), f"row {row}"
 
 
 def test_frames_have_the_high_priority(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,11 +199,11 @@ def test_no_row_is_lost_when_memory_runs_out(model: Any, monkeypatch: pytest.Mon
         monkeypatch.setattr(model, name, sometimes)
     engine, found, _ = speak(model, requests(model))
     assert engine.shrinks == 1
-    for outcome in found:
-        assert outcome.reason in ("eos", "max_frames")
-        assert outcome.samples is not None
-        assert len(outcome.samples) == outcome.frames * model.info.samples_per_frame
-        assert bool(outcome.samples.isfinite().all())
+    for job in found:
+        assert job.reason in ("eos", "max_frames")
+        assert job.samples is not None
+        assert len(job.samples) == job.frames * model.info.samples_per_frame
+        assert bool(job.samples.isfinite().all())
 
 
 def test_a_model_captured_again_speaks_the_same(model: Any) -> None:

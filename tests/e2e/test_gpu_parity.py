@@ -18,13 +18,15 @@ from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
 
 from kernels.launch import dispatch
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.device.buckets import batch_buckets
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.sampling import Sampling
 from models.vocoder.lanes import Lanes
-from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
+from tts_cli.engine.scheduler import BatchSize
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
@@ -103,7 +105,7 @@ def allocate(model: Qwen3TTS, num_slots: int, frames: int) -> None:
 def run(model: Qwen3TTS, requests: list[SpeechRequest], bucket: int) -> Codes:
     """Speak requests in slots 0, 1, ...: everyone to the end, then clear the slots."""
     slots = list(range(len(requests)))
-    model.prefill([model.plan(request) for request in requests], slots)
+    model.prefill([model.prompt(request) for request in requests], slots)
     model.decode_frames(bucket, max(request.max_frames for request in requests))
     states = model.status(model.poll(), slots)
     assert all(state.is_finished for state in states)
@@ -190,7 +192,7 @@ class TestReleasedSize:
         stats = replace(packed.runner.stats)  # other tests have prefilled without graphs
         for count in (MAX_BATCH, 3, 1):
             items = released_requests(count, SAMPLED_FRAMES, GREEDY)
-            prompts, slots = [model.plan(item) for item in items], list(range(count))
+            prompts, slots = [model.prompt(item) for item in items], list(range(count))
             found = []
             for capturer, size in (
                 (packed.runner.capturer, count),
@@ -313,7 +315,7 @@ class TestTinyCheckpoint:
         model.capture(4, TINY_FRAMES)
         requests = tiny_requests(3, Sampling())
         expected = run(model, requests, 4)
-        model.prefill([model.plan(request) for request in requests], [0, 1, 2])
+        model.prefill([model.prompt(request) for request in requests], [0, 1, 2])
         model.decode_frames(4, 2)
         with torch.inference_mode():
             model.slots.hidden[1] = float("nan")
@@ -331,7 +333,7 @@ class TestTinyCheckpoint:
         allocate(model, 8, TINY_FRAMES)
         model.capture(8, TINY_FRAMES)
         requests = tiny_requests(2, Sampling())
-        prompts = [model.plan(request) for request in requests]
+        prompts = [model.prompt(request) for request in requests]
         spoken = []
         for is_moved in (False, True):
             model.prefill(prompts, [0, 6])
@@ -354,32 +356,30 @@ class TestTinyCheckpoint:
             for request in tiny_requests(20, sampling)
         ]
         with_graphs, without = (self.engine_run(folder, requests, flag) for flag in (True, False))
-        assert_same_codes(
-            [outcome.codes for outcome in with_graphs], [outcome.codes for outcome in without]
-        )
-        for outcome, other in zip(with_graphs, without, strict=True):
-            assert torch.equal(outcome.samples, other.samples)
-            assert outcome.reason == other.reason
+        assert_same_codes([job.codes for job in with_graphs], [job.codes for job in without])
+        for job, other in zip(with_graphs, without, strict=True):
+            assert torch.equal(job.samples, other.samples)
+            assert job.reason == other.reason
 
     @staticmethod
-    def engine_run(folder: str, requests: list[SpeechRequest], use_graphs: bool) -> list[Outcome]:
+    def engine_run(folder: str, requests: list[SpeechRequest], use_graphs: bool) -> list[Job]:
         model = load(folder, use_graphs=use_graphs)
         allocate(model, 8, TINY_FRAMES)
         model.capture(8, TINY_FRAMES)
         jobs = JobQueue(len(requests) + 1)
-        outcomes: dict[int, Outcome] = {}
+        ended: dict[int, Job] = {}
 
-        def sink(outcome: Outcome) -> None:
-            outcome.wait()
-            outcomes[outcome.job.row] = outcome
+        def sink(job: Job) -> None:
+            job.wait()
+            ended[job.row] = job
 
-        engine = Engine(model, model.device, 8, jobs, sink, lambda job, reason: None)
+        engine = Engine(model, model.device, BatchSize(8), jobs, sink, lambda job: None)
         assert engine.is_async
         for row, request in enumerate(requests):
-            jobs.put(Job(row, model.plan(request)), engine.stop)
+            jobs.put(Job(row, model.prompt(request)), engine.stop)
         jobs.close(engine.stop)
         engine.run()
-        assert sorted(outcomes) == list(range(len(requests)))
+        assert sorted(ended) == list(range(len(requests)))
         for runner in model.graph_runners():
             assert (runner.stats.misses, runner.stats.failures) == (0, {})
             # No row has a reference.
@@ -387,7 +387,7 @@ class TestTinyCheckpoint:
             assert (runner.stats.hits > 0) is is_used
         if use_graphs:
             assert model.frames.keys == batch_buckets(8)
-        return [outcomes[row] for row in range(len(requests))]
+        return [ended[row] for row in range(len(requests))]
 
 
 def test_padding_the_vocoder_leaves_real_samples_alone(folder: str) -> None:

@@ -10,10 +10,12 @@ import pytest
 import torch
 from fakes import FakeCapturer
 from tiny_qwen3_tts import LANGUAGES
-from workbench import MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Result, Workbench
 
 from models.base import SpeechModel
 from models.registry import load_model
+from tts_cli.errors import UsageError
+from tts_cli.run import consent, model_source
 from tts_cli.run import load as session
 
 ROWS = [
@@ -246,3 +248,46 @@ class TestGraphs:
 
 def broken_capture(self: FakeCapturer, function: Any) -> Any:
     raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
+
+
+SPEAKING = {
+    "synth": ("MANIFEST", "--out", "OUT"),
+    "warmup": ("--max-batch", 1),
+    "profile": ("--batches", 1, "--frames", 4, "--repeats", 1),
+    "voices add": ("x", "--ref-audio", "REF"),
+    "voices design": ("x", "--instruct", "low", "--text", "Hi.", "--design-model", "MODEL"),
+}
+
+
+class TestBeforeTheWeights:
+    """What is done before a checkpoint's weights are read, by every command that reads them."""
+
+    @staticmethod
+    def run(bench: Workbench, command: str) -> Result:
+        places = {"MANIFEST": bench.write(ROWS), "OUT": bench.out().path, "MODEL": bench.model}
+        given = [places.get(str(word), word) for word in SPEAKING[command]]
+        return bench.run(*command.split(), *given, "--model", bench.model, *CPU)
+
+    @pytest.mark.parametrize("command", ["synth", "warmup", "profile"])
+    def test_the_checkpoint_is_described_once(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        looks, describe = [], model_source.describe
+        monkeypatch.setattr(
+            model_source, "describe", lambda *given: (looks.append(given), describe(*given))[1]
+        )
+        assert self.run(bench, command).code == 0
+        assert len(looks) == 1
+
+    @pytest.mark.parametrize("command", SPEAKING)
+    def test_a_licence_is_asked_for(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        def refuse(*_: Any) -> None:
+            raise UsageError("it must be accepted")
+
+        monkeypatch.setattr(consent, "require_consent", refuse)
+        monkeypatch.delattr(session, "load_model")
+        result = self.run(bench, command)
+        assert (result.code, result.err) == (2, "error: it must be accepted\n")
+        assert not bench.out().path.exists()

@@ -7,14 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_fish_speech
 import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.qwen3_tts.model import Qwen3TTS
-from models.registry import SYNTHETIC, describe, load_model
-from tts_cli.commands import profile
+from models.registry import FAMILIES, Family, describe, licences, load_model, synthetic_names
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_folder_is_described_without_its_weights(tmp_path: Path) -> None:
@@ -68,7 +70,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, text: str | None, mess
         load_model(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", SYNTHETIC)
+@pytest.mark.parametrize("name", synthetic_names())
 def test_synthetic_models_are_described_without_weights(name: str) -> None:
     info = describe(f"synthetic:{name}")
     has_voices = not name.endswith("-base") and name.startswith("qwen3")
@@ -78,8 +80,14 @@ def test_synthetic_models_are_described_without_weights(name: str) -> None:
     assert info.identity == f"synthetic:{name}"
 
 
-def test_profile_offers_every_synthetic_model() -> None:
-    assert tuple(SYNTHETIC) == profile.SYNTHETIC
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.folder)
+def test_every_module_that_an_entry_promises_is_there(family: Family) -> None:
+    assert callable(family.module("info").describe)
+    assert callable(family.module("loader").load)
+    if family.converter is not None:
+        assert callable(family.module(family.converter).convert)
+    if family.licence is not None:
+        assert family.module(family.licence).LICENCE in licences()
 
 
 def test_an_unknown_synthetic_model_names_the_known() -> None:
@@ -92,5 +100,17 @@ def test_importing_the_registry_loads_no_family() -> None:
         "import sys, models.registry; "
         "assert not [m for m in sys.modules if m.startswith(('models.qwen3', 'models.fish'))]"
     )
-    root = Path(__file__).resolve().parents[2]
-    subprocess.run([sys.executable, "-c", script], cwd=root, check=True)
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+def test_describing_imports_no_torch(tmp_path: Path) -> None:
+    # It took seconds, and with them every `validate` and `voices`.
+    folders = [write_checkpoint(tmp_path / name, name) for name in ("custom_voice", "base")]
+    folders.append(tiny_fish_speech.write_checkpoint(tmp_path / "fish", "small"))
+    sources = [*map(str, folders), *(f"synthetic:{name}" for name in synthetic_names())]
+    script = (
+        "import sys; from models.base import SpeechRequest; from models.registry import describe\n"
+        "for source in sys.argv[1:]: describe(source)\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script, *sources], cwd=ROOT, check=True)

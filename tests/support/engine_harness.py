@@ -1,4 +1,4 @@
-"""An engine on a model in plain Python, its queue filled and its outcomes collected."""
+"""An engine on a model in plain Python, its queue filled and its jobs collected as they end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from fakes import FakeSpeechModel, fake_codes
 
 from models.base import SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import POLL_FRAMES, Engine
+from tts_cli.engine.scheduler import BatchSize
 
 CPU = torch.device("cpu")
 MODES = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -27,7 +28,7 @@ def texts(count: int) -> list[str]:
 
 
 class Harness:
-    """An engine with its queue filled, its outcomes collected and a retry policy."""
+    """An engine with its queue filled, its ended jobs collected and a retry policy."""
 
     def __init__(
         self,
@@ -41,47 +42,49 @@ class Harness:
     ) -> None:
         self.retries = retries
         self.retried: list[tuple[int, str]] = []  # row and reason
-        self.outcomes: dict[int, Outcome] = {}
+        self.ended: dict[int, Job] = {}
         self.jobs = JobQueue(len(requests) + 1)
-        self.engine = Engine(model, CPU, max_batch, self.jobs, self.sink, self.retry, window)
+        batch = BatchSize(max_batch)
+        self.engine = Engine(model, CPU, batch, self.jobs, self.sink, self.retry)
+        self.engine.scheduler.window = window
         if is_async:
             # What a GPU gets: several frames a launch, and the status of the launch before.
             self.engine.is_async = True
             self.engine.poll_frames = POLL_FRAMES
-            self.engine.decoder.is_patient = True
+            self.engine.vocoder.is_patient = True
         for row, item in enumerate(requests):
-            assert self.jobs.put(Job(row, model.plan(item)), self.engine.stop)
+            assert self.jobs.put(Job(row, model.prompt(item)), self.engine.stop)
         self.jobs.close(self.engine.stop)
 
-    def sink(self, outcome: Outcome) -> None:
-        outcome.wait()
-        assert outcome.job.row not in self.outcomes, "a row ended twice"
-        self.outcomes[outcome.job.row] = outcome
+    def sink(self, job: Job) -> None:
+        job.wait()
+        assert job.row not in self.ended, "a row ended twice"
+        self.ended[job.row] = job
 
-    def retry(self, job: Job, reason: str) -> Job | None:
-        if reason == "eos" or job.attempt > self.retries:
+    def retry(self, job: Job) -> Job | None:
+        if job.reason == "eos" or job.attempt > self.retries:
             return None
-        self.retried.append((job.row, reason))
+        self.retried.append((job.row, job.reason))
         prompt = replace(
             job.prompt, request=replace(job.prompt.request, seed=job.prompt.request.seed + 1000)
         )
         return Job(job.row, prompt, job.attempt + 1)
 
-    def run(self) -> dict[int, Outcome]:
+    def run(self) -> dict[int, Job]:
         self.engine.run()
-        return self.outcomes
+        return self.ended
 
 
-def assert_spoken(outcomes: dict[int, Outcome], requests: list[SpeechRequest]) -> None:
+def assert_spoken(jobs: dict[int, Job], requests: list[SpeechRequest]) -> None:
     """Every row is there with its own codes and samples, up to its own end."""
-    assert sorted(outcomes) == list(range(len(requests)))
+    assert sorted(jobs) == list(range(len(requests)))
     for row, item in enumerate(requests):
-        outcome = outcomes[row]
+        job = jobs[row]
         frames = min(len(item.text), item.max_frames)
-        assert outcome.reason == ("eos" if frames == len(item.text) else "max_frames")
-        assert outcome.frames == frames
+        assert job.reason == ("eos" if frames == len(item.text) else "max_frames")
+        assert job.frames == frames
         codes = fake_codes(item.seed, frames)
-        assert outcome.codes is not None
-        assert torch.equal(outcome.codes, codes)
-        assert outcome.samples is not None
-        assert torch.equal(outcome.samples, codes.float().flatten())
+        assert job.codes is not None
+        assert torch.equal(job.codes, codes)
+        assert job.samples is not None
+        assert torch.equal(job.samples, codes.float().flatten())

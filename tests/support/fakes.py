@@ -120,7 +120,7 @@ class FakeSpeechModel:
     audio: list[int] = field(default_factory=list)  # rows of each vocoder batch
     failed: list[int] = field(default_factory=list)  # slots released as failed
 
-    def plan(self, request: SpeechRequest) -> Prompt:
+    def prompt(self, request: SpeechRequest) -> Prompt:
         """One prompt position a letter."""
         ids = list(range(len(request.text)))
         return Prompt(ids, ids, [], request)

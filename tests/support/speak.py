@@ -34,7 +34,7 @@ def speak(
         is_compact: move live rows to the lowest slots after each poll, and step only those.
         has_graphs: capture before the first prompt.
     """
-    prompts = [model.plan(request) for request in requests]
+    prompts = [model.prompt(request) for request in requests]
     max_frames = max(p.request.max_frames for p in prompts)
     model.allocate(
         max_batch,

@@ -26,6 +26,7 @@ from models.fish_speech.codec.config import (
     WindowConfig,
 )
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
+from models.fish_speech.codec.folding import without_weight_norm
 from models.fish_speech.codec.vocoder import FishVocoder
 from models.fish_speech.codec.weights import (
     DIRECTION,
@@ -35,7 +36,6 @@ from models.fish_speech.codec.weights import (
     is_decoding,
     is_encoding,
     official_shapes,
-    without_weight_norm,
 )
 
 __all__ = ["build", "build_encoder", "digest", "random_codes", "random_tensors", "reference_wave"]

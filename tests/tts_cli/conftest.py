@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from models.base import ModelInfo, Sampling
+from models.base import ModelInfo
+from models.sampling import Sampling
 from tts_cli.manifest.reader import Source, open_source
 
 MakeInfo = Callable[..., ModelInfo]
@@ -18,6 +19,7 @@ MakeSource = Callable[..., Source]
 CUSTOM_VOICE = ModelInfo(
     family="qwen3_tts",
     type="custom_voice",
+    mode="custom voice: rows name a voice",
     size="tiny",
     voices=("arthur", "clara", "uncle_fu"),
     languages=("auto", "english", "french"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from models.registry import SYNTHETIC_PREFIX, synthetic_names
 from tts_cli.commands.options import common_options, device_options, model_options
 from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
@@ -17,14 +19,6 @@ from tts_cli.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-# Those of models.registry, which would load torch for a --help.
-SYNTHETIC = (
-    "qwen3-tts-0.6b",
-    "qwen3-tts-1.7b",
-    "qwen3-tts-0.6b-base",
-    "qwen3-tts-1.7b-base",
-    "fish-s2-pro",
-)
 BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 
 
@@ -32,7 +26,7 @@ BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 @model_options
 @click.option(
     "--synthetic",
-    type=click.Choice(SYNTHETIC),
+    type=click.Choice(synthetic_names()),
     help="Random weights of a released size, so that hardware can be judged before any download.",
 )
 @device_options
@@ -89,24 +83,23 @@ def command(
     if trace is not None and not trace.parent.is_dir():
         raise UsageError(f"--trace {trace}: its folder does not exist", "create it first")
     if synthetic:
-        options["model"] = f"synthetic:{synthetic}"
+        options["model"] = SYNTHETIC_PREFIX + synthetic
     config = RunConfig.from_options(options)
     from tts_cli.measure.profiler import Profiler
     from tts_cli.measure.sample_rows import parse_batches
-    from tts_cli.run.load import choose_device, open_session, read_info
+    from tts_cli.run.consent import approved_info
+    from tts_cli.run.load import choose_device, open_session
     from tts_cli.run.survey import require_speakable
 
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
-    require_speakable(read_info(config))
-    session = open_session(config)
+    require_speakable(approved_info(config))
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
-    session.max_batch = max(sizes)
-    session.is_batch_chosen = True
+    session = open_session(replace(config, max_batch=max(sizes)))
     profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5))
     profiler.prepare(sizes)
-    sizes = [size for size in sizes if size <= session.max_batch] or [session.max_batch]
+    sizes = [size for size in sizes if size <= session.batch.rows] or [session.batch.rows]
     results = [profiler.measure(size) for size in sizes]
     if trace is not None:
         profiler.write_trace(trace, sizes[-1])

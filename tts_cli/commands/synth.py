@@ -7,8 +7,9 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,13 @@ from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.output.run_file import Totals
     from tts_cli.run.load import Session
-    from tts_cli.run.plan import RowPlan, Survey, Synthesis
+    from tts_cli.run.plan import RowPlan, Survey
 
 log = logging.getLogger(__name__)
+
+WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
 @click.command("synth")
@@ -70,17 +74,17 @@ def command(manifest: str, **options: Any) -> int:
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.validate import inspect_manifest, show_summary
+    from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
-    from tts_cli.output.writer import AudioWriter, prepare_folder, remove_stale_parts
-    from tts_cli.run.consent import require_consent
-    from tts_cli.run.load import choose_device, read_info
+    from tts_cli.output.writer import AudioWriter, prepare_folder
+    from tts_cli.run.consent import approved_info
+    from tts_cli.run.load import choose_device
+    from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan
 
     choose_device(config)
-    info = read_info(config)
-    if not config.dry_run:
-        require_consent(info.licence, config)
+    info = read_info(config) if config.dry_run else approved_info(config)
     summary = inspect_manifest(source, config, info)
     if not config.skip_invalid:
         summary.require_good()
@@ -131,63 +135,52 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     """Load the model, speak the pending rows, write run.json, print the summary."""
     from tts_cli.commands.progress import Progress
     from tts_cli.output.run_file import Totals, build_report, summary_lines, write_report
-    from tts_cli.run.load import device_facts, open_session, prepare
-    from tts_cli.run.model_source import is_synthetic, model_label
-    from tts_cli.run.plan import Synthesis
+    from tts_cli.run.load import device_facts, model_facts, open_session, prepare
+    from tts_cli.run.records import Recorder
+    from tts_cli.run.retry import RetryPolicy
+    from tts_cli.run.threads import SpeechRun
 
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     session = open_session(config)
-    prepare(
-        session,
-        num_rows=survey.pending,
-        max_positions=survey.max_positions,
-        max_frames=survey.max_frames,
-        max_trailing=survey.max_trailing,
-        max_reference_frames=survey.max_reference_frames,
-    )
+    prepare(session, survey.needs)
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
         skipped=survey.skipped,
         load_s=session.load_s,
         capture_s=session.capture_s,
     )
-    accepts_truncated = config.accept_truncated or is_synthetic(config.model)
-    error: BaseException | None = None
+    error: Exception | None = None
     started_s = time.perf_counter()
     with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
-        synthesis = Synthesis(
-            config, info, session, plan, totals, progress.update, accepts_truncated
+        recorder = Recorder(plan.writer, plan.journal, info.frame_s, totals, progress.update)
+        speech = SpeechRun(
+            session,
+            recorder.take,
+            RetryPolicy.of(config),
+            cloning=plan.cloning,
+            is_int16=plan.writer.takes_int16,
+            takers=WRITERS,
         )
         try:
-            with stop_on_signal(synthesis):
-                synthesis.run()
+            with stop_on_signal(speech.stop):
+                speech.run(plan.due(recorder.fail, speech.is_stopped))
         except Exception as caught:
-            error = as_stop(caught)
+            error = caught
     totals.wall_s = time.perf_counter() - started_s
     totals.is_interrupted = error is not None
     add_device_totals(totals, session)
-    synthesis.add_reference_totals()
-    exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
-    facts = device_facts(session)
-    model: dict[str, str | None] = {
-        "source": model_label(config.model),
-        "family": info.family,
-        "type": info.type,
-    }
-    model |= {"size": info.size, "identity": info.identity}
-    model |= {"licence": None if info.licence is None else info.licence.name}
-    model |= {"default_voice": config.voice or (info.voices[0] if info.voices else None)}
-    engine = synthesis.engine
-    facts |= {
-        "steps": engine.steps,
-        "row_steps": engine.row_steps,
-        "padded_steps": engine.padded_steps,
-    }
-    facts |= {"memory_step_downs": engine.shrinks}
+    totals = replace(totals, **speech.reference_facts())
+    facts = device_facts(session) | speech.engine.facts()
     if session.device.type == "cuda" and error is None:
-        facts |= {"busy": engine.busy.summary()}
+        facts |= {"busy": speech.engine.busy.summary()}
+    exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
     report = build_report(
-        config, totals, model=model, device=facts, started=started, exit_code=exit_code
+        config,
+        totals,
+        model=model_facts(config, info),
+        device=facts,
+        started=started,
+        exit_code=exit_code,
     )
     assert config.out is not None
     try:
@@ -205,20 +198,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     return exit_code
 
 
-def as_stop(error: Exception) -> Exception:
-    """A lost device as the early stop it is; any other error as it came."""
-    from tts_cli.errors import first_line
-    from tts_cli.run.plan import is_cuda_failure
-
-    if not is_cuda_failure(error):
-        return error
-    return StoppedEarly(
-        f"the device failed: {first_line(error)}",
-        remedy="finished rows are kept; check the device and run the same command again",
-    )
-
-
-def add_device_totals(totals: Any, session: Session) -> None:
+def add_device_totals(totals: Totals, session: Session) -> None:
     """Graph counts and peak memory."""
     import torch
 
@@ -232,7 +212,7 @@ def add_device_totals(totals: Any, session: Session) -> None:
 
 
 @contextmanager
-def stop_on_signal(synthesis: Synthesis) -> Iterator[None]:
+def stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
     """First SIGINT or SIGTERM: stop admitting and finish writing; a second ends the process at
     once.
 
@@ -248,7 +228,7 @@ def stop_on_signal(synthesis: Synthesis) -> Iterator[None]:
             kill_self(number)
         received.append(number)
         log.warning("stopping: finishing what is decoded (again to stop at once)")
-        synthesis.stop()
+        stop()
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

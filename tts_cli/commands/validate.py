@@ -49,18 +49,16 @@ def command(manifest: str, **options: Any) -> int:
     """
     config = RunConfig.from_options(options)
     with open_source(manifest, config.manifest_format) as source:
-        summary = inspect_manifest(source, config)
+        from tts_cli.run.model_source import read_info
+
+        summary = inspect_manifest(source, config, read_info(config))
     show_summary(summary, is_json=config.json)
-    return 2 if summary.bad_count and not config.skip_invalid else 0
+    return 2 if summary.bad_rows and not config.skip_invalid else 0
 
 
-def inspect_manifest(
-    source: Source, config: RunConfig, info: ModelInfo | None = None
-) -> ManifestSummary:
+def inspect_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
     """Check a manifest, the audio format and the disk; warnings and bad rows go to the log.
 
-    Args:
-        info: the checkpoint's, if it is known already.
     Raises:
         ManifestError, UsageError, SetupError: nothing can be spoken as asked.
     """
@@ -68,10 +66,6 @@ def inspect_manifest(
     from tts_cli.output.journal import JOURNAL_NAME
     from tts_cli.output.writer import check_space
 
-    if info is None:
-        from tts_cli.run.load import read_info
-
-        info = read_info(config)
     require_speakable(info)
     rate_hz = config.sample_rate or info.sample_rate_hz
     check_format(config.format, config.subtype, rate_hz)
@@ -111,7 +105,7 @@ def show_summary(summary: ManifestSummary, is_json: bool = False) -> None:
 
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
-        ("rows", f"{summary.rows:,} good, {summary.bad_count:,} bad"),
+        ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
         ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
         ("audio", f"about {_duration(summary.audio_s)}"),
         ("disk", f"about {summary.disk_bytes / 1e6:,.1f} MB"),
@@ -130,16 +124,5 @@ def _duration(seconds: float) -> str:
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
-    return {
-        "manifest": summary.manifest,
-        "rows": summary.rows,
-        "selected": summary.selected,
-        "chars": summary.chars,
-        "longest_id": summary.longest_id,
-        "longest_chars": summary.longest_chars,
-        "audio_s": round(summary.audio_s, 3),
-        "disk_bytes": summary.disk_bytes,
-        "warnings": list(summary.warnings),
-        "bad_rows": summary.bad_count,
-        "bad": [{"line": row.line, "id": row.id, "message": row.message} for row in summary.bad],
-    }
+    bad = [{"line": row.line, "id": row.id, "message": row.message} for row in summary.bad]
+    return {**vars(summary), "audio_s": round(summary.audio_s, 3), "bad": bad}

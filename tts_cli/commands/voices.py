@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.voices.folder import VoiceFolder
 
-MODES = {
-    "custom_voice": "custom voice: rows name a voice",
-    "voice_design": "voice design: instruct describes the voice",
-    "base": "base: clones a reference recording",
-    "dual_ar": "dual AR: a voice of its own choice, or clones a reference recording",
-}
 COMMANDS = {
     "add": "Make a voice file of a recording.",
     "design": "Make a voice file of a voice described in words.",
@@ -78,8 +72,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         return 0
     config = RunConfig.from_options(options)
     from tts_cli.run.consent import accepted_on, describe_consent, require_consent
-    from tts_cli.run.load import read_info
-    from tts_cli.run.model_source import model_label
+    from tts_cli.run.model_source import model_label, read_info
     from tts_cli.voices.folder import VoiceFolder
 
     info = read_info(config)
@@ -132,7 +125,7 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
     sampling = ", ".join(f"{name} {value}" for name, value in asdict(info.sampling).items())
     return [
         ("model", f"{source} ({info.family}, {info.size}, {info.identity})"),
-        ("mode", MODES.get(info.type, info.type)),
+        ("mode", info.mode),
         ("voices", ", ".join(info.voices) or "none by name"),
         ("languages", ", ".join(info.languages)),
         ("instruct", instruct),

@@ -47,23 +47,25 @@ def command(**options: Any) -> int:
     config = RunConfig.from_options(options)
     from kernels.launch.compilation import cache_folder
     from tts_cli.measure.sample_rows import sample_prompts
-    from tts_cli.run.load import open_session, prepare, read_info
+    from tts_cli.run.consent import approved_info
+    from tts_cli.run.load import open_session, prepare
+    from tts_cli.run.needs import Needs
     from tts_cli.run.survey import require_speakable
     from tts_cli.voices.recording import MAX_SECONDS
 
-    require_speakable(read_info(config))
+    require_speakable(approved_info(config))
     session = open_session(config)
     info = session.model.info
     frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)
     reference = math.ceil(MAX_SECONDS / info.frame_s) if info.can_clone else 0
-    prepare(
-        session,
-        num_rows=session.max_batch,
+    needs = Needs(
+        rows=session.batch.rows,
         max_positions=min(frames + 256 + reference, info.max_positions),
         max_frames=frames,
         max_trailing=len(sample_prompts(session.model, 1, 1)[0].trailing_ids),
         max_reference_frames=reference,
     )
+    prepare(session, needs)
     graphs = coverage(session)
     if config.json:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}

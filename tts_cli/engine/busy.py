@@ -89,7 +89,9 @@ class BusyWindow:
 
 
 class BusyMeter:
-    """Adds up spans of one device, as they end; keeps none longer than it must."""
+    """Adds up spans of one device, as they end; keeps none longer than it must. Belongs to the
+    engine's thread.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

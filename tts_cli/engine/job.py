@@ -1,13 +1,10 @@
-"""A row on its way through the engine: the job that comes in, the outcome that goes out, and the
-queue in front.
-"""
+"""A row on its way through the engine, one attempt at a time, and the queue in front."""
 
 from __future__ import annotations
 
 import queue
 import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,17 +17,31 @@ FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s a UTF-8 byte of text
 
 @dataclass(eq=False)
 class Job:
-    """One attempt at one row."""
+    """One attempt at one row, and what came of it.
+
+    One thread has it at a time: the one that makes it, then through the `JobQueue` the engine's,
+    then through the engine's sink whoever takes it. Samples and codes are on their way to the host
+    until `wait` returns.
+    """
 
     row: Any  # the caller's own record; never looked at here
     prompt: Prompt
     attempt: int = 1
-    queued_s: float = field(default_factory=time.perf_counter)
-    admitted_s: float = 0.0
+    runaway: Job | None = None  # an earlier attempt; used if this one gives no audio at all
+    admitted_s: float = 0.0  # `perf_counter`
     prefill: tuple[Span, int] | None = None  # shared by this many rows
     decode_ms: float = 0.0  # this row's share of its steps
     bucket: int = 0  # the largest bucket it ran in
-    runaway: Outcome | None = None  # of an earlier attempt; used if this one gives no audio at all
+    # From here on: once it has ended.
+    reason: str = ""  # eos, max_frames, nan, or a message when the vocoder had no memory
+    frames: int = 0
+    attempts: int = 0  # made in all, those after this one included
+    codes: torch.Tensor | None = None  # (F, K) int64
+    samples: torch.Tensor | None = None  # (n,) float32 or int16
+    is_bad: torch.Tensor | None = None  # () bool: int16 samples of what was not finite
+    vocoder: Span | None = None  # of the batch it was decoded in
+    vocoder_share: float = 1.0  # of that span, by frames
+    copied: Span | None = None
 
     @property
     def estimated_frames(self) -> float:
@@ -49,57 +60,50 @@ class Job:
         """Frames of those codes."""
         return 0 if self.reference_codes is None else len(self.reference_codes)
 
-
-@dataclass
-class Outcome:
-    """What became of a job. Audio and codes are on their way to the host until `wait` returns."""
-
-    job: Job
-    reason: str  # eos, max_frames, nan, or a message when the vocoder had no memory
-    frames: int
-    samples: torch.Tensor | None = None  # (n,) float32 or int16 on the host
-    is_bad: torch.Tensor | None = None  # () bool on the host: int16 samples of what was not finite
-    codes: torch.Tensor | None = None  # (F, K) int64 on the host
-    vocoder: Span | None = None
-    vocoder_share: float = 1.0
-    copied: Span | None = None
-    attempts: int = 0  # made in all, those after this job's included
-
     def wait(self) -> None:
-        """Wait for the copies."""
+        """Wait for the copies to the host."""
         if self.copied is not None:
             self.copied.wait()
 
     @property
+    def prefill_ms(self) -> float:
+        """This row's share of its prefill group; waits for the device."""
+        if self.prefill is None:
+            return 0.0
+        span, rows = self.prefill
+        return span.milliseconds() / rows
+
+    @property
     def vocoder_ms(self) -> float:
-        """This row's share of its vocoder batch, by frames. On a GPU frames ran beside it, so it
-        took longer than it would have alone.
+        """This row's share of its vocoder batch. On a GPU frames ran beside it, so it took longer
+        than it would have alone. Waits for the device.
         """
         return 0.0 if self.vocoder is None else self.vocoder.milliseconds() * self.vocoder_share
 
-    @property
-    def prefill_ms(self) -> float:
-        """This row's share of its prefill group."""
-        if self.job.prefill is None:
-            return 0.0
-        span, rows = self.job.prefill
-        return span.milliseconds() / rows
-
 
 class JobQueue:
-    """Planned rows from the tokenising thread to the engine: bounded, closed once."""
+    """Jobs on their way to the engine: bounded, closed once.
+
+    `put` and `close` belong to the thread that makes jobs, `take` and `is_dry` to the engine's.
+    """
 
     def __init__(self, size: int) -> None:
         self._queue: queue.Queue[Job | None] = queue.Queue(size)
         self._is_closed = False
 
-    def put(self, job: Job, stop: threading.Event) -> bool:
+    def put(self, job: Job | None, stop: threading.Event) -> bool:
         """Add a job, waiting for room; False when `stop` was set meanwhile."""
-        return self._put(job, stop)
+        while not stop.is_set():
+            try:
+                self._queue.put(job, timeout=0.2)
+                return True
+            except queue.Full:
+                continue
+        return False
 
     def close(self, stop: threading.Event) -> None:
         """Say that no further job comes."""
-        self._put(None, stop)
+        self.put(None, stop)
 
     def take(self, timeout_s: float = 0.0) -> Job | None:
         """The next job, or None when there is none (yet)."""
@@ -116,12 +120,3 @@ class JobQueue:
     def is_dry(self) -> bool:
         """Closed and empty."""
         return self._is_closed
-
-    def _put(self, job: Job | None, stop: threading.Event) -> bool:
-        while not stop.is_set():
-            try:
-                self._queue.put(job, timeout=0.2)
-                return True
-            except queue.Full:
-                continue
-        return False

@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 
-from models.base import SpeechModel
+from models.base import SlotStatus, SpeechModel
 from models.device.spans import Span
 from models.device.streams import WorkStreams
 from tts_cli.engine.busy import BusyMeter
-from tts_cli.engine.job import Job, JobQueue, Outcome
-from tts_cli.engine.scheduler import Scheduler
-from tts_cli.engine.vocoder_queue import AudioDecoder
+from tts_cli.engine.job import Job, JobQueue
+from tts_cli.engine.scheduler import BatchSize, Scheduler
+from tts_cli.engine.vocoder_queue import VocoderQueue
 from tts_cli.errors import StoppedEarly, first_line
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 # many, and the host has as many frames' time for everything it does between two launches. Nothing
 # else depends on it: a row that has ended keeps nothing more, however long it goes on.
 POLL_FRAMES = 2
+WINDOW = 1024  # rows that the scheduler looks ahead
 START_S = 0.1  # the first rows wait this long for enough of them to fill all slots
 
 
@@ -47,13 +48,15 @@ class Flight:
 
 
 class Engine:
-    """Runs jobs to outcomes on one model.
+    """Runs jobs to their ends on one model, all in the thread that calls `run`; any thread may set
+    `stop`.
 
     Args:
-        model: loaded, allocated and captured for max_batch slots.
+        model: loaded, allocated and captured for `batch` slots.
+        batch: slots in use; halved here when memory is short.
         jobs: where rows come from.
-        sink: takes every outcome that is not retried; may block to slow the engine down.
-        retry: gives the next attempt of a job that ended for a reason, or None to accept it.
+        sink: takes every job that is not tried again; may block to slow the engine down.
+        retry: gives the next attempt of a job that has ended, or None to accept it.
         chore: other work on the device, done between two launches of frames.
         is_int16: turn samples into 16-bit numbers on the device.
     """
@@ -62,23 +65,23 @@ class Engine:
         self,
         model: SpeechModel,
         device: torch.device,
-        max_batch: int,
+        batch: BatchSize,
         jobs: JobQueue,
-        sink: Callable[[Outcome], None],
-        retry: Callable[[Job, str], Job | None],
-        window: int = 1024,
+        sink: Callable[[Job], None],
+        retry: Callable[[Job], Job | None],
         chore: Callable[[], None] | None = None,
         is_int16: bool = False,
     ) -> None:
         self.model = model
         self.device = device
+        self.batch = batch
         self.jobs = jobs
         self.retry = retry
         self.chore = chore
         self.busy = BusyMeter(device)
         self.streams = WorkStreams(device)
-        self.decoder = AudioDecoder(model, device, self.streams, self.busy, sink, is_int16)
-        self.scheduler: Scheduler[Job] = Scheduler(max_batch, window)
+        self.vocoder = VocoderQueue(model, device, self.streams, self.busy, sink, is_int16)
+        self.scheduler: Scheduler[Job] = Scheduler(batch, WINDOW)
         self.stop = threading.Event()
         self.is_async = device.type == "cuda"
         self.poll_frames = POLL_FRAMES if self.is_async else 1
@@ -113,13 +116,13 @@ class Engine:
                 # Outside of the handler, because the error holds what the attempt had allocated.
                 flight = None
                 self._shrink(lack)
-            self.decoder.run(is_last=not self.scheduler.num_live and flight is None)
-        self.decoder.run(is_last=True)
+            self.vocoder.run(is_last=not self.scheduler.num_live and flight is None)
+        self.vocoder.run(is_last=True)
         self.streams.join()
         self.busy.end()
 
     def _fill_window(self) -> None:
-        """Take what has been planned. Where nobody speaks, wait for rows to come."""
+        """Take what is ready. Where nobody speaks, wait for rows to come."""
         scheduler = self.scheduler
         deadline_s = time.perf_counter() + START_S
         while scheduler.has_room and not self.jobs.is_dry:
@@ -128,7 +131,7 @@ class Engine:
                 wait_s = START_S
             elif not scheduler.num_live and self.is_async:
                 # Rows of the first batch that come a little later would start one by one.
-                is_full = scheduler.num_waiting >= scheduler.max_batch
+                is_full = scheduler.num_waiting >= self.batch.rows
                 wait_s = 0.0 if is_full else deadline_s - time.perf_counter()
             job = self.jobs.take(max(0.0, wait_s))
             if job is None:
@@ -185,43 +188,49 @@ class Engine:
             job.decode_ms += share_ms
             job.bucket = max(job.bucket, flight.bucket)
             if status.is_finished:
-                self._finish(job, present[job], status.finish_reason, status.frames)
+                self._finish(job, present[job], status)
                 ended.setdefault(status.finish_reason, []).append(present[job])
         for reason, freed in ended.items():
             self.model.release(freed, is_failed=reason == "nan")
 
-    def _finish(self, job: Job, slot: int, reason: str, frames: int) -> None:
+    def _finish(self, job: Job, slot: int, status: SlotStatus) -> None:
         """Retry a row, or keep its codes for the vocoder; the caller clears the slot."""
-        again = self.retry(job, reason)
-        outcome = Outcome(job, reason, frames)
-        if reason != "nan":
-            outcome.codes = self.model.codes(slot, frames)
-        elif job.runaway is not None:
-            outcome = job.runaway
-        outcome.attempts = job.attempt
-        # Last, so that a row whose codes find no memory still has its slot and starts again.
+        job.reason, job.frames = status.finish_reason, status.frames
+        if job.reason != "nan":
+            # First, so that a row whose codes find no memory still has its slot and starts again.
+            job.codes = self.model.codes(slot, job.frames)
+        kept = job if job.codes is not None or job.runaway is None else job.runaway
+        again = self.retry(job)
         self.scheduler.finish(slot)
         if again is not None:
-            again.runaway = outcome if outcome.codes is not None else None
+            again.runaway = kept if kept.codes is not None else None
             self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
         else:
-            self.decoder.add(outcome)
+            kept.attempts = job.attempt
+            self.vocoder.add(kept)
 
     def _shrink(self, reason: str) -> None:
         """Step down to half the slots; every live row starts again, with the same draws."""
-        if self.scheduler.max_batch == 1:
-            self.decoder.run(is_last=True)
+        if self.batch.rows == 1:
+            self.vocoder.run(is_last=True)
             raise StoppedEarly(
                 f"the device has no memory for even one row: {reason}",
                 remedy="lower --max-seconds, use a smaller model or free the device",
             )
-        slots = self.scheduler.max_batch
+        slots = self.batch.rows
         rows = self.scheduler.shrink()
         self.shrinks += 1
-        log.warning(
-            "out of device memory; going on with %d rows at a time", self.scheduler.max_batch
-        )
+        log.warning("out of device memory; going on with %d rows at a time", self.batch.rows)
         torch.cuda.empty_cache()
         self.model.release(list(range(slots)))
         for job in rows:
             self.scheduler.offer(job, job.estimated_frames, is_urgent=True)
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of the work."""
+        return {
+            "steps": self.steps,
+            "row_steps": self.row_steps,
+            "padded_steps": self.padded_steps,
+            "memory_step_downs": self.shrinks,
+        }

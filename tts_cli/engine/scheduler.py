@@ -27,6 +27,21 @@ PATIENCE_TICKS = 16  # ... but no longer than this many ticks
 
 
 @dataclass
+class BatchSize:
+    """How many rows are spoken at once: the one live number of a session. It only falls, while
+    slots are made and then in the engine's thread.
+    """
+
+    rows: int  # a power of two
+
+    def halve(self) -> None:
+        """Step down after a lack of memory. Raises ValueError: only one row is left."""
+        if self.rows == 1:
+            raise ValueError("one slot cannot be halved")
+        self.rows //= 2
+
+
+@dataclass
 class Waiting(Generic[Item]):
     """A row in the window."""
 
@@ -36,17 +51,17 @@ class Waiting(Generic[Item]):
 
 
 class Scheduler(Generic[Item]):
-    """Slots of a running batch.
+    """Slots of a running batch. Belongs to the engine's thread.
 
     Args:
-        max_batch: number of slots, a power of two.
+        batch: number of slots; halved here when memory is short.
         window: rows to look ahead; also how many admission rounds a row can be passed over.
     """
 
-    def __init__(self, max_batch: int, window: int) -> None:
-        if not is_power_of_two(max_batch):
-            raise ValueError(f"max_batch must be a power of two, not {max_batch}")
-        self.max_batch = max_batch
+    def __init__(self, batch: BatchSize, window: int) -> None:
+        if not is_power_of_two(batch.rows):
+            raise ValueError(f"slots must be a power of two, not {batch.rows}")
+        self.batch = batch
         self.window = max(window, 1)
         self._waiting: list[Waiting[Item]] = []
         self._slots: dict[int, Item] = {}
@@ -90,11 +105,11 @@ class Scheduler(Generic[Item]):
 
     def admit(self) -> list[tuple[Item, int]]:
         """Rows to prefill now with their slots; call it once a tick."""
-        num_free = self.max_batch - len(self._slots)
+        num_free = self.batch.rows - len(self._slots)
         if not num_free or not self._waiting:
             self._ticks_with_room = 0
             return []
-        group = min(max(1, self.max_batch // GROUP_SHARE), len(self._waiting))
+        group = min(max(1, self.batch.rows // GROUP_SHARE), len(self._waiting))
         self._ticks_with_room += 1
         is_worth_it = num_free >= group or not self._slots
         if not is_worth_it and self._ticks_with_room < PATIENCE_TICKS:
@@ -103,7 +118,7 @@ class Scheduler(Generic[Item]):
         self._rounds += 1
         self._waiting.sort(key=self._rank)
         chosen, self._waiting = self._waiting[:num_free], self._waiting[num_free:]
-        free = (slot for slot in range(self.max_batch) if slot not in self._slots)
+        free = (slot for slot in range(self.batch.rows) if slot not in self._slots)
         admitted = [(waiting.item, slot) for waiting, slot in zip(chosen, free, strict=False)]
         self._slots.update({slot: item for item, slot in admitted})
         return admitted
@@ -137,9 +152,7 @@ class Scheduler(Generic[Item]):
         Raises:
             ValueError: only one slot was left.
         """
-        if self.max_batch == 1:
-            raise ValueError("one slot cannot be halved")
-        self.max_batch //= 2
+        self.batch.halve()
         evicted = list(self._slots.values())
         self._slots.clear()
         return evicted

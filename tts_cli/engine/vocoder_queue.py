@@ -15,22 +15,23 @@ import torch
 from torch import Tensor
 
 from models.base import SpeechModel
+from models.device.memory import in_halves
 from models.device.spans import Span
 from models.device.streams import WorkStreams
 from tts_cli.engine.busy import BusyMeter
-from tts_cli.engine.job import Outcome
+from tts_cli.engine.job import Job
 from tts_cli.errors import first_line
 
 SCALE = 32767.0
 MOST_WAITING = 256  # rows of a few frames each would gather by the thousand to fill a batch
 
 
-class AudioDecoder:
-    """Turns outcomes with codes into outcomes with samples.
+class VocoderQueue:
+    """Turns jobs with codes into jobs with samples. Belongs to the engine's thread.
 
     Args:
         busy: is told what the vocoder took.
-        sink: takes every outcome; may block.
+        sink: takes every job; may block.
         is_int16: turn samples into 16-bit numbers on the device.
     """
 
@@ -40,7 +41,7 @@ class AudioDecoder:
         device: torch.device,
         streams: WorkStreams,
         busy: BusyMeter,
-        sink: Callable[[Outcome], None],
+        sink: Callable[[Job], None],
         is_int16: bool = False,
     ) -> None:
         self.model = model
@@ -50,74 +51,64 @@ class AudioDecoder:
         self.sink = sink
         self.is_int16 = is_int16
         self.is_patient = device.type == "cuda"  # waits for rows that make a good batch
-        self.waiting: list[Outcome] = []  # the oldest first; codes on the device
+        self.waiting: list[Job] = []  # the oldest first; codes on the device
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, job: Job) -> None:
         """Take in a row that has ended."""
-        self.waiting.append(outcome)
+        self.waiting.append(job)
 
     def run(self, is_last: bool) -> None:
         """Decode what makes a good batch; all there is when nothing else is coming."""
         while batch := self._take(is_last):
-            for outcome in self._decode(batch):
-                self.sink(outcome)
+            speakable = [job for job in batch if job.codes is not None]
+            if speakable:
+                in_halves(speakable, self._decode, _give_up)
+            for job in batch:
+                self.sink(job)
 
-    def _take(self, is_last: bool) -> list[Outcome]:
-        """The outcomes to hand on next."""
+    def _take(self, is_last: bool) -> list[Job]:
+        """The jobs to hand on next."""
         waiting = self.waiting
-        silent = [index for index, outcome in enumerate(waiting) if outcome.codes is None]
+        silent = [index for index, job in enumerate(waiting) if job.codes is None]
         if not self.is_patient:
             chosen = [0][: len(waiting)]
         elif silent:
             chosen = silent
         else:
             chosen = self.model.choose_audio(
-                [outcome.frames for outcome in waiting],
-                [outcome.job.num_reference_frames for outcome in waiting],
+                [job.frames for job in waiting], [job.num_reference_frames for job in waiting]
             )
             if not chosen and (is_last or len(waiting) > MOST_WAITING):
                 chosen = list(range(len(waiting)))
         taken = set(chosen)
-        self.waiting = [outcome for index, outcome in enumerate(waiting) if index not in taken]
+        self.waiting = [job for index, job in enumerate(waiting) if index not in taken]
         return [waiting[index] for index in chosen]
 
-    def _decode(self, batch: list[Outcome]) -> list[Outcome]:
-        """Queue a batch; where it finds no memory, its halves, until a row is alone."""
-        speakable = [outcome for outcome in batch if outcome.codes is not None]
-        if not speakable:
-            return batch
+    def _decode(self, jobs: list[Job]) -> str | None:
+        """Queue a batch; the reason if it finds no memory."""
         try:
-            self._speak(speakable)
-            return batch
+            self._speak(jobs)
         except torch.OutOfMemoryError as error:
-            reason = first_line(error)
-        # Outside of the handler, because the error holds what the attempt had allocated. Freeing
-        # memory waits for whatever either stream still does, and takes nothing that is in use.
-        torch.cuda.empty_cache()
-        if len(batch) == 1:
-            batch[0].reason = f"no memory to decode its audio: {reason}"
-            batch[0].codes = None
-            return batch
-        half = len(batch) // 2
-        return self._decode(batch[:half]) + self._decode(batch[half:])
+            return f"no memory to decode its audio: {first_line(error)}"
+        return None
 
-    def _speak(self, outcomes: list[Outcome]) -> None:
+    def _speak(self, jobs: list[Job]) -> None:
         """Queue the samples of rows that have codes, and their way to the host."""
-        codes = [outcome.codes for outcome in outcomes if outcome.codes is not None]
-        references = [outcome.job.reference_codes for outcome in outcomes]
+        codes = [job.codes for job in jobs if job.codes is not None]
+        references = [job.reference_codes for job in jobs]
         fronts = [reference for reference in references if reference is not None]
         with self.streams.vocoder([*codes, *fronts]):
             span = Span(self.device)
             waves = self.model.decode_audio(codes, references if fronts else None)
             self.busy.add("vocoder", span.end())
             samples, is_bad = self._samples_to_host(waves)
-            on_host = list(zip(outcomes, samples, is_bad, self._to_host(codes), strict=True))
+            on_host = list(zip(jobs, samples, is_bad, self._to_host(codes), strict=True))
             copied = Span(self.device).end()
-        total = max(1, sum(outcome.frames for outcome in outcomes))
-        for outcome, wave, is_bad_wave, row_codes in on_host:
-            outcome.samples, outcome.is_bad, outcome.codes = wave, is_bad_wave, row_codes
-            outcome.vocoder, outcome.vocoder_share = span, outcome.frames / total
-            outcome.copied = copied
+        total = max(1, sum(job.frames for job in jobs))
+        for job, wave, is_bad_wave, row_codes in on_host:
+            job.samples, job.is_bad, job.codes = wave, is_bad_wave, row_codes
+            job.vocoder, job.vocoder_share = span, job.frames / total
+            job.copied = copied
 
     def _samples_to_host(self, waves: list[Tensor]) -> tuple[list[Tensor], list[Tensor | None]]:
         """Start the copy of all rows' samples, as the run wants them."""
@@ -140,6 +131,11 @@ class AudioDecoder:
             return values
         host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
         return host.copy_(values, non_blocking=True)
+
+
+def _give_up(job: Job, reason: str) -> None:
+    """A row whose audio finds no memory even alone."""
+    job.reason, job.codes = reason, None
 
 
 def to_int16(samples: Tensor) -> Tensor:

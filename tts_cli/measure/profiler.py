@@ -29,6 +29,7 @@ from tts_cli.measure.sample_rows import sample_prompts, sample_references
 from tts_cli.output.run_file import versions
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.load import Session, device_facts, prepare
+from tts_cli.run.needs import Needs
 from tts_cli.voices.encode_queue import ENCODE_ROWS
 
 VOCODER_ROWS = 32
@@ -58,13 +59,13 @@ class Profiler:
         prompt = sample_prompts(self.model, 1, 1)[0]
         # Rows go on from half-way for as long as they are timed.
         room = prompt.num_tokens + self.frames + 2 * (self.repeats + 16)
-        prepare(
-            self.session,
-            num_rows=max(batches),
+        needs = Needs(
+            rows=max(batches),
             max_positions=min(room, self.model.info.max_positions),
             max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
             max_trailing=len(prompt.trailing_ids),
         )
+        prepare(self.session, needs)
 
     @torch.inference_mode()
     def measure(self, batch: int) -> dict[str, Any]:
@@ -73,7 +74,7 @@ class Profiler:
         slots = list(range(batch))
         runner = model.graph_runners()[0]
         prompts = sample_prompts(model, batch, self.frames)
-        stages = [self._host("prompt (one row)", lambda: model.plan(prompts[0].request))]
+        stages = [self._host("prompt (one row)", lambda: model.prompt(prompts[0].request))]
         repeats = min(5, self.repeats)
         cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
         prefill = self._device(

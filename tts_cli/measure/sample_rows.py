@@ -17,10 +17,10 @@ def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prom
     """Prompts of equal length: the checkpoint's voices in turn, one seed each."""
     info = model.info
     voices = info.voices or (None,)
-    instruct = "a calm voice" if info.type == "voice_design" else None
+    instruct = "a calm voice" if info.needs_instruct else None
     clone = sample_clone(model) if info.needs_reference else None
     return [
-        model.plan(
+        model.prompt(
             SpeechRequest(
                 TEXT,
                 voice=voices[row % len(voices)],

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.output.writer import write_atomic
+from tts_cli.output.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,11 @@ PACKAGES = (
 
 @dataclass
 class Totals:
-    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing."""
+    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing.
+
+    While rows are spoken `run.records.Recorder` counts under its lock; before and after the
+    command's own thread fills in the rest.
+    """
 
     rows: int = 0  # selected rows, bad ones and skipped ones included
     ok: int = 0

@@ -1,80 +1,27 @@
-"""Write audio so that a file under its final name is always whole.
+"""The files of spoken rows in the output folder: audio, codes, and room for them.
 
-Every file goes to `.<name>.<pid>.part` in the same folder, is fsynced, renamed, and its folder
-fsynced. A crash can leave only `.part` files, which the next run removes. Encoding happens in
-memory first (`encoding.py`), so a full disk shows up as a plain error of one `write`.
+Encoding happens in memory first (`audio_file.py`), so a full disk shows up as a plain error of one
+write (`atomic.py`).
 """
 
 from __future__ import annotations
 
 import errno
-import logging
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import RowError, SetupError, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TRUNCATED, id_problem
+from tts_cli.output.atomic import sync_folder, write_atomic
 from tts_cli.output.audio_file import check_format, encode, encode_codes, resample
+from tts_cli.output.hashes import Delivery, delivery_hash
 
 if TYPE_CHECKING:
     import numpy as np
 
     from tts_cli.config import RunConfig
-
-log = logging.getLogger(__name__)
-
-_PART_NAME = re.compile(r"\..+\.[0-9]+\.part")
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Put `data` at `path`: whole or not at all, also after a power cut.
-
-    Raises:
-        DiskFull: no room, or the disk stopped answering; nothing is left behind.
-        OSError: anything else that concerns this file.
-    """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.unlink(missing_ok=True)  # of a crashed run that had our process id
-        handle = os.open(part, _CREATE, 0o666)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        os.replace(part, path)
-    except BaseException as error:
-        try:
-            part.unlink(missing_ok=True)
-        except OSError as second:
-            log.debug("could not remove %s: %s", part, second)
-        if isinstance(error, OSError) and is_disk_error(error):
-            raise disk_full(error, path) from error
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in `folder` durable, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open folders
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if is_disk_error(error):
-            raise disk_full(error, folder) from error
-        log.debug("%s cannot be synced: %s", folder, error)
-    finally:
-        os.close(handle)
 
 
 def prepare_folder(out: Path) -> None:
@@ -120,20 +67,6 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
     return f"--out {out}: {message}; the run may stop early"
 
 
-def remove_stale_parts(out: Path) -> int:
-    """Delete what a crashed run left under temporary names; only the lock's holder may call it."""
-    removed = 0
-    for folder, _, names in os.walk(out):
-        for name in names:
-            if _PART_NAME.fullmatch(name):
-                try:
-                    os.unlink(os.path.join(folder, name))
-                    removed += 1
-                except OSError as error:
-                    log.warning("could not remove %s/%s: %s", folder, name, error.strerror)
-    return removed
-
-
 class AudioWriter:
     """Writes `DIR/<id>.<format>`; may be called from several threads for different ids.
 
@@ -150,6 +83,8 @@ class AudioWriter:
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
         self.subtype = check_format(config.format, config.subtype, self.rate_hz)
+        self.delivery = Delivery(self.format, self.subtype, self.rate_hz)
+        self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
         self._root = out.resolve()
         self._folders: set[Path] = set()  # checked and created

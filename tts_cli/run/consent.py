@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import StoppedEarly, UsageError
-from tts_cli.output.writer import write_atomic
+from tts_cli.output.atomic import write_atomic
+from tts_cli.run.model_source import read_info
 
 if TYPE_CHECKING:
-    from models.base import Licence
+    from models.base import Licence, ModelInfo
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,18 @@ def require_consent(licence: Licence | None, config: RunConfig) -> None:
         )
     log.warning("accepted: the %s. %s", licence.name, licence.terms)
     accept(licence)
+
+
+def approved_info(config: RunConfig) -> ModelInfo:
+    """`read_info` for a run that goes on to load the weights: their licence is accepted.
+
+    Raises:
+        SetupError: the checkpoint cannot be read.
+        UsageError: its licence was never accepted.
+    """
+    info = read_info(config)
+    require_consent(info.licence, config)
+    return info
 
 
 def accept(licence: Licence) -> None:

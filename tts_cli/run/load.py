@@ -18,11 +18,12 @@ from kernels.launch.compilation import Compilation, cache_folder, watch
 from models.base import ModelInfo, SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
-from models.registry import describe, load_model
+from models.registry import load_model
 from tts_cli.config import RunConfig
+from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
-from tts_cli.run.consent import require_consent
 from tts_cli.run.model_source import model_label, model_source
+from tts_cli.run.needs import Needs
 
 log = logging.getLogger(__name__)
 
@@ -35,26 +36,16 @@ GIB = 2**30
 
 @dataclass
 class Session:
-    """A model with its slots, and what making it took."""
+    """A model with its slots, and what making it took. One thread at a time."""
 
     model: SpeechModel
     device: torch.device
     dtype: torch.dtype
-    max_batch: int
+    batch: BatchSize  # slots in use; falls where memory is short
     load_s: float
     is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
-
-
-def read_info(config: RunConfig) -> ModelInfo:
-    """What the run's checkpoint offers, from its small files. Raises SetupError."""
-    try:
-        return describe(model_source(config.model), config.revision)
-    except CheckpointError as error:
-        raise SetupError(
-            str(error), remedy="see `tts-cli voices --help` for what --model takes"
-        ) from None
 
 
 def choose_device(config: RunConfig) -> torch.device:
@@ -81,11 +72,10 @@ def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
 
 
 def open_session(config: RunConfig) -> Session:
-    """Load the checkpoint's weights.
+    """Load the checkpoint's weights, to which `consent.approved_info` has given leave.
 
     Raises:
         SetupError: it cannot be loaded.
-        UsageError: its licence was never accepted.
     """
     device = choose_device(config)
     dtype = choose_dtype(config, device)
@@ -94,7 +84,6 @@ def open_session(config: RunConfig) -> Session:
         # float32 means float32: the parity promise holds without TF32.
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
-    require_consent(read_info(config).licence, config)
     started = time.perf_counter()
     source = model_source(config.model)
     log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
@@ -109,48 +98,31 @@ def open_session(config: RunConfig) -> Session:
         ) from None
     max_batch = config.max_batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
     load_s = time.perf_counter() - started
-    return Session(model, device, dtype, max_batch, load_s, config.max_batch is not None)
+    is_chosen = config.max_batch is not None
+    return Session(model, device, dtype, BatchSize(max_batch), load_s, is_chosen)
 
 
-def prepare(
-    session: Session,
-    *,
-    num_rows: int,
-    max_positions: int,
-    max_frames: int,
-    max_trailing: int = 0,
-    max_reference_frames: int = 0,
-) -> None:
-    """Allocate slots and capture graphs for a run.
+def prepare(session: Session, needs: Needs) -> None:
+    """Allocate slots and capture graphs for the rows of a run.
 
-    Args:
-        num_rows: rows to speak; more slots than that are not made.
-        max_positions: prompt and frames of the longest row.
-        max_frames: frames of the longest row.
-        max_reference_frames: of the longest reference that a row is decoded behind.
     Raises:
         SetupError: not even one row fits into device memory.
     """
-    model = session.model
-    max_positions = -(-max_positions // POSITION_STEP) * POSITION_STEP
-    session.max_batch = min(session.max_batch, next_power_of_two(num_rows))
+    model, batch = session.model, session.batch
+    max_positions = -(-needs.max_positions // POSITION_STEP) * POSITION_STEP
+    batch.rows = min(batch.rows, next_power_of_two(needs.rows))
     _fit_cache(session, max_positions)
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
         log.info(
             "capturing graphs for up to %d rows at once; the first run on a machine compiles "
             "kernels too, which takes longer",
-            session.max_batch,
+            batch.rows,
         )
     started = time.perf_counter()
     with watch(_say_compiled) as session.kernels:
-        while True:
-            try:
-                model.allocate(session.max_batch, max_positions, max_frames, max_trailing)
-                model.capture(session.max_batch, max_frames, max_reference_frames)
-                break
-            except torch.OutOfMemoryError:
-                _halve(session, "the slots and their graphs")
+        while not _make_slots(session, needs, max_positions):
+            _halve(session)
     session.capture_s = time.perf_counter() - started
     if runners:
         count = sum(len(runner.keys) for runner in runners)
@@ -175,35 +147,47 @@ def _fit_cache(session: Session, max_positions: int) -> None:
         return
     free, _ = torch.cuda.mem_get_info(session.device)
     slot_bytes = session.model.slot_bytes(max_positions)
-    asked = session.max_batch
-    while session.max_batch > 1 and session.max_batch * slot_bytes > CACHE_SHARE * free:
-        session.max_batch //= 2
-    if session.max_batch < asked:
+    batch, asked = session.batch, session.batch.rows
+    while batch.rows > 1 and batch.rows * slot_bytes > CACHE_SHARE * free:
+        batch.halve()
+    if batch.rows < asked:
         log.log(
             _level(session),
             "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once "
             "instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
             slot_bytes / GIB,
-            session.max_batch,
+            batch.rows,
             asked,
         )
+
+
+def _make_slots(session: Session, needs: Needs, max_positions: int) -> bool:
+    """Allocate and capture; whether there is memory for it."""
+    rows, model = session.batch.rows, session.model
+    try:
+        model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
+        model.capture(rows, needs.max_frames, needs.max_reference_frames)
+    except torch.OutOfMemoryError:
+        return False
+    return True
+
+
+def _halve(session: Session) -> None:
+    what = "the slots and their graphs"
+    if session.batch.rows == 1:
+        raise SetupError(
+            f"the device has no memory for {what}, even for one row",
+            remedy="lower --max-seconds, free the device, or use a smaller model",
+        )
+    session.batch.halve()
+    log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.batch.rows)
+    torch.cuda.empty_cache()
 
 
 def _level(session: Session) -> int:
     """How loudly to say that fewer rows are spoken at once."""
     return logging.WARNING if session.is_batch_chosen else logging.INFO
-
-
-def _halve(session: Session, what: str) -> None:
-    if session.max_batch == 1:
-        raise SetupError(
-            f"the device has no memory for {what}, even for one row",
-            remedy="lower --max-seconds, free the device, or use a smaller model",
-        ) from None
-    session.max_batch //= 2
-    log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.max_batch)
-    torch.cuda.empty_cache()
 
 
 def device_facts(session: Session) -> dict[str, Any]:
@@ -214,7 +198,7 @@ def device_facts(session: Session) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "device": str(device),
         "dtype": str(session.dtype).removeprefix("torch."),
-        "max_batch": session.max_batch,
+        "max_batch": session.batch.rows,
         "kernels": describe_kernels(device),
         "threads": torch.get_num_threads(),
     }
@@ -223,3 +207,16 @@ def device_facts(session: Session) -> dict[str, Any]:
         facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
         facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
     return facts
+
+
+def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
+    """What run.json says of the model."""
+    return {
+        "source": model_label(config.model),
+        "family": info.family,
+        "type": info.type,
+        "size": info.size,
+        "identity": info.identity,
+        "licence": None if info.licence is None else info.licence.name,
+        "default_voice": config.voice or (info.voices[0] if info.voices else None),
+    }

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import gc
-import logging
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from models.base import ModelInfo, RequestError, SpeechRequest, Voice
 from tts_cli.config import RunConfig
-from tts_cli.engine.job import Job, JobQueue, Outcome
-from tts_cli.engine.loop import Engine
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.manifest.request import build_request, retry_request
+from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
-from tts_cli.output.writer import write_atomic
-from tts_cli.run.load import open_session, prepare, read_info
-from tts_cli.run.model_source import is_synthetic, model_label
-from tts_cli.run.plan import NAN_ERROR
+from tts_cli.run.consent import approved_info
+from tts_cli.run.load import open_session, prepare
+from tts_cli.run.model_source import model_label
+from tts_cli.run.needs import Needs
+from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.survey import check_settings, require_speakable, row_problem
+from tts_cli.run.threads import SpeechRun
 from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder
 from tts_cli.voices.recording import MAX_SECONDS, Reference, load_reference
 from tts_cli.voices.resolve import reference_silence_s
+from tts_cli.voices.speech_row import SpeechRow
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def add_voice(
@@ -81,8 +83,8 @@ def design_voice(
     if wav.exists() and not is_overwriting:
         raise UsageError(f"{wav} is there already", remedy="add --overwrite to replace it")
     info = require_base(config)
-    design_info = read_info(design_config)
-    if design_info.type != "voice_design":
+    design_info = approved_info(design_config)
+    if not design_info.needs_instruct:
         raise UsageError(
             f"--design-model {design_config.model} is a {design_info.type} checkpoint",
             remedy="name a VoiceDesign one, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
@@ -92,7 +94,7 @@ def design_voice(
     if problem := row_problem(row, design_config, design_info, folder):
         raise UsageError(problem)
     samples = speak_once(build_request(row, design_config, design_info), design_config)
-    data = encode(samples.numpy(), design_info.sample_rate_hz, "wav", "PCM_16")
+    data = encode(samples, design_info.sample_rate_hz, "wav", "PCM_16")
     with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
         audio = Path(scratch) / wav.name
         audio.write_bytes(data)
@@ -111,7 +113,7 @@ def design_voice(
 
 def require_base(config: RunConfig) -> ModelInfo:
     """What the checkpoint to clone with offers. Raises UsageError where it cannot clone."""
-    info = read_info(config)
+    info = approved_info(config)
     require_speakable(info)
     if not info.can_clone:
         raise UsageError(
@@ -158,7 +160,7 @@ def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> St
         ) from None
     voice = make_voice(reference, embedding, codes, info.identity)
     try:
-        session.model.plan(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
+        session.model.prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
     except RequestError as error:  # it could not be spoken with
         raise RowError(str(error)) from None
     return stored_voice(voice, info)
@@ -179,7 +181,7 @@ def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
     )
 
 
-def speak_once(request: SpeechRequest, config: RunConfig) -> torch.Tensor:
+def speak_once(request: SpeechRequest, config: RunConfig) -> np.ndarray[Any, Any]:
     """(n,) float32 samples of one request; the model is gone afterwards.
 
     Raises:
@@ -188,47 +190,20 @@ def speak_once(request: SpeechRequest, config: RunConfig) -> torch.Tensor:
     session = open_session(config)
     info = session.model.info
     frames = min(request.max_frames, int(MAX_SECONDS / info.frame_s))
-    request = replace(request, max_frames=frames)
-    prompt = session.model.plan(request)
-    prepare(
-        session,
-        num_rows=1,
-        max_positions=min(prompt.num_tokens + info.prompt_overhead + frames, info.max_positions),
-        max_frames=frames,
-        max_trailing=len(prompt.trailing_ids),
-    )
-    accepts_truncated = is_synthetic(config.model)
-    sampling = request.sampling
-    is_greedy = sampling.greedy and sampling.subtalker_greedy
-
-    def retry(job: Job, reason: str) -> Job | None:
-        is_runaway = reason == "max_frames" and not accepts_truncated and not is_greedy
-        if not (is_runaway and job.attempt <= config.retries) and (reason, job.attempt) != (
-            "nan",
-            1,
-        ):
-            return None
-        again = replace(job.prompt, request=retry_request(request, job.attempt + 1))
-        return Job(None, again, job.attempt + 1)
-
-    outcomes: list[Outcome] = []
-    jobs = JobQueue(2)
-    engine = Engine(session.model, session.device, session.max_batch, jobs, outcomes.append, retry)
-    jobs.put(Job(None, prompt), engine.stop)
-    jobs.close(engine.stop)
-    engine.run()
-    outcome = outcomes[0]
-    outcome.wait()
-    samples, reason = outcome.samples, outcome.reason
-    del engine, session, prompt
+    row = SpeechRow("voice", replace(request, max_frames=frames))
+    needs = Needs()
+    needs.add(row.request, info)
+    prepare(session, needs)
+    SpeechRun(session, lambda _: None, RetryPolicy.of(config)).run([row])
+    del session
     gc.collect()  # two checkpoints need not fit the device together
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    if samples is None:
-        raise RowError(NAN_ERROR if reason == "nan" else reason)
-    if reason == "max_frames" and not accepts_truncated:
+    if row.samples is None:
+        raise RowError(str(row.error))
+    if row.error is not None:
         raise RowError(
             f"the design model did not end its speech within {frames} frames",
             remedy="try another --seed, or a shorter --text",
         )
-    return samples
+    return row.samples

@@ -1,11 +1,15 @@
-"""Which checkpoint a run speaks with: the one named, or the sample voice that travels with the
-tool.
+"""Which checkpoint a run speaks with, and what it offers: the one named, or the sample voice that
+travels with the tool. No torch: a checkpoint is described from its small files.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from models.base import ModelInfo
+from models.checkpoint.files import CheckpointError
+from models.registry import describe, is_synthetic
+from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 
 CHECKOUT_FOLDER = Path("samples") / "voice" / "checkpoint"
@@ -39,6 +43,16 @@ def model_label(model: str | None) -> str:
     return "sample voice" if model is None else model
 
 
-def is_synthetic(model: str | None) -> bool:
+def never_ends(model: str | None) -> bool:
     """Whether a `--model` value stands for random weights, which never end their speech."""
-    return model is not None and model.startswith("synthetic:")
+    return model is not None and is_synthetic(model)
+
+
+def read_info(config: RunConfig) -> ModelInfo:
+    """What the run's checkpoint offers, from its small files. Raises SetupError."""
+    try:
+        return describe(model_source(config.model), config.revision)
+    except CheckpointError as error:
+        raise SetupError(
+            str(error), remedy="see `tts-cli voices --help` for what --model takes"
+        ) from None

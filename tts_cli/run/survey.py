@@ -7,7 +7,7 @@ so both see the same bad rows. Its memory is one compact table of id hashes, 24 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -27,34 +27,34 @@ SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, for estimates only
 _MAX_NAMES = 20  # voices or languages a message lists
 
 
-@dataclass(frozen=True)
+@dataclass
 class ManifestSummary:
     """What a manifest holds; the counts of chars, audio and disk cover the selected rows."""
 
     manifest: str
-    rows: int  # good rows
-    selected: int  # of those, left after --shard and --limit
-    bad: tuple[BadRow, ...]  # the first 20
-    bad_count: int
-    chars: int
-    longest_id: str
-    longest_chars: int
-    audio_s: float  # estimate
-    disk_bytes: int  # estimate
-    warnings: tuple[str, ...]
+    rows: int = 0  # good rows
+    selected: int = 0  # of those, left after --shard and --limit
+    chars: int = 0
+    longest_id: str = ""
+    longest_chars: int = 0
+    audio_s: float = 0.0  # estimate
+    disk_bytes: int = 0  # estimate
+    warnings: list[str] = field(default_factory=list)
+    bad_rows: int = 0
+    bad: list[BadRow] = field(default_factory=list)  # the first 20
 
     def bad_lines(self) -> list[str]:
         """The report of bad rows: the first 20 in full, then a count."""
         lines = [bad_row_line(self.manifest, row) for row in self.bad]
-        if self.bad_count > len(self.bad):
-            lines.append(f"{self.manifest}: {self.bad_count - len(self.bad)} more bad rows")
+        if self.bad_rows > len(self.bad):
+            lines.append(f"{self.manifest}: {self.bad_rows - len(self.bad)} more bad rows")
         return lines
 
     def require_good(self) -> None:
         """Raise ManifestError if any row is bad."""
-        if self.bad_count:
+        if self.bad_rows:
             raise ManifestError(
-                f"{self.manifest}: {self.bad_count} of {self.rows + self.bad_count} rows are bad",
+                f"{self.manifest}: {self.bad_rows} of {self.rows + self.bad_rows} rows are bad",
                 remedy="mend them, or add --skip-invalid to speak the rest",
             )
 
@@ -65,18 +65,15 @@ def bad_row_line(manifest: str, row: BadRow) -> str:
     return f"{manifest}:{row.line}: {named}{row.message}"
 
 
-def checked_rows(
-    source: Source, config: RunConfig, info: ModelInfo | None = None
-) -> Iterator[Row | BadRow]:
-    """Every row with its final verdict, in order; without `info` no checkpoint is asked.
+def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> Iterator[Row | BadRow]:
+    """Every row with its final verdict, in order.
 
     Raises:
         ManifestError: the file cannot be used at all.
         UsageError: `--voice` or `--language` is not one of the checkpoint's.
     """
     voices = VoiceFolder(config.voices)
-    if info is not None:
-        check_settings(config, info, voices)
+    check_settings(config, info, voices)
     lines = IdTable()  # hash of a folded id -> line it stands on
     for row in read_rows(source):
         if row.id is not None:
@@ -122,15 +119,11 @@ def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> N
         raise UsageError(f"--max-seconds {problem}")
 
 
-def row_problem(
-    row: Row, config: RunConfig, info: ModelInfo | None, voices: VoiceFolder
-) -> str | None:
-    """Why the checkpoint cannot speak this row, or None; without `info` nothing is known.
+def row_problem(row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> str | None:
+    """Why the checkpoint cannot speak this row, or None.
 
     A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
     """
-    if info is None:
-        return None
     if problem := _clone_problem(row, config, info):
         return problem
     if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
@@ -205,37 +198,32 @@ def _seconds_problem(seconds: float | None, info: ModelInfo) -> str | None:
     return None
 
 
-def check_manifest(
-    source: Source, config: RunConfig, info: ModelInfo | None = None
-) -> ManifestSummary:
+def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
     """Judge every row of a manifest and sum up.
 
     Raises:
         ManifestError: the file cannot be used at all, or has no rows.
         UsageError: a flag does not fit the checkpoint.
     """
-    tally = _Tally(config, info)
+    tally = _Tally(ManifestSummary(source.name), config, info)
     for row in checked_rows(source, config, info):
         tally.add(row)
-    if not tally.rows and not tally.bad_count:
+    summary = tally.summary
+    if not summary.rows and not summary.bad_rows:
         raise ManifestError(f"{source.name}: has no rows", remedy="write one row a line")
-    return tally.summary(source.name)
+    summary.disk_bytes = estimate_disk_bytes(summary.audio_s, summary.selected, config, info)
+    summary.warnings = tally.warnings()
+    return summary
 
 
 class _Tally:
-    """Running sums over the rows of one manifest."""
+    """Adds the rows of one manifest up."""
 
-    def __init__(self, config: RunConfig, info: ModelInfo | None) -> None:
+    def __init__(self, summary: ManifestSummary, config: RunConfig, info: ModelInfo) -> None:
+        self.summary = summary
         self._config = config
         self._info = info
-        self.rows = 0
-        self.bad: list[BadRow] = []
-        self.bad_count = 0
         self._taken = 0  # rows, good or bad, that --shard and --limit leave
-        self._selected = 0
-        self._chars = 0
-        self._longest = ("", 0)
-        self._audio_s = 0.0
         self._ignored_instruct = 0
         self._no_instruct = 0
         self._references = ReferenceFiles(config.ref_root)
@@ -243,32 +231,31 @@ class _Tally:
         self._bad_reference_count = 0
 
     def add(self, row: Row | BadRow) -> None:
-        limit = self._config.limit
+        found, limit = self.summary, self._config.limit
         is_mine = is_in_shard(row.record_id, self._config.shard)
         is_mine = is_mine and (limit is None or self._taken < limit)
         self._taken += is_mine
         if isinstance(row, BadRow):
-            self.bad_count += 1
-            if len(self.bad) < MAX_SHOWN:
-                self.bad.append(row)
+            found.bad_rows += 1
+            if len(found.bad) < MAX_SHOWN:
+                found.bad.append(row)
             return
-        self.rows += 1
+        found.rows += 1
         if not is_mine:
             return
-        self._selected += 1
-        self._chars += len(row.text)
-        if len(row.text) > self._longest[1]:
-            self._longest = (row.id, len(row.text))
-        self._audio_s += estimate_audio_s(row, self._config, self._info)
-        if self._info is not None:
-            has_instruct = row.instruct is not None
-            self._ignored_instruct += has_instruct and not self._info.takes_instruct
-            self._no_instruct += not has_instruct and self._info.type == "voice_design"
-            self._add_reference(row, self._info)
+        found.selected += 1
+        found.chars += len(row.text)
+        if len(row.text) > found.longest_chars:
+            found.longest_id, found.longest_chars = row.id, len(row.text)
+        found.audio_s += estimate_audio_s(row, self._config, self._info)
+        has_instruct = row.instruct is not None
+        self._ignored_instruct += has_instruct and not self._info.takes_instruct
+        self._no_instruct += not has_instruct and self._info.needs_instruct
+        self._add_reference(row)
 
-    def _add_reference(self, row: Row, info: ModelInfo) -> None:
+    def _add_reference(self, row: Row) -> None:
         """Look at a reference's header; what is wrong with it is a warning."""
-        if row.ref_audio is None or not info.can_clone:
+        if row.ref_audio is None or not self._info.can_clone:
             return
         try:
             self._references.header(row.ref_audio)
@@ -277,22 +264,9 @@ class _Tally:
             if len(self._bad_references) < MAX_SHOWN:
                 self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
 
-    def summary(self, name: str) -> ManifestSummary:
-        return ManifestSummary(
-            manifest=name,
-            rows=self.rows,
-            selected=self._selected,
-            bad=tuple(self.bad),
-            bad_count=self.bad_count,
-            chars=self._chars,
-            longest_id=self._longest[0],
-            longest_chars=self._longest[1],
-            audio_s=self._audio_s,
-            disk_bytes=estimate_disk_bytes(self._audio_s, self._selected, self._config, self._info),
-            warnings=self._warnings(name),
-        )
-
-    def _warnings(self, name: str) -> tuple[str, ...]:
+    def warnings(self) -> list[str]:
+        """What is wrong without making a row bad."""
+        name = self.summary.manifest
         found = [f"{name}:{problem}; the row will fail" for problem in self._bad_references]
         if self._bad_reference_count > len(found):
             count = self._bad_reference_count - len(found)
@@ -305,26 +279,24 @@ class _Tally:
         if self._no_instruct:
             found.append(
                 f"{name}: {self._no_instruct} rows give no instruct, so nothing describes their "
-                "voice to a voice_design checkpoint"
+                "voice to this checkpoint"
             )
-        return tuple(found)
+        return found
 
 
-def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo | None) -> float:
+def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo) -> float:
     """A guess of the row's audio length in seconds, never above its cap."""
     seconds = SECONDS_PER_BYTE * len(row.text.encode("utf-8"))
     if row.max_seconds is not None:
         return min(seconds, row.max_seconds)
     if row.max_frames is not None:
-        return min(seconds, row.max_frames * info.frame_s) if info is not None else seconds
+        return min(seconds, row.max_frames * info.frame_s)
     return seconds if config.max_seconds is None else min(seconds, config.max_seconds)
 
 
-def estimate_disk_bytes(
-    audio_s: float, rows: int, config: RunConfig, info: ModelInfo | None
-) -> int:
+def estimate_disk_bytes(audio_s: float, rows: int, config: RunConfig, info: ModelInfo) -> int:
     """A guess of the bytes `rows` files with `audio_s` seconds in all will take."""
-    rate_hz = config.sample_rate or (info.sample_rate_hz if info is not None else 24_000)
+    rate_hz = config.sample_rate or info.sample_rate_hz
     width = {"PCM_16": 2, "PCM_24": 3, "FLOAT": 4}[config.subtype]
     per_second = {
         "wav": float(rate_hz * width),
@@ -335,6 +307,5 @@ def estimate_disk_bytes(
     per_row = 4096 + 700  # a partly used block, a line of timings.jsonl
     if config.save_codes:
         per_row += 4096
-        if info is not None:
-            per_second += 2 * info.num_codebooks / info.frame_s
+        per_second += 2 * info.num_codebooks / info.frame_s
     return int(audio_s * per_second + rows * per_row)

@@ -1,15 +1,13 @@
 """References on their way to voices: each distinct one is encoded once a run, in batches.
 
-Two threads meet here. The planner hands in recordings that are read and checked; the engine encodes
-what has come together between two launches of frames, on its own thread and on the stream of the
-frames, so that only the vocoder runs beside it. Nothing of it is recorded in a graph. A future
-stands for each voice; the cache keeps the last ones used, failures included, by the digest of the
-reference.
+Two threads meet here. The one that makes prompts hands in recordings that are read and checked; the
+engine's encodes what has come together between two launches of frames, on the stream of the frames,
+so that only the vocoder runs beside it. Nothing of it is recorded in a graph. A future stands for
+each voice; the cache keeps the last ones used, failures included, by the digest of the reference.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict, deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -17,11 +15,10 @@ from dataclasses import dataclass, field
 import torch
 
 from models.base import RequestError, SpeechModel, Voice
+from models.device.memory import in_halves
 from models.device.spans import Span
-from tts_cli.errors import RowError, first_line
+from tts_cli.errors import RowError, first_line, is_device_lost
 from tts_cli.voices.recording import Reference
-
-log = logging.getLogger(__name__)
 
 MAX_VOICES = 256  # kept; an icl voice of 30 s takes about 50 KB
 MAX_PENDING = 32  # recordings waiting for the engine; one of 30 s takes 3 MB
@@ -30,7 +27,9 @@ ENCODE_ROWS = 16  # recordings in one batch
 
 @dataclass(eq=False)
 class Ticket:
-    """A voice in the making, or made."""
+    """A voice in the making, or made. The engine's thread sets the other fields before it fulfils
+    the future; whoever waits for that may read them.
+    """
 
     voice: Future[Voice] = field(default_factory=Future)
     span: Span | None = None  # of the batch it was encoded in
@@ -43,24 +42,17 @@ class Ticket:
 
 
 class VoiceCache:
-    """Voices by digest. `find`, `submit` and `fail` belong to one thread, `encode_pending` to the
-    engine's.
-
-    Args:
-        limit: voices kept.
+    """Voices by digest. `find`, `submit`, `fail` and `has_room` belong to the thread that makes
+    prompts, `encode_pending` to the engine's, and the sums to whoever comes after both.
     """
 
-    def __init__(self, model: SpeechModel, device: torch.device, limit: int = MAX_VOICES) -> None:
+    def __init__(self, model: SpeechModel, device: torch.device) -> None:
         self.model = model
         self.device = device
-        self.limit = limit
         self.num_encoded = 0
         self.spans: list[Span] = []  # one a batch
         self._tickets: OrderedDict[str, Ticket] = OrderedDict()
         self._pending: deque[tuple[Reference, Ticket]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._tickets)
 
     @property
     def has_room(self) -> bool:
@@ -97,32 +89,25 @@ class VoiceCache:
         while self._pending and len(batch) < ENCODE_ROWS:
             batch.append(self._pending.popleft())
         if batch:
-            self._encode(batch)
+            in_halves(batch, self._encode, _give_up)
 
     def _keep(self, digest: str, ticket: Ticket) -> Ticket:
         self._tickets[digest] = ticket
-        while len(self._tickets) > self.limit:
+        while len(self._tickets) > MAX_VOICES:
             self._tickets.popitem(last=False)  # rows that wait for it have it in hand
         return ticket
 
-    def _encode(self, batch: list[tuple[Reference, Ticket]]) -> None:
-        """Encode a batch; where it fails, its halves, until the culprit is alone."""
-        reason = ""
+    def _encode(self, batch: list[tuple[Reference, Ticket]]) -> str | None:
+        """Encode a batch; the reason if that cannot be done."""
         span = Span(self.device)
         try:
             found = encode_references(self.model, [reference for reference, _ in batch])
         except torch.OutOfMemoryError as error:
-            reason = f"no memory to encode its reference: {first_line(error)}"
+            return f"no memory to encode its reference: {first_line(error)}"
         except (RequestError, RuntimeError, ValueError) as error:
-            if "CUDA error" in str(error):  # the device is lost, and with it the run
+            if is_device_lost(error):
                 raise
-            reason = f"its reference cannot be encoded: {first_line(error)}"
-        if reason:
-            # Outside of the handlers, because an error holds what the attempt had allocated.
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
-            self._split(batch, reason)
-            return
+            return f"its reference cannot be encoded: {first_line(error)}"
         self.spans.append(span.end())
         total = max(1, sum(len(reference.samples) for reference, _ in batch))
         for (reference, ticket), (embedding, codes) in zip(batch, found, strict=True):
@@ -134,15 +119,12 @@ class VoiceCache:
                 ticket.voice.set_exception(error)
             else:
                 ticket.voice.set_result(voice)
+        return None
 
-    def _split(self, batch: list[tuple[Reference, Ticket]], reason: str) -> None:
-        if len(batch) == 1:
-            batch[0][1].voice.set_exception(RowError(reason))
-            return
-        log.debug("a batch of %d references failed: %s", len(batch), reason)
-        half = len(batch) // 2
-        self._encode(batch[:half])
-        self._encode(batch[half:])
+
+def _give_up(item: tuple[Reference, Ticket], reason: str) -> None:
+    """A reference that cannot be encoded even alone."""
+    item[1].voice.set_exception(RowError(reason))
 
 
 def encode_references(

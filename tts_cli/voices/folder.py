@@ -101,7 +101,7 @@ class VoiceFolder:
             UsageError: it is there already.
             SetupError, DiskFull: the folder cannot be written.
         """
-        from tts_cli.output.writer import write_atomic
+        from tts_cli.output.atomic import write_atomic
 
         path = self.target(name, is_overwriting)
         try:

@@ -1,18 +1,15 @@
 """What a row's voice is made of: a reference recording or a voice file, known before a weight is
-read, and turned into a voice while rows are spoken.
+read. `stage.py` turns it into a voice while rows are spoken.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tts_cli.errors import RowError
 from tts_cli.voices.folder import VoiceFolder
@@ -29,13 +26,10 @@ from tts_cli.voices.recording import (
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest, Voice
     from tts_cli.config import RunConfig
-    from tts_cli.voices.encode_queue import Ticket, VoiceCache
 
 T = TypeVar("T")
 
 REMEMBERED_FILES = 4096
-MAX_WAITING = 256  # rows that wait for their voices
-WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
 @dataclass(frozen=True)
@@ -150,98 +144,3 @@ class Cloning:
     def _stored(self, name: str) -> Need:
         stored = self.folder.require(name, self.info)
         return Need(stored.digest, stored.num_frames, len((stored.text or "").encode()))
-
-
-@dataclass(eq=False)
-class VoicedRow:
-    """A row with what it clones; `synthesis.PlannedRow` adds the rest."""
-
-    id: str
-    request: SpeechRequest
-    hash: str
-    need: Need | None = None
-    problem: str | None = None  # why its voice could not be made
-    encoding: Ticket | None = None  # the reference's, of the row that named it first
-
-
-class VoiceStage:
-    """Gives rows their voices: reads recordings in the planner's thread, while the engine encodes
-    those read before.
-    """
-
-    def __init__(self, cloning: Cloning, cache: VoiceCache) -> None:
-        self.cloning = cloning
-        self.cache = cache
-        self.load_s = 0.0  # reading, checking and resampling
-
-    def attach(self, rows: Iterator[Any], stop: threading.Event) -> Iterator[Any]:
-        """Pass rows on, those that clone with `request.clone` or `problem` set once their voice is
-        there; the others, and what is no `VoicedRow`, at once. Ends early when `stop` is set.
-        """
-        waiting: list[tuple[VoicedRow, Ticket]] = []
-        for row in rows:
-            if not isinstance(row, VoicedRow) or row.need is None:
-                yield row
-                continue
-            ticket = self._begin(row)
-            if ticket is None:
-                yield row
-            else:
-                waiting.append((row, ticket))
-            while waiting and not stop.is_set():
-                is_full = len(waiting) >= MAX_WAITING or not self.cache.has_room
-                yield from self._finished(waiting, WAIT_S if is_full else 0.0)
-                if not is_full:
-                    break
-        while waiting and not stop.is_set():
-            yield from self._finished(waiting, WAIT_S)
-
-    def _begin(self, row: VoicedRow) -> Ticket | None:
-        """The ticket of a row's reference; None where its voice is known, or cannot be had."""
-        request, need = row.request, row.need
-        assert need is not None
-        if request.ref_audio is None:
-            try:
-                voice = self.cloning.voice(request.voice or "", need.digest)
-                row.request = replace(request, clone=voice)
-            except RowError as error:
-                row.problem = str(error)
-            return None
-        ticket = self.cache.find(need.digest)
-        if ticket is None:
-            started_s = time.perf_counter()
-            try:
-                reference = self.cloning.load(request, need.digest)
-            except RowError as error:
-                ticket = self.cache.fail(need.digest, error)
-            else:
-                ticket = row.encoding = self.cache.submit(reference)
-            self.load_s += time.perf_counter() - started_s
-        return ticket
-
-    def _finished(
-        self, waiting: list[tuple[VoicedRow, Ticket]], timeout_s: float
-    ) -> list[VoicedRow]:
-        """Take the rows whose voices are there out of `waiting`."""
-        if timeout_s:
-            wait({ticket.voice for _, ticket in waiting}, timeout_s, FIRST_COMPLETED)
-        done, rest = [], []
-        for row, ticket in waiting:
-            if _settle(row, ticket):
-                done.append(row)
-            else:
-                rest.append((row, ticket))
-        waiting[:] = rest
-        return done
-
-
-def _settle(row: VoicedRow, ticket: Ticket) -> bool:
-    """Give a row its voice or its problem; False if there is neither yet."""
-    if not ticket.voice.done():
-        return False
-    error = ticket.voice.exception()
-    if error is not None:
-        row.problem = str(error)
-    else:
-        row.request = replace(row.request, clone=ticket.voice.result())
-    return True

@@ -52,12 +52,12 @@ class WindowConfig:
     @classmethod
     def read(cls, section: Section) -> WindowConfig:
         """Read one of the transformers of `codec.json`."""
-        whole = {
-            name: section.integer(name, least=1)
-            for name in ("width", "mlp_width", "num_layers", "head_dim", "window", "max_steps")
-        }
         config = cls(
-            **whole, rope_theta=section.number("rope_theta"), norm_eps=section.number("norm_eps")
+            **section.counts(
+                *("width", "mlp_width", "num_layers", "head_dim", "window", "max_steps")
+            ),
+            rope_theta=section.number("rope_theta"),
+            norm_eps=section.number("norm_eps"),
         )
         if config.head_dim % 2 or config.width % config.head_dim:
             raise CheckpointError(
@@ -129,20 +129,11 @@ class CodecConfig(DecoderSizes):
     def from_file(cls, path: Path) -> CodecConfig:
         """Read `codec.json`. Raises CheckpointError naming a key that is missing or wrong."""
         root = Section.from_file(path)
-        whole = {
-            name: root.integer(name, least=1)
-            for name in (
-                "sample_rate_hz",
-                "semantic_codes",
-                "residual_codes",
-                "code_dim",
-                "latent_dim",
-                "decoder_dim",
-                "encoder_dim",
-            )
-        }
         config = cls(
-            **whole,
+            **root.counts(
+                *("sample_rate_hz", "semantic_codes", "residual_codes"),
+                *("code_dim", "latent_dim", "decoder_dim", "encoder_dim"),
+            ),
             num_codebooks=root.integer("num_codebooks", least=2),
             frames=WindowConfig.read(root.section("frames")),
             upsampling_ratios=root.factors("upsampling_ratios"),

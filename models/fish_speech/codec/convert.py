@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.checkpoint.files import CheckpointError, Conversion, check_shapes, shapes_of
+from models.checkpoint.files import CheckpointError, Conversion, check_shapes, read_header
+from models.checkpoint.weights import shapes_of
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.load import SOURCE_BYTES
-from models.fish_speech.codec.weights import is_stale, official_shapes
+from models.fish_speech.codec.weights import SOURCE_BYTES, is_stale, official_shapes
 
 log = logging.getLogger(__name__)
 
@@ -134,9 +134,8 @@ def _reason(error: Exception) -> str:
 
 def _notes(path: Path) -> dict[str, str]:
     try:
-        with safe_open(path, framework="pt") as file:
-            return dict(file.metadata() or {})
-    except (SafetensorError, OSError):
+        return read_header(path).notes
+    except CheckpointError:
         return {}
 
 

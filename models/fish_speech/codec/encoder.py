@@ -24,8 +24,9 @@ from torch import Tensor, nn
 
 from models.device.clips import clip_batches
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
-from models.fish_speech.codec.folding import fold_encoder, rounded_tables
+from models.fish_speech.codec.folding import fold_encoder
 from models.fish_speech.codec.weights import LAST_KERNEL
+from models.fish_speech.rope import rounded_tables
 from models.vocoder.layers import (
     Affine,
     ConvNeXt,

@@ -15,9 +15,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.attention.rope import rope_tables
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
-from models.fish_speech.codec.weights import books, steps_name
+from models.fish_speech.codec.weights import (
+    DIRECTION,
+    LENGTH,
+    OLD_DIRECTION,
+    OLD_LENGTH,
+    books,
+    steps_name,
+)
+from models.fish_speech.rope import halves
 from models.vocoder.fold import Folder, columns
 from models.vocoder.sizes import DILATIONS
 
@@ -87,25 +94,6 @@ def grouped_taps(weight: Tensor, stride: int) -> Tensor:
     return columns(taps.reshape(outputs, stride * inputs, 2).contiguous())
 
 
-def halves(weight: Tensor, num_heads: int, head_dim: int) -> Tensor:
-    """The first num_heads * head_dim rows with each head's even rows before its odd ones.
-
-    RoPE here rotates a head's first half against its second; Fish Speech rotates neighbours. Dot
-    products of queries and keys are the same once both are reordered.
-    """
-    rows = num_heads * head_dim
-    head = weight[:rows].view(num_heads, head_dim // 2, 2, *weight.shape[1:])
-    return torch.cat([head.transpose(1, 2).reshape(rows, *weight.shape[1:]), weight[rows:]])
-
-
-def rounded_tables(
-    num_positions: int, head_dim: int, theta: float, device: torch.device | str
-) -> tuple[Tensor, Tensor]:
-    """RoPE's cos and sin rounded to bfloat16 and kept in float32, each (S, D_h)."""
-    cos, sin = rope_tables(num_positions, head_dim, theta, "cpu", torch.bfloat16)
-    return cos.to(device, torch.float32), sin.to(device, torch.float32)
-
-
 def _folder(tensors: State) -> Folder:
     def snake(name: str) -> tuple[Tensor, Tensor]:
         alpha = tensors[f"{name}.alpha"].flatten()
@@ -129,3 +117,25 @@ def _transformer(folder: Folder, old: str, new: str, config: WindowConfig) -> No
         scale = take(f"{source}.ffn_layer_scale.gamma")
         put(f"{target}.down", scale[:, None] * take(f"{source}.feed_forward.w2.weight"))
     put(f"{new}.norm", take(f"{old}.norm.weight"))
+
+
+def without_weight_norm(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """float32 tensors, `g` and `v` of each weight as one; the others as they are."""
+    folded = {}
+    for name, tensor in tensors.items():
+        for length, direction in ((LENGTH, DIRECTION), (OLD_LENGTH, OLD_DIRECTION)):
+            if name.endswith(direction):
+                stem = name.removesuffix(direction)
+                v = tensor.float()
+                norm = v.square().sum(_but_first(v), keepdim=True).sqrt()
+                folded[f"{stem}weight"] = v * (tensors[stem + length].float() / norm)
+                break
+            if name.endswith(length):
+                break
+        else:
+            folded[name] = tensor.float()
+    return folded
+
+
+def _but_first(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(range(1, tensor.dim()))

@@ -9,24 +9,23 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from models.checkpoint.files import META, CheckpointError, check_shapes, read_header, shapes_of
-from models.checkpoint.random import by_fan_in
-from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
+from models.checkpoint.files import unreadable
+from models.checkpoint.random import LOUDNESS, by_fan_in
+from models.checkpoint.weights import META, meta_tensors
+from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
+from models.fish_speech.codec.folding import without_weight_norm
 from models.fish_speech.codec.vocoder import FishVocoder
 from models.fish_speech.codec.weights import (
     DIRECTION,
     LENGTH,
     OLD_DIRECTION,
     OLD_LENGTH,
+    check_codec,
     is_decoding,
     is_encoding,
     official_shapes,
-    without_weight_norm,
 )
-
-LOUDNESS = 0.005  # of a made-up vocoder's last convolution: samples of about 0.1
-SOURCE_BYTES = "source_bytes"  # a note of a converted file
 
 
 def load_codec(folder: Path, device: torch.device | str, dtype: torch.dtype) -> FishVocoder:
@@ -54,37 +53,17 @@ def read_codec(
     Raises:
         CheckpointError: they do not fit, the file is broken, or `codec.pth` is another one by now.
     """
-    path, found = folder / WEIGHTS_FILE, check_codec(folder, config)
-    tensors = {name: tensor for name, tensor in found.items() if is_wanted(name)}
-    if torch.device(device) != META:
-        try:
-            with safe_open(path, framework="pt", device=str(device)) as file:
-                tensors = {name: file.get_tensor(name) for name in tensors}
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{path}: not a readable safetensors file: {error}") from None
-    return without_weight_norm(tensors)
-
-
-def check_codec(folder: Path, config: CodecConfig) -> dict[str, Tensor]:
-    """The tensors of a converted codec on the meta device; no weight is read.
-
-    Raises:
-        CheckpointError: as `read_codec`.
-    """
-    path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
+    path, header = folder / WEIGHTS_FILE, check_codec(folder, config)
+    names = [name for name in header.shapes if is_wanted(name)]
+    if torch.device(device) == META:
+        found = meta_tensors(header)
+        return without_weight_norm({name: found[name] for name in names})
     try:
-        tensors = read_header(path)
-        with safe_open(path, framework="pt") as file:
-            notes = file.metadata() or {}
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            tensors = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: not a readable safetensors file: {error}") from None
-    check_shapes(shapes_of(tensors), official_shapes(config), str(path))
-    if pickled.is_file() and notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
-        raise CheckpointError(
-            f"{path} was not made of the {PICKLED_FILE} beside it; "
-            f"run `tts-cli models convert {folder}` again"
-        )
-    return tensors
+        raise unreadable(path, error) from None
+    return without_weight_norm(tensors)
 
 
 def random_vocoder(

@@ -22,7 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.codec.folding import fold_decoder, rounded_tables
+from models.fish_speech.codec.folding import fold_decoder
+from models.fish_speech.rope import rounded_tables
 from models.vocoder.chunks import Cut
 from models.vocoder.layers import PreTransformer
 from models.vocoder.network import CodecDecoder

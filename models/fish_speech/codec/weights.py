@@ -1,4 +1,4 @@
-"""The codec's tensors: official names and shapes, and weight norm.
+"""The codec's tensors: official names and shapes, and the check of a whole file; no torch.
 
 Convolutions of encoder and decoder and the quantizer's projections are stored as direction v and
 length g, in two spellings; w = g * v / |v|, the norm over everything but the first dimension.
@@ -9,16 +9,22 @@ module tree of fish-speech 0.1.0 (Fish Audio, Apache-2.0), which has the same 53
 
 from __future__ import annotations
 
-from torch import Tensor
+from pathlib import Path
 
-from models.checkpoint.files import Shapes
-from models.fish_speech.codec.config import CodecConfig, WindowConfig
+from models.checkpoint.files import CheckpointError, Header, Shapes, check_shapes, read_header
+from models.fish_speech.codec.config import (
+    PICKLED_FILE,
+    WEIGHTS_FILE,
+    CodecConfig,
+    WindowConfig,
+)
 from models.vocoder.sizes import DILATIONS, KERNEL
 
 # Tables of RoPE and attention that the official code saves along; made anew where needed.
 STALE = ("freqs_cis", "causal_mask")
 LENGTH, DIRECTION = "parametrizations.weight.original0", "parametrizations.weight.original1"
 OLD_LENGTH, OLD_DIRECTION = "weight_g", "weight_v"
+SOURCE_BYTES = "source_bytes"  # a note of a converted file
 LAST_KERNEL = 3  # of the encoder's last convolution
 
 
@@ -142,23 +148,19 @@ def _transformer(shapes: Shapes, name: str, config: WindowConfig) -> None:
     shapes[f"{name}.norm.weight"] = (width,)
 
 
-def without_weight_norm(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """float32 tensors, `g` and `v` of each weight as one; the others as they are."""
-    folded = {}
-    for name, tensor in tensors.items():
-        for length, direction in ((LENGTH, DIRECTION), (OLD_LENGTH, OLD_DIRECTION)):
-            if name.endswith(direction):
-                stem = name.removesuffix(direction)
-                v = tensor.float()
-                norm = v.square().sum(_but_first(v), keepdim=True).sqrt()
-                folded[f"{stem}weight"] = v * (tensors[stem + length].float() / norm)
-                break
-            if name.endswith(length):
-                break
-        else:
-            folded[name] = tensor.float()
-    return folded
+def check_codec(folder: Path, config: CodecConfig) -> Header:
+    """The header of a converted codec; no weight is read.
 
-
-def _but_first(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(range(1, tensor.dim()))
+    Raises:
+        CheckpointError: names or shapes do not fit, the file is broken, or `codec.pth` is another
+            one by now.
+    """
+    path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
+    header = read_header(path)
+    check_shapes(header.shapes, official_shapes(config), str(path))
+    if pickled.is_file() and header.notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
+        raise CheckpointError(
+            f"{path} was not made of the {PICKLED_FILE} beside it; "
+            f"run `tts-cli models convert {folder}` again"
+        )
+    return header

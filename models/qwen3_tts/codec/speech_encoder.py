@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.attention.rope import apply_rope, rope_tables
-from models.checkpoint.files import load_strictly
+from models.checkpoint.weights import load_strictly
 from models.decoder.decoder import Weight
 from models.qwen3_tts.codec.speech_encoder_config import (
     EMBEDDING_FLOOR,

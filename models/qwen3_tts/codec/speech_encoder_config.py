@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
-from models.qwen3_tts.rope_config import read_rope_theta
+from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 
 HALVING = 2  # stride of the last convolution, fixed in the Mimi code
 EMBEDDING_FLOOR = 1e-5
@@ -49,6 +49,32 @@ class SpeechEncoderConfig:
         return -(-num_samples // self.samples_per_frame)
 
     @classmethod
+    def released(cls) -> SpeechEncoderConfig:
+        """The encoder of the released speech tokenizer."""
+        return cls(
+            num_codebooks=16,
+            num_stored_codebooks=32,
+            codebook_size=2048,
+            codebook_dim=256,
+            width=512,
+            mlp_width=2048,
+            num_layers=8,
+            num_heads=8,
+            num_kv_heads=8,
+            head_dim=64,
+            rope_theta=10000.0,
+            norm_eps=1e-5,
+            num_filters=64,
+            kernel=7,
+            residual_kernel=3,
+            last_kernel=3,
+            compress=2,
+            strides=(4, 5, 6, 8),
+            halving_kernel=4,
+            sample_rate_hz=24000,
+        )
+
+    @classmethod
     def from_folder(cls, folder: Path) -> SpeechEncoderConfig:
         """Read `config.json` of a speech-tokenizer folder.
 
@@ -69,30 +95,21 @@ class SpeechEncoderConfig:
         ):
             section.expect(key, value)
 
-        def positive(key: str) -> int:
-            return section.integer(key, least=1)
-
         ratios = section.factors("upsampling_ratios")
-        rate = positive("sampling_rate")
+        rate = section.integer("sampling_rate", least=1)
         config = cls(
+            **section.counts(
+                *("codebook_size", "codebook_dim", "num_filters", "compress"),
+                num_stored_codebooks="num_quantizers",
+                kernel="kernel_size",
+                residual_kernel="residual_kernel_size",
+                last_kernel="last_kernel_size",
+                **SIZES,
+            ),
             num_codebooks=root.integer("encoder_valid_num_quantizers", least=2),
-            num_stored_codebooks=positive("num_quantizers"),
-            codebook_size=positive("codebook_size"),
-            codebook_dim=positive("codebook_dim"),
-            width=positive("hidden_size"),
-            mlp_width=positive("intermediate_size"),
-            num_layers=positive("num_hidden_layers"),
-            num_heads=positive("num_attention_heads"),
-            num_kv_heads=positive("num_key_value_heads"),
-            head_dim=positive("head_dim"),
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("norm_eps"),
-            num_filters=positive("num_filters"),
-            kernel=positive("kernel_size"),
-            residual_kernel=positive("residual_kernel_size"),
-            last_kernel=positive("last_kernel_size"),
-            compress=positive("compress"),
-            strides=tuple(reversed(ratios)),  # the config names them in the decoder's order
+            strides=ratios[::-1],  # the config names them in the decoder's order
             halving_kernel=_halving_kernel(section, rate, math.prod(ratios)),
             sample_rate_hz=rate,
         )
@@ -119,14 +136,11 @@ def _halving_kernel(section: Section, rate_hz: int, convolved: int) -> int:
 def _check(config: SpeechEncoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     where = section.where
-    if config.num_heads % config.num_kv_heads:
+    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
+    if config.num_filters % config.compress:
         raise CheckpointError(
-            f"{where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
-        )
-    if config.head_dim % 2 or config.num_filters % config.compress:
-        raise CheckpointError(
-            f"{where}: head_dim = {config.head_dim} must be even and num_filters = "
-            f"{config.num_filters} a multiple of compress = {config.compress}"
+            f"{where}: num_filters = {config.num_filters} is no multiple of compress = "
+            f"{config.compress}"
         )
     if config.codebook_dim != section.integer("vector_quantization_hidden_dimension"):
         raise CheckpointError(

@@ -24,8 +24,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.attention.rope import rope_tables
+from models.checkpoint.weights import shapes_of
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import check_tensors, fold
+from models.qwen3_tts.codec.vocoder_folding import fold
+from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.vocoder.chunks import Cut
 from models.vocoder.layers import Affine, PreTransformer, conv, pad_left
 from models.vocoder.network import CodecDecoder
@@ -64,7 +66,7 @@ class Vocoder(CodecDecoder):
         Raises:
             CheckpointError: names every missing, unexpected and misshapen tensor.
         """
-        check_tensors(config, tensors)
+        check_tensors(config, shapes_of(tensors))
         state = fold(config, tensors)
         state["rope_cos"], state["rope_sin"] = rope_tables(
             config.max_frames, config.head_dim, config.rope_theta, device, torch.float32

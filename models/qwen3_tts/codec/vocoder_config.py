@@ -11,7 +11,7 @@ from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
-from models.qwen3_tts.rope_config import read_rope_theta
+from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 from models.vocoder.sizes import DecoderSizes
 
 
@@ -39,6 +39,30 @@ class VocoderConfig(DecoderSizes):
     sample_rate_hz: int
 
     @classmethod
+    def released(cls) -> VocoderConfig:
+        """The decoder of the released speech tokenizer."""
+        return cls(
+            num_codebooks=16,
+            codebook_size=2048,
+            codebook_dim=512,
+            latent_dim=1024,
+            width=512,
+            mlp_width=1024,
+            num_layers=8,
+            num_heads=16,
+            num_kv_heads=16,
+            head_dim=64,
+            window=72,
+            rope_theta=10000.0,
+            norm_eps=1e-5,
+            max_frames=8000,
+            upsampling_ratios=(2, 2),
+            upsample_rates=(8, 5, 4, 3),
+            decoder_dim=1536,
+            sample_rate_hz=24000,
+        )
+
+    @classmethod
     def from_folder(cls, folder: Path) -> VocoderConfig:
         """Read `config.json` of a speech-tokenizer folder.
 
@@ -50,23 +74,17 @@ class VocoderConfig(DecoderSizes):
         section.expect("hidden_act", "silu")
         section.expect("attention_bias", False)
         config = cls(
+            **section.counts(
+                *("codebook_size", "codebook_dim", "latent_dim", "decoder_dim"),
+                window="sliding_window",
+                max_frames="max_position_embeddings",
+                **SIZES,
+            ),
             num_codebooks=section.integer("num_quantizers", least=2),  # one is semantic
-            codebook_size=section.integer("codebook_size", least=1),
-            codebook_dim=section.integer("codebook_dim", least=1),
-            latent_dim=section.integer("latent_dim", least=1),
-            width=section.integer("hidden_size", least=1),
-            mlp_width=section.integer("intermediate_size", least=1),
-            num_layers=section.integer("num_hidden_layers", least=1),
-            num_heads=section.integer("num_attention_heads", least=1),
-            num_kv_heads=section.integer("num_key_value_heads", least=1),
-            head_dim=section.integer("head_dim", least=1),
-            window=section.integer("sliding_window", least=1),
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("rms_norm_eps"),
-            max_frames=section.integer("max_position_embeddings", least=1),
             upsampling_ratios=section.factors("upsampling_ratios"),
             upsample_rates=section.factors("upsample_rates"),
-            decoder_dim=section.integer("decoder_dim", least=1),
             sample_rate_hz=root.integer("output_sample_rate", least=1),
         )
         _check(config, root, section)
@@ -76,12 +94,8 @@ class VocoderConfig(DecoderSizes):
 def _check(config: VocoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     where = section.where
-    if config.num_heads % config.num_kv_heads:
-        raise CheckpointError(
-            f"{where}: {config.num_heads} heads cannot share {config.num_kv_heads} key heads"
-        )
+    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
     for key, value, divisor in (
-        ("head_dim", config.head_dim, 2),
         ("codebook_dim", config.codebook_dim, 2),
         ("decoder_dim", config.decoder_dim, 2 ** len(config.upsample_rates)),
     ):

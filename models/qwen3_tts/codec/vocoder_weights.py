@@ -1,22 +1,12 @@
-"""The vocoder's tensors: their official names and shapes, and what becomes of them at load.
-
-Besides what all vocoders do at load (`models/vocoder/fold.py`):
-- codebooks: embedding_sum / max(cluster_usage, 1e-5), times the split's output projection, which
-  leaves K tables to gather from and sum;
-- q/k/v and gate/up stacked; layer scales multiplied into the layer before;
-- SnakeBeta: exp(alpha) and 1 / (exp(beta) + 1e-9), kept in float32.
+"""The vocoder's tensors: their official names and shapes; no torch.
 
 The quantizer's input projections serve encoding only; they may be there or not, and are not used.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
-from models.checkpoint.files import Shapes, check_shapes, shapes_of
+from models.checkpoint.files import Shapes, check_shapes
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.vocoder.fold import Folder
 from models.vocoder.sizes import DILATIONS, KERNEL
 
 UNUSED = (
@@ -25,9 +15,9 @@ UNUSED = (
 )
 
 
-def expected_shapes(config: VocoderConfig) -> Shapes:
+def expected_shapes(config: VocoderConfig) -> dict[str, tuple[int, ...]]:
     """Official name and shape of every tensor the vocoder needs: `decoder.*`."""
-    shapes: Shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
 
     def affine(name: str, *shape: int, outputs: int | None = None) -> None:
         shapes[f"{name}.weight"] = shape
@@ -37,7 +27,7 @@ def expected_shapes(config: VocoderConfig) -> Shapes:
         shapes[f"{name}.alpha"] = shapes[f"{name}.beta"] = (channels,)
 
     code, latent, width = config.codebook_dim, config.latent_dim, config.width
-    for split, count in _splits(config):
+    for split, count in splits(config):
         shapes[f"{split}.output_proj.weight"] = (code, code // 2, 1)
         for index in range(count):
             book = f"{split}.vq.layers.{index}._codebook"
@@ -89,53 +79,13 @@ def expected_shapes(config: VocoderConfig) -> Shapes:
     return shapes
 
 
-def check_tensors(config: VocoderConfig, tensors: dict[str, Tensor]) -> None:
+def check_tensors(config: VocoderConfig, found: Shapes) -> None:
     """Raise CheckpointError with every missing, unexpected or misshapen tensor by name."""
-    found = {name: shape for name, shape in shapes_of(tensors).items() if name not in UNUSED}
-    check_shapes(found, expected_shapes(config), "speech tokenizer")
+    needed = {name: shape for name, shape in found.items() if name not in UNUSED}
+    check_shapes(needed, expected_shapes(config), "speech tokenizer")
 
 
-def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The state of `Vocoder` in float32, without RoPE tables, from checked tensors."""
-
-    def snake(name: str) -> tuple[Tensor, Tensor]:
-        alpha, beta = tensors[f"{name}.alpha"].float(), tensors[f"{name}.beta"].float()
-        return alpha.exp(), 1.0 / (beta.exp() + 1e-9)
-
-    folder = Folder(tensors, snake, ("act1", "conv1.conv", "act2", "conv2.conv"))
-    take, put = folder.take, folder.put
-    tables = []
-    for split, count in _splits(config):
-        projection = take(f"{split}.output_proj.weight").squeeze(-1)
-        for index in range(count):
-            book = f"{split}.vq.layers.{index}._codebook"
-            usage = take(f"{book}.cluster_usage").clamp(min=1e-5)
-            tables.append(take(f"{book}.embedding_sum") / usage[:, None] @ projection.t())
-    folder.state["codebooks"] = torch.cat(tables)
-    folder.conv("decoder.pre_conv.conv", "pre_conv")
-
-    for part in ("input_proj", "output_proj"):
-        folder.affine(f"decoder.pre_transformer.{part}", f"pre_transformer.{part}")
-    put("pre_transformer.norm", take("decoder.pre_transformer.norm.weight"))
-    for index in range(config.num_layers):
-        old, new = f"decoder.pre_transformer.layers.{index}", f"pre_transformer.layers.{index}"
-        put(f"{new}.input_norm", take(f"{old}.input_layernorm.weight"))
-        put(f"{new}.post_norm", take(f"{old}.post_attention_layernorm.weight"))
-        put(f"{new}.qkv", torch.cat([take(f"{old}.self_attn.{p}_proj.weight") for p in "qkv"]))
-        put(
-            f"{new}.gate_up",
-            torch.cat([take(f"{old}.mlp.{p}_proj.weight") for p in ("gate", "up")]),
-        )
-        for module, source, target in (("self_attn", "o_proj", "o"), ("mlp", "down_proj", "down")):
-            scale = take(f"{old}.{module}_layer_scale.scale")
-            put(f"{new}.{target}", scale[:, None] * take(f"{old}.{module}.{source}.weight"))
-
-    folder.upsample("decoder.upsample", config)
-    folder.decoder("decoder.decoder", config)
-    return folder.state
-
-
-def _splits(config: VocoderConfig) -> tuple[tuple[str, int], tuple[str, int]]:
+def splits(config: VocoderConfig) -> tuple[tuple[str, int], tuple[str, int]]:
     """Prefix and codebooks of the semantic and the acoustic quantizer.
 
     That one codebook is semantic is fixed in the official code.

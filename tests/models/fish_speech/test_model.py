@@ -15,11 +15,14 @@ import torch
 from fakes import FakeCapturer
 from speak import Row, speak
 
-from models.base import RequestError, Sampling, SlotStatus, SpeechModel, SpeechRequest, Voice
+from models.base import RequestError, SlotStatus, SpeechModel, SpeechRequest, Voice
 from models.device.graphs import GraphRunner
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.model import FishSpeech
 from models.registry import load_model
+from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 FRAMES = 30
 SPEC = tiny.SPECS["small"]
@@ -68,7 +71,7 @@ def allocate(model: FishSpeech, num_slots: int) -> None:
 
 
 def start(model: FishSpeech, requests: list[SpeechRequest], slots: list[int]) -> None:
-    model.prefill([model.plan(item) for item in requests], slots)
+    model.prefill([model.prompt(item) for item in requests], slots)
 
 
 def status(model: FishSpeech, slot: int) -> SlotStatus:
@@ -201,7 +204,7 @@ def test_a_row_gone_wrong_leaves_the_others_alone(model: FishSpeech) -> None:
 
 
 def test_the_longest_row_fits_exactly_and_one_more_does_not(model: FishSpeech) -> None:
-    tokens = model.plan(request()).num_tokens
+    tokens = model.prompt(request()).num_tokens
     model.allocate(1, max_positions=tokens + FRAMES, max_frames=FRAMES)
     start(model, [request()], [0])
     for positions, frames in ((tokens + FRAMES - 1, FRAMES), (tokens + FRAMES, FRAMES - 1)):

@@ -22,10 +22,13 @@ from speak import speak
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
-from models.base import REFERENCE, Sampling, SpeechRequest
+from models.base import REFERENCE, SpeechRequest
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.sampling import NucleusSlots
 from models.registry import load_model
+from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 ORACLE = Path(__file__).parents[2] / "oracle"
 LOGIT_TOLERANCE = 1e-4  # float32 products summed in another order, over logits of about 5
@@ -69,7 +72,7 @@ def test_goldens_are_worth_comparing_with(golden: Any) -> None:
 
 def test_prompts_are_the_official_ids(golden: Any, golden_model: FishSpeech) -> None:
     for row in golden.rows:
-        prompt = golden_model.plan(golden.request(row))
+        prompt = golden_model.prompt(golden.request(row))
         assert prompt.text_ids == row["token_ids"], row["id"]
         frames = row["voice"]["frames"] if row["voice"] else 0
         places = [i for i, code in enumerate(prompt.codec_ids) if code <= REFERENCE]
@@ -167,7 +170,7 @@ def test_fresh_rows_equal_the_official_package(name: str, checkpoint: Callable[.
     for text in ("Nothing here was in the golden files.", "[sigh] \u518d\u89c1\u3002", " x "):
         request = SpeechRequest(text, sampling=GREEDY, max_frames=21)
         ids = official.plain_prompt(tokenizer, text)
-        assert model.plan(request).text_ids == ids
+        assert model.prompt(request).text_ids == ids
         prompt = torch.zeros(spec.num_codebooks + 1, len(ids), dtype=torch.int64)
         prompt[0] = torch.tensor(ids)
         spoken = official.speak(theirs, spec, prompt, 21)

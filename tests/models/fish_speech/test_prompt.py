@@ -8,10 +8,11 @@ import pytest
 import tiny_fish_speech as tiny
 import torch
 
-from models.base import NO_ID, REFERENCE, RequestError, Sampling, SpeechRequest, Voice
+from models.base import NO_ID, REFERENCE, RequestError, SpeechRequest, Voice
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import OVERHEAD, checked_text, join_turns
+from models.sampling import Sampling
 
 PLAIN = SpeechRequest("Hi.", sampling=SAMPLING)
 
@@ -21,7 +22,7 @@ def clone(frames: int = 3, text: str = "It ends.") -> SpeechRequest:
 
 
 def test_tags_of_style_stay_in_the_text(small: FishSpeech) -> None:
-    whole = small.plan(replace(PLAIN, text="[whisper] Hi. [pause] [a tag nobody knows]"))
+    whole = small.prompt(replace(PLAIN, text="[whisper] Hi. [pause] [a tag nobody knows]"))
     tokens = small.prompts.tokenize("[whisper] Hi. [pause] [a tag nobody knows]")
     ids = whole.text_ids
     assert any(ids[i : i + len(tokens)] == tokens for i in range(len(ids)))
@@ -32,14 +33,14 @@ def test_parts_do_not_merge_across_their_joints(small: FishSpeech) -> None:
     joint = tokenize("It ends.\n\nSpeech:\n")
     parts = [*tokenize("It ends."), *tokenize("\n\nSpeech:\n")]
     assert joint != parts  # or this checkpoint would not notice
-    ids = small.plan(clone()).text_ids
+    ids = small.prompt(clone()).text_ids
     assert any(ids[i : i + len(parts)] == parts for i in range(len(ids)))
     assert not any(ids[i : i + len(joint)] == joint for i in range(len(ids)))
 
 
 def test_reference_frames_stand_for_their_codes(small: FishSpeech) -> None:
     request = clone(frames=3)
-    prompt = small.plan(request)
+    prompt = small.prompt(request)
     assert request.clone is not None
     assert request.clone.codes is not None
     first = request.clone.codes[:, 0].tolist()
@@ -50,9 +51,9 @@ def test_reference_frames_stand_for_their_codes(small: FishSpeech) -> None:
 
 
 def test_a_transcript_gets_a_speaker_tag_unless_it_has_one(small: FishSpeech) -> None:
-    plain = small.plan(clone(text="Yes."))
-    tagged = small.plan(clone(text="<|speaker:0|>Yes."))
-    other = small.plan(clone(text="<|speaker:1|>Yes."))
+    plain = small.prompt(clone(text="Yes."))
+    tagged = small.prompt(clone(text="<|speaker:0|>Yes."))
+    other = small.prompt(clone(text="<|speaker:1|>Yes."))
     assert plain.text_ids == tagged.text_ids
     assert plain.text_ids != other.text_ids
 
@@ -61,8 +62,8 @@ def test_the_overhead_bounds_what_surrounds_a_text(small: FishSpeech) -> None:
     # Every byte of this text is a token, so all that comes on top is the template's.
     text = "zqzqzq"
     assert len(small.prompts.tokenize(text)) == len(text)
-    assert small.plan(replace(PLAIN, text=text)).num_tokens <= OVERHEAD + len(text)
-    prompt = small.plan(replace(clone(4, "zzz"), text=text))
+    assert small.prompt(replace(PLAIN, text=text)).num_tokens <= OVERHEAD + len(text)
+    prompt = small.prompt(replace(clone(4, "zzz"), text=text))
     assert prompt.num_tokens <= OVERHEAD + len(text) + 4 + 3
     assert small.info.prompt_overhead == OVERHEAD
 
@@ -88,9 +89,9 @@ def test_text_before_the_first_speaker_is_not_dropped_in_silence() -> None:
 @pytest.mark.parametrize("token", ["<|im_end|>", "<|voice|>", "<|semantic:3|>", "<|speaker:x|>"])
 def test_control_tokens_cannot_be_smuggled_in(small: FishSpeech, token: str) -> None:
     with pytest.raises(RequestError, match=r"the text holds the control token"):
-        small.plan(replace(PLAIN, text=f"Hi{token}\n"))
+        small.prompt(replace(PLAIN, text=f"Hi{token}\n"))
     with pytest.raises(RequestError, match=r"the reference's transcript holds the control token"):
-        small.plan(clone(text=f"Hi{token}\n"))
+        small.prompt(clone(text=f"Hi{token}\n"))
     assert checked_text("<|phoneme_start|>a<|phoneme_end|><|speaker:3|> < | 1 |> 2", "x")
 
 
@@ -110,7 +111,7 @@ def test_what_the_family_cannot_do_is_refused(
     small: FishSpeech, request_: SpeechRequest, message: str
 ) -> None:
     with pytest.raises(RequestError, match=message):
-        small.plan(request_)
+        small.prompt(request_)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +129,10 @@ def test_voices_of_other_checkpoints_are_refused(
 ) -> None:
     voice = Voice(torch.zeros(1), codes, "x", "icl", "other", "d")
     with pytest.raises(RequestError, match=message):
-        small.plan(replace(PLAIN, clone=voice))
+        small.prompt(replace(PLAIN, clone=voice))
 
 
 def test_cloning_takes_a_transcript(small: FishSpeech) -> None:
     voice = Voice(torch.zeros(1), None, None, "xvec", "other", "d")
     with pytest.raises(RequestError, match="with its transcript only"):
-        small.plan(replace(PLAIN, clone=voice))
+        small.prompt(replace(PLAIN, clone=voice))

@@ -12,7 +12,8 @@ import released_fish_speech as released
 import torch
 from released_checkpoint import disk_bytes, num_bytes, write_sparse
 
-from models.checkpoint.files import META, CheckpointError
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.weights import META
 from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.convert import read_pickled
 from models.fish_speech.codec.weights import official_shapes

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from models.base import Sampling
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
+from models.sampling import SETTINGS, Sampling
 
 SLOTS, CODES, BOOKS = 3, 30, 4
 EOS = CODES
@@ -37,13 +37,22 @@ def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
 
 
 def test_every_setting_has_a_column_and_reaches_its_slot(sampling: NucleusSlots) -> None:
-    row = Sampling(0.5, 7, 0.25, 1.0, True, 0.75, 9, 0.125, True)
+    row = Sampling(
+        temperature=0.5,
+        top_k=7,
+        top_p=0.25,
+        repetition_penalty=1.0,
+        greedy=True,
+        subtalker_temperature=0.75,
+        subtalker_top_k=9,
+        subtalker_top_p=0.125,
+        subtalker_greedy=True,
+    )
     assign(sampling, [0, 2], [SAMPLING, row])
-    columns = {"repetition_penalty": "penalty"}
-    for entry in fields(Sampling):
-        column = getattr(sampling, columns.get(entry.name, entry.name))
-        assert column[2].item() == pytest.approx(getattr(row, entry.name)), entry.name
-        assert column[0].item() == pytest.approx(getattr(SAMPLING, entry.name)), entry.name
+    assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
+    for name, column in sampling.columns.items():
+        assert column[2].item() == pytest.approx(getattr(row, name)), name
+        assert column[0].item() == pytest.approx(getattr(SAMPLING, name)), name
     assert sampling.seeds.tolist() == [100, 0, 102]
 
 
@@ -88,7 +97,7 @@ def test_a_new_row_starts_with_an_empty_window(sampling: NucleusSlots) -> None:
 def test_every_per_slot_tensor_is_moved(sampling: NucleusSlots) -> None:
     tensors = {
         name: value
-        for name, value in vars(sampling).items()
+        for name, value in {**vars(sampling), **sampling.columns}.items()
         if isinstance(value, Tensor) and name not in ("suppress", "seen")
     }
     assert "window" in tensors

@@ -12,6 +12,7 @@ from speak import speak
 from models.base import SpeechRequest
 from models.fish_speech import synthetic
 from models.fish_speech.codec.config import CodecConfig
+from models.fish_speech.config import FishSpeechConfig
 from models.registry import describe
 
 NAME = "fish-s2-pro"
@@ -31,7 +32,7 @@ def test_markers_are_single_ids_and_no_control_id_comes_from_text() -> None:
 
 
 def test_the_layers_of_the_talker_are_all_that_is_made_up() -> None:
-    config = synthetic.released_config()
+    config = FishSpeechConfig.released()
     assert config.talker.num_weights == 36 * (100_930_816 - 2 * 2560 - 2 * 128)
     assert config.predictor.num_weights == 4 * (100_930_560 - 2 * 2560)
     assert CodecConfig.released().codebook_sizes == (4096, *[1024] * 9)
@@ -42,7 +43,7 @@ def test_random_weights_speak_to_the_cap(monkeypatch: pytest.MonkeyPatch) -> Non
     vocoder = codec.build(tiny, codec.random_tensors(tiny))
     monkeypatch.setattr(synthetic, "random_vocoder", lambda *_: vocoder)
     monkeypatch.setattr(synthetic, "random_encoder", lambda *_: None)
-    config = synthetic.released_config(2, 2)
+    config = FishSpeechConfig.released(2, 2)
     narrow = {"width": 64, "mlp_width": 96, "num_heads": 4, "num_kv_heads": 2, "head_dim": 16}
     talker, predictor = (replace(c, **narrow) for c in (config.talker, config.predictor))
     config = replace(config, talker=talker, predictor=predictor)

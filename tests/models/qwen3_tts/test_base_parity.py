@@ -27,6 +27,8 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import mel_filters
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 EMBEDDING_TOLERANCE = 1e-5
 KEPT_FILTERS = [0, 1, 40, 80, 127]
 needs_official = pytest.mark.skipif(
@@ -109,7 +111,7 @@ def test_prompts_equal_the_official_embeddings(
 ) -> None:
     compared = 0
     for row, request in zip(clone_golden.rows, requests, strict=True):
-        prompt = clone_model.plan(request)
+        prompt = clone_model.prompt(request)
         assert prompt.num_tokens == row["prompt_tokens"], row["id"]
         assert max(1, len(prompt.trailing_ids)) == row["trailing_tokens"], row["id"]
         if f"prompt.{row['id']}" not in clone_golden.tensors:

@@ -16,9 +16,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from speak import speak
 
-from models.base import RequestError, Sampling, SpeechRequest
+from models.base import RequestError, SpeechRequest
 from models.checkpoint.files import CheckpointError
 from models.registry import describe, load_model
+from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 Write = Callable[..., Path]
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
@@ -92,7 +95,7 @@ def test_base_speaks_only_with_a_voice(checkpoint: Write) -> None:
     unresolved = SpeechRequest("Hello.", ref_audio="a.wav", ref_text="a")
     for request in (SpeechRequest("Hello."), unresolved):
         with pytest.raises(RequestError, match=r"Base checkpoint.*reference"):
-            model.plan(request)
+            model.prompt(request)
 
 
 def test_base_without_a_speech_encoder_says_what_is_missing(checkpoint: Write) -> None:
@@ -119,11 +122,11 @@ def drop(part: str, name: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("part", "name", "message"),
     [
-        ("main", "speaker_encoder.fc.bias", r"speaker encoder: 1 keys.*\n.*missing fc\.bias"),
+        ("main", "speaker_encoder.fc.bias", r"speaker encoder: 1 tensors.*\n.*missing fc\.bias"),
         (
             "codec",
             "encoder.downsample.conv.weight",
-            r"speech encoder: 1 keys.*\n.*missing halve\.weight",
+            r"speech encoder: 1 tensors.*\n.*missing halve\.weight",
         ),
         (
             "codec",
@@ -300,7 +303,7 @@ def test_missing_tensor_is_named(name: str, copied: Path) -> None:
 def test_unexpected_tensor_is_named(file: str, copied: Path) -> None:
     name = "talker.extra.weight" if file == "model.safetensors" else "decoder.extra.weight"
     edit_weights(copied / file, lambda tensors: tensors.update({name: torch.zeros(2)}))
-    with pytest.raises(CheckpointError, match=f"unexpected {name}"):
+    with pytest.raises(CheckpointError, match=f"unexpected '{name}"):
         load(copied)
 
 

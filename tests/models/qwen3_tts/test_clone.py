@@ -17,6 +17,8 @@ from models.base import SpeechRequest, Voice
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 SPEC = SPECS["base_wide"]
 FRAMES = 24
 
@@ -132,7 +134,7 @@ def test_the_voice_and_its_way_of_cloning_are_heard(model: Qwen3TTS) -> None:
 def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
     # The sum of a frame's embeddings stands at its place, added to the text there.
     voice = random_voice(model, SPEC.talker.width, 3, SPEC.codebook_size)
-    prompt = model.plan(SpeechRequest("hi", clone=voice, layout="non_streaming"))
+    prompt = model.prompt(SpeechRequest("hi", clone=voice, layout="non_streaming"))
     ids = torch.tensor(prompt.codec_ids)
     found = model._cloned([prompt], ids)
     assert found is not None

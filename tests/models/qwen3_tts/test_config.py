@@ -13,16 +13,17 @@ import released_files
 import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
-from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
 from models.qwen3_tts import synthetic
 from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.loader import describe
-from models.qwen3_tts.synthetic import config_for, load_synthetic, tokenize, vocoder_config
+from models.qwen3_tts.synthetic import load_synthetic, tokenize
 from models.qwen3_tts.talker import Talker
+from models.sampling import Sampling
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -250,23 +251,23 @@ class TestSynthetic:
 
     @pytest.mark.parametrize("name", RELEASED)
     def test_talker_and_predictor_have_the_released_sizes(self, name: str) -> None:
-        config = config_for(name)
+        config = Qwen3TTSConfig.released(name)
         with torch.device("meta"):
             networks = Talker(config), CodePredictor(config)
         count = sum(p.numel() for network in networks for p in network.parameters())
         assert count == RELEASED[name]
 
     def test_the_vocoder_has_the_released_size(self) -> None:
-        shapes = expected_shapes(vocoder_config()).values()
+        shapes = expected_shapes(VocoderConfig.released()).values()
         count = sum(torch.Size(shape).numel() for shape in shapes)
         assert count == self.DECODER - self.DECODER_UNUSED
 
     def test_ids_are_the_released_ones(self) -> None:
-        config = config_for("qwen3-tts-0.6b")
+        config = Qwen3TTSConfig.released("qwen3-tts-0.6b")
         assert (config.codec.pad, config.codec.bos, config.codec.eos) == (2148, 2149, 2150)
         assert (config.text.pad, config.text.bos, config.text.eos) == (151671, 151672, 151673)
         assert (config.talker.width, config.talker.mlp_width) == (1024, 3072)
-        assert config_for("qwen3-tts-1.7b").talker.mlp_width == 6144
+        assert Qwen3TTSConfig.released("qwen3-tts-1.7b").talker.mlp_width == 6144
 
     def test_the_tokenizer_counts_markers_as_one(self) -> None:
         newline = 1000 + ord("\n")
@@ -279,7 +280,7 @@ class TestSynthetic:
 
     def test_the_same_seed_gives_the_same_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
         full, small = (
-            config_for("qwen3-tts-0.6b"),
+            Qwen3TTSConfig.released("qwen3-tts-0.6b"),
             TransformerConfig(8, 8, 1, 2, 1, 4, 1e4, 1e-6, 64),
         )
         tiny = replace(
@@ -290,11 +291,11 @@ class TestSynthetic:
             text_width=8,
             predictor_vocab_size=9,
         )
-        monkeypatch.setattr(synthetic, "config_for", lambda name: tiny)
-        monkeypatch.setattr(synthetic, "_vocoder", lambda device, dtype, generator: None)
+        monkeypatch.setattr(synthetic, "random_vocoder", lambda device, dtype, generator: None)
         cpu = torch.device("cpu")
         one, same, other = (
-            load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed) for seed in (1, 1, 2)
+            load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny)
+            for seed in (1, 1, 2)
         )
         weight = one.talker.decoder.layers[0].qkv.weight
         assert torch.equal(weight, same.talker.decoder.layers[0].qkv.weight)

@@ -14,19 +14,16 @@ import torch
 from torch import Tensor
 
 from models.base import SpeechModel
-from models.checkpoint.files import CheckpointError, read_tensors
+from models.checkpoint.files import CheckpointError
+from models.checkpoint.weights import read_tensors
 from models.device.clips import BATCH_SAMPLES
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror
 from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
-from models.qwen3_tts.synthetic import (
-    config_for,
-    speaker_config,
-    speech_encoder_config,
-    vocoder_config,
-)
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.registry import load_model
 
@@ -71,7 +68,7 @@ RELEASED = replace(
 
 @pytest.mark.parametrize(("name", "parameters"), [("0.6b", 8_854_336), ("1.7b", 12_001_088)])
 def test_released_speaker_encoders_have_the_released_size(name: str, parameters: int) -> None:
-    config = speaker_config(config_for(f"qwen3-tts-{name}-base").talker.width)
+    config = SpeakerConfig(Qwen3TTSConfig.released(f"qwen3-tts-{name}-base").talker.width)
     with torch.device("meta"):
         state = SpeakerEncoder(config).state_dict()
     assert len(state) == 76
@@ -101,17 +98,17 @@ def test_released_speech_encoder_loads_the_released_tensors(
     assert len(names) == 225
     assert sum(math.prod(shape) for shape in names.values()) == 56_234_304
     tensors = {name: torch.empty(shape, device="meta") for name, shape in names.items()}
-    encoder = SpeechEncoder.from_state(speech_encoder_config(), tensors)
+    encoder = SpeechEncoder.from_state(SpeechEncoderConfig.released(), tensors)
     assert encoder.codebooks.weight.shape == (16, 2048, 256)
     assert not tensors
 
 
 def test_released_sizes_fit_together() -> None:
-    config = speech_encoder_config()
-    assert config.samples_per_frame == vocoder_config().samples_per_frame == 1920
+    config = SpeechEncoderConfig.released()
+    assert config.samples_per_frame == VocoderConfig.released().samples_per_frame == 1920
     assert [config.num_frames(n) for n in (1, 1920, 1921, 24000)] == [1, 1, 2, 13]
     # 85 ms: far below the shortest reference that is any use.
-    assert speaker_config(1024).shortest_samples < SAMPLE_RATE_HZ / 10
+    assert SpeakerConfig(1024).shortest_samples < SAMPLE_RATE_HZ / 10
 
 
 def test_mel_filters_follow_slaneys_scale() -> None:
@@ -285,7 +282,7 @@ def test_configs_of_the_release(folder: Path) -> None:
     config["speaker_encoder_config"] = {"enc_dim": 1024, "sample_rate": 24000}
     try:
         path.write_text(json.dumps(config), encoding="utf-8")
-        assert SpeakerConfig.from_folder(folder) == speaker_config(1024)
+        assert SpeakerConfig.from_folder(folder) == SpeakerConfig(1024)
     finally:
         path.write_text(whole, encoding="utf-8")
     assert SpeechEncoderConfig.from_folder(folder / "speech_tokenizer").samples_per_frame == 1920

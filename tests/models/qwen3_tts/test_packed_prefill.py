@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,9 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.slots.prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 12
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +75,7 @@ def test_without_graphs_too(model: Qwen3TTS) -> None:
 def test_a_bucket_that_was_not_recorded_counts_as_a_miss(model: Qwen3TTS) -> None:
     pack(model)
     model.allocate(4, max_positions=120, max_frames=FRAMES)
-    model.prefill([model.plan(item) for item in requests(2)], [0, 1])
+    model.prefill([model.prompt(item) for item in requests(2)], [0, 1])
     assert model.packed.runner.stats.misses == 1
 
 
@@ -120,7 +113,7 @@ def test_more_rows_than_a_pass_holds(model: Qwen3TTS, monkeypatch: pytest.Monkey
 def test_a_long_pass_leaves_nothing_for_a_short_one(model: Qwen3TTS) -> None:
     pack(model)
     model.allocate(8, max_positions=120, max_frames=FRAMES)
-    prompts = [model.plan(item) for item in requests(8)]
+    prompts = [model.prompt(item) for item in requests(8)]
     model.prefill(prompts, list(range(8)))
     with torch.inference_mode():
         model.packed.x.fill_(float("nan"))

@@ -26,6 +26,8 @@ from kernels.sampling.sample import sample
 from models.base import SpeechModel
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 ORACLE = Path(__file__).parents[2] / "oracle"
 SAMPLE_VOICE = Path(__file__).parents[3] / "samples" / "voice" / "checkpoint"
 
@@ -62,7 +64,7 @@ def test_prompts_equal_the_official_embeddings(golden: Any, golden_model: Speech
         return x.masked_fill(torch.tensor(ids)[:, None] < 0, 0)
 
     for row in golden.rows:
-        prompt = golden_model.plan(as_request(row))
+        prompt = golden_model.prompt(as_request(row))
         assert prompt.num_tokens == row["prompt_tokens"], row["id"]
         if f"prompt.{row['id']}" not in golden.tensors:
             continue
@@ -147,7 +149,7 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
         suppress[eos] = False
         processors = {
             "seen": seen.expand(rows, -1),
-            "penalty": torch.full((rows,), case["repetition_penalty"]),
+            "repetition_penalty": torch.full((rows,), case["repetition_penalty"]),
             "suppress": suppress,
             "eos": eos,
             "no_eos": torch.full((rows,), case["step"] < 2),

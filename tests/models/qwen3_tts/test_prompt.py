@@ -10,7 +10,6 @@ import torch
 from models.base import NO_ID, REFERENCE, SPEAKER, Prompt, RequestError, SpeechRequest, Voice
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import build_prompt
-from models.qwen3_tts.synthetic import config_for
 
 IM_START, IM_END, ASSISTANT, USER, NEWLINE = 151644, 151645, 77091, 872, 198
 TTS_PAD, TTS_BOS, TTS_EOS = 151671, 151672, 151673
@@ -35,7 +34,7 @@ WORDS = [1000 + len(word) for word in TEN.split()]
 @pytest.fixture
 def config() -> Qwen3TTSConfig:
     return replace(
-        config_for("qwen3-tts-1.7b"),
+        Qwen3TTSConfig.released("qwen3-tts-1.7b"),
         languages={"english": ENGLISH, "chinese": CHINESE, "sichuan_dialect": SICHUAN},
         speakers={"ryan": RYAN, "eric": ERIC},
         dialects={"eric": "sichuan_dialect"},

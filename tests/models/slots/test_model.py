@@ -25,17 +25,27 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return tiny_fish_speech.write_checkpoint(folder, "wide", 2)
 
 
-@pytest.fixture
-def model(folder: Path) -> SlotModel:
+def load(folder: Path) -> SlotModel:
     model = load_model(str(folder))
     assert isinstance(model, SlotModel)
     return model
 
 
+@pytest.fixture
+def model(folder: Path) -> SlotModel:
+    return load(folder)
+
+
+@pytest.fixture(scope="module")
+def fresh(folder: Path) -> SlotModel:
+    """Nobody allocates it."""
+    return load(folder)
+
+
 def prompt(model: SlotModel) -> Prompt:
     voice = next(iter(model.info.voices), None)
     sampling = model.info.sampling
-    return model.plan(SpeechRequest("the thing", voice, sampling=sampling, max_frames=FRAMES))
+    return model.prompt(SpeechRequest("the thing", voice, sampling=sampling, max_frames=FRAMES))
 
 
 CALLS: dict[str, Callable[[SlotModel], object]] = {
@@ -56,12 +66,12 @@ CALLS: dict[str, Callable[[SlotModel], object]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_before_allocate_everything_names_it(model: SlotModel, name: str) -> None:
+def test_before_allocate_everything_names_it(fresh: SlotModel, name: str) -> None:
     """An AttributeError of some buffer told nobody what was missing; a capture kept it to itself
     and left a model that ran eagerly.
     """
     with pytest.raises(RuntimeError, match=r"allocate\(\) comes first"):
-        CALLS[name](model)
+        CALLS[name](fresh)
 
 
 def test_no_more_rows_than_allocated(model: SlotModel) -> None:

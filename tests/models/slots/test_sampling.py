@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from kernels.sampling.draws import uniforms
-from models.base import Sampling
+from models.sampling import SETTINGS, Sampling
 from models.slots.sampling import MIN_FRAMES, SamplingSlots
 
 SLOTS, VOCAB, EOS = 4, 40, 33
@@ -37,14 +37,23 @@ def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
 
 
 def test_every_setting_has_a_column_and_reaches_its_slot(sampling: SamplingSlots) -> None:
-    row = Sampling(0.5, 7, 0.25, 1.5, True, 0.75, 9, 0.125, True)
+    row = Sampling(
+        temperature=0.5,
+        top_k=7,
+        top_p=0.25,
+        repetition_penalty=1.5,
+        greedy=True,
+        subtalker_temperature=0.75,
+        subtalker_top_k=9,
+        subtalker_top_p=0.125,
+        subtalker_greedy=True,
+    )
     plain = Sampling()
     assign(sampling, [1, 3], [plain, row])
-    columns = {"repetition_penalty": "penalty"}
-    for entry in fields(Sampling):
-        column = getattr(sampling, columns.get(entry.name, entry.name))
-        assert column[3].item() == pytest.approx(getattr(row, entry.name)), entry.name
-        assert column[1].item() == pytest.approx(getattr(plain, entry.name)), entry.name
+    assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
+    for name, column in sampling.columns.items():
+        assert column[3].item() == pytest.approx(getattr(row, name)), name
+        assert column[1].item() == pytest.approx(getattr(plain, name)), name
     assert sampling.seeds.tolist() == [0, 101, 0, 103]
 
 
@@ -128,7 +137,7 @@ def test_every_per_slot_tensor_is_moved(sampling: SamplingSlots) -> None:
     # A setting added later and forgotten in `move` would stay behind when the batch is compacted.
     tensors = {
         name: value
-        for name, value in vars(sampling).items()
+        for name, value in {**vars(sampling), **sampling.columns}.items()
         if isinstance(value, Tensor) and name != "suppress"
     }
     for value in tensors.values():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_qwen3_tts import write_checkpoint
 
-from models.checkpoint.files import read_tensors
+from models.checkpoint.weights import read_tensors
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 

@@ -23,51 +23,51 @@ class TestRetries:
         requests = [request("x" * 30, 5, max_frames=7), request("x" * 20, 6)]
         model = FakeSpeechModel(2)
         harness = Harness(model, 2, requests, is_async=is_async, retries=2)
-        outcomes = harness.run()
+        jobs = harness.run()
         assert harness.retried == [(0, "max_frames")] * 2
-        assert outcomes[0].reason == "max_frames"
-        assert outcomes[0].frames == 7
-        assert outcomes[0].job.attempt == 3
-        assert outcomes[0].codes is not None
-        assert torch.equal(outcomes[0].codes, fake_codes(2005, 7))  # the last attempt's own seed
-        assert outcomes[1].reason == "eos"
+        assert jobs[0].reason == "max_frames"
+        assert jobs[0].frames == 7
+        assert jobs[0].attempt == 3
+        assert jobs[0].codes is not None
+        assert torch.equal(jobs[0].codes, fake_codes(2005, 7))  # the last attempt's own seed
+        assert jobs[1].reason == "eos"
 
     @MODES
     def test_a_row_gone_wrong_fails_alone_and_its_slot_is_cleared(self, is_async: bool) -> None:
         requests = [request("x" * 15, 1), request("nan", 2), request("x" * 9, 3)]
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async, retries=1)
-        outcomes = harness.run()
+        jobs = harness.run()
         assert harness.retried == [(1, "nan")]
-        assert (outcomes[1].reason, outcomes[1].frames) == ("nan", 0)
-        assert outcomes[1].codes is None
-        assert outcomes[1].samples is None
-        assert outcomes[1].job.attempt == 2
+        assert (jobs[1].reason, jobs[1].frames) == ("nan", 0)
+        assert jobs[1].codes is None
+        assert jobs[1].samples is None
+        assert jobs[1].attempt == 2
         assert len(model.failed) == 2
         for row in (0, 2):
-            assert outcomes[row].reason == "eos"
+            assert jobs[row].reason == "eos"
 
     @MODES
     def test_a_runaway_whose_retry_goes_wrong_keeps_its_audio(self, is_async: bool) -> None:
         model = FakeSpeechModel(1)
         harness = Harness(model, 1, [request("x" * 30, 5, max_frames=7)], is_async=is_async)
 
-        def retry(job: Job, reason: str) -> Job | None:
+        def retry(job: Job) -> Job | None:
             if job.attempt == 3:
                 return None
-            return Job(job.row, model.plan(request("nan", 6)), job.attempt + 1)
+            return Job(job.row, model.prompt(request("nan", 6)), job.attempt + 1)
 
         harness.engine.retry = retry
-        outcome = harness.run()[0]
-        assert (outcome.reason, outcome.frames, outcome.attempts) == ("max_frames", 7, 3)
-        assert outcome.codes is not None
-        assert torch.equal(outcome.codes, fake_codes(5, 7))
-        assert outcome.samples is not None
+        job = harness.run()[0]
+        assert (job.reason, job.frames, job.attempts) == ("max_frames", 7, 3)
+        assert job.codes is not None
+        assert torch.equal(job.codes, fake_codes(5, 7))
+        assert job.samples is not None
 
     def test_nothing_but_failures(self) -> None:
         model = FakeSpeechModel(2)
-        outcomes = Harness(model, 2, [request("nan")] * 5).run()
-        assert [outcomes[row].reason for row in range(5)] == ["nan"] * 5
+        jobs = Harness(model, 2, [request("nan")] * 5).run()
+        assert [jobs[row].reason for row in range(5)] == ["nan"] * 5
         assert "decode_audio" not in model.calls
 
     @MODES
@@ -147,7 +147,7 @@ class TestMemory:
             assert_spoken(harness.run(), requests)
         expected = len([call for call in calls if call < model.calls[operation]])
         assert harness.engine.shrinks == expected > 0
-        assert harness.engine.scheduler.max_batch == 8 >> expected
+        assert harness.engine.batch.rows == 8 >> expected
         assert len(caplog.records) == expected
         assert "out of device memory; going on with" in caplog.text
         assert harness.retried == []  # starting again is no new attempt
@@ -158,7 +158,7 @@ class TestMemory:
         model = FakeSpeechModel(16, memory_rows=3)
         harness = Harness(model, 16, requests, is_async=is_async)
         assert_spoken(harness.run(), requests)
-        assert harness.engine.scheduler.max_batch == 2
+        assert harness.engine.batch.rows == 2
         assert harness.engine.shrinks == 3
         assert max(rows for _, rows in model.batches) <= 2
 
@@ -182,8 +182,8 @@ class TestMemory:
         harness = Harness(model, 2, requests, is_async=is_async)
         with pytest.raises(StoppedEarly):
             harness.run()
-        assert list(harness.outcomes) == [0]
-        assert harness.outcomes[0].samples is not None
+        assert list(harness.ended) == [0]
+        assert harness.ended[0].samples is not None
 
     @pytest.mark.parametrize("calls", [{0}, {0, 1}, {0, 1, 2}, {1, 5}])
     def test_the_vocoder_takes_fewer_rows_at_once(self, calls: set[int]) -> None:
@@ -197,15 +197,15 @@ class TestMemory:
     def test_audio_that_never_fits_fails_its_rows_alone(self) -> None:
         requests = [request(text, seed) for seed, text in enumerate(texts(5))]
         model = FakeSpeechModel(8, no_memory={"decode_audio": "always"})
-        outcomes = Harness(model, 8, [*requests, request("nan")], is_async=True).run()
-        assert sorted(outcomes) == list(range(6))
+        jobs = Harness(model, 8, [*requests, request("nan")], is_async=True).run()
+        assert sorted(jobs) == list(range(6))
         for row in range(5):
-            assert outcomes[row].reason == (
+            assert jobs[row].reason == (
                 "no memory to decode its audio: CUDA out of memory in decode_audio."
             )
-            assert outcomes[row].samples is None
-            assert outcomes[row].codes is None
-        assert outcomes[5].reason == "nan"
+            assert jobs[row].samples is None
+            assert jobs[row].codes is None
+        assert jobs[5].reason == "nan"
 
 
 class TestLatePolls:
@@ -236,10 +236,10 @@ class TestLatePolls:
     def test_a_retry_in_the_same_slot_is_another_row(self) -> None:
         requests = [request("x" * 9, 1, max_frames=3), request("x" * 8, 2, max_frames=4)]
         harness = Harness(FakeSpeechModel(1), 1, requests, is_async=True, retries=3)
-        outcomes = harness.run()
-        assert [outcomes[row].job.attempt for row in (0, 1)] == [4, 4]
+        jobs = harness.run()
+        assert [jobs[row].attempt for row in (0, 1)] == [4, 4]
         assert len(harness.retried) == 6
-        assert [outcomes[row].frames for row in (0, 1)] == [3, 4]
+        assert [jobs[row].frames for row in (0, 1)] == [3, 4]
 
     def test_the_device_always_has_a_launch_to_work_on(self) -> None:
         events: list[str] = []

@@ -16,7 +16,7 @@ class TestJobQueue:
 
     @pytest.fixture
     def job(self) -> Job:
-        return Job(0, FakeSpeechModel(1).plan(request("x")))
+        return Job(0, FakeSpeechModel(1).prompt(request("x")))
 
     def test_open_and_empty_is_not_dry(self) -> None:
         jobs = JobQueue(2)
@@ -39,7 +39,7 @@ def test_estimates_follow_the_text_up_to_the_cap() -> None:
     model = FakeSpeechModel(1)
 
     def frames(text: str, cap: int = 1000) -> float:
-        return Job(0, model.plan(request(text, max_frames=cap))).estimated_frames
+        return Job(0, model.prompt(request(text, max_frames=cap))).estimated_frames
 
     assert frames("x" * 100) == pytest.approx(94)
     assert frames("早" * 100) == pytest.approx(282)

@@ -9,7 +9,7 @@ import pytest
 from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
-from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import POLL_FRAMES
 
 
@@ -22,12 +22,12 @@ def test_every_row_ends_with_its_own_audio(is_async: bool, max_batch: int, windo
     harness = Harness(model, max_batch, requests, is_async=is_async, window=window)
     assert_spoken(harness.run(), requests)
     assert model.slots == {}
-    for outcome in harness.outcomes.values():
-        assert outcome.job.attempt == 1
-        assert 1 <= outcome.job.bucket <= max_batch
-        assert outcome.job.decode_ms >= 0
-        assert outcome.prefill_ms >= 0
-        assert 0 < outcome.vocoder_share <= 1
+    for job in harness.ended.values():
+        assert job.attempt == 1
+        assert 1 <= job.bucket <= max_batch
+        assert job.decode_ms >= 0
+        assert job.prefill_ms >= 0
+        assert 0 < job.vocoder_share <= 1
 
 
 @MODES
@@ -69,7 +69,7 @@ def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
 
     def feed() -> None:
         for row, item in enumerate(requests):
-            harness.jobs.put(Job(row, model.plan(item)), harness.engine.stop)
+            harness.jobs.put(Job(row, model.prompt(item)), harness.engine.stop)
             time.sleep(0.002 if row % 3 else 0.03)
         harness.jobs.close(harness.engine.stop)
 
@@ -77,7 +77,7 @@ def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
     feeder.start()
     harness.run()
     feeder.join()
-    assert_spoken(harness.outcomes, requests)
+    assert_spoken(harness.ended, requests)
 
 
 class TestStopping:
@@ -89,23 +89,23 @@ class TestStopping:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async, window=64)
         launch = model.decode_frames
-        waiting = Outcome(Job(99, model.plan(request("xx"))), "eos", 2, codes=fake_codes(1, 2))
+        waiting = Job(99, model.prompt(request("xx")), frames=2, codes=fake_codes(1, 2))
 
         def launch_and_stop(bucket: int, count: int) -> None:
             launch(bucket, count)
             if len(model.batches) == 5:
-                harness.engine.decoder.add(waiting)
+                harness.engine.vocoder.add(waiting)
                 harness.engine.stop.set()
 
         model.decode_frames = launch_and_stop  # type: ignore[method-assign]
         harness.run()
-        assert list(harness.outcomes) == [99]
-        assert harness.outcomes[99].samples is not None
+        assert list(harness.ended) == [99]
+        assert harness.ended[99].samples is not None
         assert len(model.batches) == 5
 
     def test_a_waiting_producer_is_let_go(self) -> None:
         jobs, stop = JobQueue(1), threading.Event()
-        job = Job(0, FakeSpeechModel(1).plan(request("x")))
+        job = Job(0, FakeSpeechModel(1).prompt(request("x")))
         assert jobs.put(job, stop)
         results: list[bool] = []
         producer = threading.Thread(target=lambda: results.append(jobs.put(job, stop)))
@@ -119,10 +119,10 @@ class TestStopping:
     def test_the_sinks_error_ends_the_run(self) -> None:
         harness = Harness(FakeSpeechModel(1), 1, [request("x")] * 3)
 
-        def full_disk(outcome: Outcome) -> None:
+        def full_disk(job: Job) -> None:
             raise OSError("no space left")
 
-        harness.engine.decoder.sink = full_disk
+        harness.engine.vocoder.sink = full_disk
         with pytest.raises(OSError, match="no space left"):
             harness.run()
 
@@ -134,14 +134,14 @@ def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
     taken = 0
     ahead: list[int] = []
 
-    def slow(outcome: Outcome) -> None:
+    def slow(job: Job) -> None:
         nonlocal taken
         time.sleep(0.01)
-        harness.sink(outcome)
+        harness.sink(job)
         taken += 1
         ahead.append(model.calls["decode_audio"] - taken)
 
-    harness.engine.decoder.sink = slow
+    harness.engine.vocoder.sink = slow
     assert_spoken(harness.run(), requests)
     assert max(ahead) <= 1  # no audio piles up in front of it
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from engine_harness import MODES, Harness
 from fakes import FakeCapturer, in_lanes
-from speak import speak
+from speak import Row, speak
 from tiny_qwen3_tts import write_checkpoint
 
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +45,18 @@ def requests() -> list[SpeechRequest]:
     return rows
 
 
+@pytest.fixture(scope="module")
+def expected(load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]) -> list[Row]:
+    """Every row alone."""
+    return speak(load(), requests, 1)
+
+
 class TestRealModel:
     """A whole tiny checkpoint through the engine equals rows spoken one by one."""
 
-    @pytest.fixture(autouse=True)
-    def _one_thread(self) -> Iterator[None]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(before)
-
     @staticmethod
     def prepare(model: Qwen3TTS, requests: list[SpeechRequest], max_batch: int) -> None:
-        prompts = [model.plan(item) for item in requests]
+        prompts = [model.prompt(item) for item in requests]
         model.allocate(
             max_batch,
             max(prompt.num_tokens + prompt.request.max_frames for prompt in prompts),
@@ -68,10 +70,10 @@ class TestRealModel:
         self,
         load: Callable[[], Qwen3TTS],
         requests: list[SpeechRequest],
+        expected: list[Row],
         is_async: bool,
         has_graphs: bool,
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         if has_graphs:
             capturer = FakeCapturer()
@@ -79,16 +81,16 @@ class TestRealModel:
             model.vocoder = in_lanes(model.vocoder, capturer)
         self.prepare(model, requests, 4)
         harness = Harness(model, 4, requests, is_async=is_async)
-        outcomes = harness.run()
+        jobs = harness.run()
         for row, other in enumerate(expected):
-            outcome = outcomes[row]
-            assert outcome.reason == other.finish_reason
-            assert outcome.codes is not None
-            assert outcome.samples is not None
-            assert torch.equal(outcome.codes, other.codes), row
-            assert outcome.samples.shape == other.samples.shape
-            assert torch.allclose(outcome.samples, other.samples, atol=1e-5)
-        assert {outcome.job.bucket for outcome in outcomes.values()} <= {1, 2, 4}
+            job = jobs[row]
+            assert job.reason == other.finish_reason
+            assert job.codes is not None
+            assert job.samples is not None
+            assert torch.equal(job.codes, other.codes), row
+            assert job.samples.shape == other.samples.shape
+            assert torch.allclose(job.samples, other.samples, atol=1e-5)
+        assert {job.bucket for job in jobs.values()} <= {1, 2, 4}
         for runner in model.graph_runners():
             assert runner.stats.misses == 0
             # No row has a reference in front, so the vocoder never renders a tail; and on a CPU
@@ -100,9 +102,8 @@ class TestRealModel:
             assert model.frames.stats.hits == harness.engine.steps
 
     def test_running_out_of_memory_changes_no_code(
-        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]
+        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest], expected: list[Row]
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         self.prepare(model, requests, 4)
         run, calls = model.decode_frames, 0
@@ -116,9 +117,9 @@ class TestRealModel:
 
         model.decode_frames = sometimes  # type: ignore[method-assign]
         harness = Harness(model, 4, requests)
-        outcomes = harness.run()
+        jobs = harness.run()
         assert harness.engine.shrinks == 2
         for row, other in enumerate(expected):
-            codes = outcomes[row].codes
+            codes = jobs[row].codes
             assert codes is not None
             assert torch.equal(codes, other.codes), row

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.engine.scheduler import GROUP_SHARE, PATIENCE_TICKS, Scheduler
+from tts_cli.engine.scheduler import GROUP_SHARE, PATIENCE_TICKS, BatchSize, Scheduler
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Run:
                 scheduler.offer(row, self.lengths[row])
         is_dry = not self.pending
         for row, slot in scheduler.admit():
-            assert 0 <= slot < scheduler.max_batch
+            assert 0 <= slot < scheduler.batch.rows
             assert slot not in self.place.values(), f"slot {slot} is taken"
             assert row not in self.place
             self.place[row] = slot
@@ -50,7 +50,7 @@ class Run:
         assert scheduler.num_live == len(self.place)
         if self.place:
             bucket = scheduler.bucket
-            assert max(self.place.values()) < bucket <= scheduler.max_batch
+            assert max(self.place.values()) < bucket <= scheduler.batch.rows
             assert bucket & (bucket - 1) == 0
             self.buckets.append(bucket)
         else:
@@ -95,7 +95,7 @@ def random_run(seed: int, num_rows: int = 120) -> tuple[Run, random.Random]:
     window = rng.choice([1, 2, 7, 32, 200])
     spread = rng.choice([1, 5, 60])
     lengths = {row: rng.randint(1, spread) for row in range(num_rows)}
-    return Run(Scheduler(max_batch, window), lengths, list(range(num_rows))), rng
+    return Run(Scheduler(BatchSize(max_batch), window), lengths, list(range(num_rows))), rng
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -114,10 +114,10 @@ def test_shrinking_loses_no_row(seed: int) -> None:
     run, rng = random_run(seed, num_rows=60)
     while not run.scheduler.is_done or run.pending:
         run.turn(1000)
-        if run.scheduler.max_batch > 1 and rng.random() < 0.05:
-            before = run.scheduler.max_batch
+        if run.scheduler.batch.rows > 1 and rng.random() < 0.05:
+            before = run.scheduler.batch.rows
             run.evict()
-            assert run.scheduler.max_batch == before // 2
+            assert run.scheduler.batch.rows == before // 2
         assert run.turns < 50_000, "stuck"
     assert sorted(run.ended) == sorted(run.lengths)
 
@@ -127,7 +127,7 @@ def test_shrinking_loses_no_row(seed: int) -> None:
 def test_a_short_row_is_not_starved_by_an_endless_stream_of_longer_ones(
     max_batch: int, window: int
 ) -> None:
-    scheduler: Scheduler[int] = Scheduler(max_batch, window)
+    scheduler: Scheduler[int] = Scheduler(BatchSize(max_batch), window)
     scheduler.offer(-1, 1.0)
     next_row, waited = 0, 0
     while -1 not in scheduler.live.values():
@@ -138,7 +138,7 @@ def test_a_short_row_is_not_starved_by_an_endless_stream_of_longer_ones(
             waited += 1
         if -1 in scheduler.live.values():
             break
-        if scheduler.num_live == scheduler.max_batch:
+        if scheduler.num_live == scheduler.batch.rows:
             scheduler.finish(min(scheduler.live))
         assert waited <= 2 * window + 2, "passed over for ever"
     assert waited > 1 or window == 1 or max_batch > window
@@ -148,7 +148,7 @@ def test_a_short_row_is_not_starved_by_an_endless_stream_of_longer_ones(
 def test_every_row_of_an_endless_stream_is_admitted_within_a_bound(seed: int) -> None:
     rng = random.Random(seed)
     max_batch, window = 1 << rng.randrange(5), rng.choice([3, 12, 40])
-    scheduler: Scheduler[int] = Scheduler(max_batch, window)
+    scheduler: Scheduler[int] = Scheduler(BatchSize(max_batch), window)
     offered_at: dict[int, int] = {}
     rounds = 0
     for turn in range(3000):
@@ -166,7 +166,7 @@ def test_every_row_of_an_endless_stream_is_admitted_within_a_bound(seed: int) ->
 
 
 def test_the_longest_estimate_of_the_window_goes_first() -> None:
-    scheduler: Scheduler[str] = Scheduler(2, 10)
+    scheduler: Scheduler[str] = Scheduler(BatchSize(2), 10)
     for row, estimate in (("b", 20.0), ("d", 5.0), ("a", 30.0), ("c", 10.0)):
         scheduler.offer(row, estimate)
     assert scheduler.admit() == [("a", 0), ("b", 1)]
@@ -175,21 +175,21 @@ def test_the_longest_estimate_of_the_window_goes_first() -> None:
 
 
 def test_equal_estimates_keep_the_order_of_arrival() -> None:
-    scheduler: Scheduler[int] = Scheduler(4, 10)
+    scheduler: Scheduler[int] = Scheduler(BatchSize(4), 10)
     for row in range(4):
         scheduler.offer(row, 7.0)
     assert [row for row, _ in scheduler.admit()] == [0, 1, 2, 3]
 
 
 def test_an_urgent_row_goes_before_all_others() -> None:
-    scheduler: Scheduler[str] = Scheduler(1, 4)
+    scheduler: Scheduler[str] = Scheduler(BatchSize(1), 4)
     scheduler.offer("long", 1000.0)
     scheduler.offer("retry", 1.0, is_urgent=True)
     assert scheduler.admit() == [("retry", 0)]
 
 
 def test_the_window_bounds_what_is_looked_at() -> None:
-    scheduler: Scheduler[int] = Scheduler(2, 3)
+    scheduler: Scheduler[int] = Scheduler(BatchSize(2), 3)
     for row in range(3):
         assert scheduler.has_room
         scheduler.offer(row, 1.0)
@@ -205,7 +205,7 @@ class TestGroups:
     @pytest.fixture
     def full(self) -> Scheduler[int]:
         """64 rows running, 40 waiting."""
-        scheduler: Scheduler[int] = Scheduler(64, 200)
+        scheduler: Scheduler[int] = Scheduler(BatchSize(64), 200)
         for row in range(104):
             scheduler.offer(row, 1.0)
         assert len(scheduler.admit()) == 64
@@ -235,7 +235,7 @@ class TestGroups:
         assert full.admit() == []
 
     def test_the_last_waiting_rows_are_a_group_of_their_own(self) -> None:
-        scheduler: Scheduler[int] = Scheduler(64, 200)
+        scheduler: Scheduler[int] = Scheduler(BatchSize(64), 200)
         for row in range(66):
             scheduler.offer(row, 1.0)
         scheduler.admit()
@@ -245,7 +245,7 @@ class TestGroups:
         assert len(scheduler.admit()) == 2
 
     def test_nobody_running_means_nobody_to_disturb(self) -> None:
-        scheduler: Scheduler[int] = Scheduler(64, 200)
+        scheduler: Scheduler[int] = Scheduler(BatchSize(64), 200)
         scheduler.offer(1, 1.0)
         assert scheduler.admit() == [(1, 0)]
 
@@ -255,7 +255,7 @@ class TestCompaction:
 
     @staticmethod
     def running(slots: list[int], max_batch: int = 16) -> Scheduler[int]:
-        scheduler: Scheduler[int] = Scheduler(max_batch, 99)
+        scheduler: Scheduler[int] = Scheduler(BatchSize(max_batch), 99)
         for row in range(max_batch):
             scheduler.offer(row, 1.0)
         scheduler.admit()
@@ -292,7 +292,7 @@ class TestCompaction:
 
     def test_the_batch_shrinks_with_its_rows_at_the_end_of_a_run(self) -> None:
         lengths = {row: 5 * (row + 1) for row in range(16)}
-        run = Run(Scheduler(16, 99), lengths, list(lengths))
+        run = Run(Scheduler(BatchSize(16), 99), lengths, list(lengths))
         while not run.scheduler.is_done or run.pending:
             run.turn(99)
         assert run.buckets == sorted(run.buckets, reverse=True)
@@ -302,17 +302,17 @@ class TestCompaction:
 
 def test_one_slot_cannot_be_halved() -> None:
     with pytest.raises(ValueError, match="one slot"):
-        Scheduler[int](1, 4).shrink()
+        Scheduler[int](BatchSize(1), 4).shrink()
 
 
 @pytest.mark.parametrize("max_batch", [0, -1, 3, 48])
 def test_slots_come_in_powers_of_two(max_batch: int) -> None:
     with pytest.raises(ValueError, match=f"power of two, not {max_batch}"):
-        Scheduler[int](max_batch, 4)
+        Scheduler[int](BatchSize(max_batch), 4)
 
 
 def test_live_is_a_copy() -> None:
-    scheduler: Scheduler[int] = Scheduler(1, 1)
+    scheduler: Scheduler[int] = Scheduler(BatchSize(1), 1)
     scheduler.offer(5, 1.0)
     scheduler.admit()
     scheduler.live.clear()

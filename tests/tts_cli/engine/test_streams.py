@@ -56,7 +56,7 @@ class Watched(Harness):
     def __init__(self, model: FakeSpeechModel, requests: list[SpeechRequest]) -> None:
         super().__init__(model, model.max_batch, requests, is_async=True, window=2)
         self.streams = FakeStreams()
-        self.engine.streams = self.engine.decoder.streams = self.streams
+        self.engine.streams = self.engine.vocoder.streams = self.streams
         self.seen: dict[str, set[str]] = {}
         for name in CALLS:
             setattr(model, name, self._watched(name, getattr(model, name)))
@@ -83,12 +83,12 @@ def test_codes_are_kept_for_the_vocoder() -> None:
     # They are dropped as soon as its work is queued, and the next rows' once got their memory.
     requests = [request(text, seed) for seed, text in enumerate(texts(40))]
     harness = Watched(FakeSpeechModel(8), requests)
-    outcomes = harness.run()
+    jobs = harness.run()
     assert len(harness.streams.inputs) == 40
     inputs = {int(codes[0, 0]): codes for codes in harness.streams.inputs}
-    for row, outcome in outcomes.items():
-        assert outcome.codes is not None
-        assert torch.equal(inputs[row], outcome.codes)
+    for row, job in jobs.items():
+        assert job.codes is not None
+        assert torch.equal(inputs[row], job.codes)
 
 
 def test_the_run_ends_behind_both(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_a_stop_for_want_of_memory_leaves_both() -> None:
     harness = Watched(model, [request("x", 0), request("x" * 50, 1)])
     with pytest.raises(StoppedEarly):
         harness.run()
-    assert list(harness.outcomes) == [0]
+    assert list(harness.ended) == [0]
     assert harness.streams.now == "outside"
     assert harness.streams.is_joined
 

@@ -11,7 +11,7 @@ from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import AUDIO_ROWS, FakeSpeechModel, fake_codes
 
 from tts_cli.engine import vocoder_queue
-from tts_cli.engine.job import Job, JobQueue, Outcome
+from tts_cli.engine.job import Job, JobQueue
 from tts_cli.output import audio_file
 
 
@@ -42,7 +42,7 @@ class TestVocoderBatches:
         requests = [request("nan"), *(request("x" * 90, row) for row in range(3))]
         harness = Harness(model, 4, requests, is_async=True)
         harness.run()
-        assert next(iter(harness.outcomes)) == 0
+        assert next(iter(harness.ended)) == 0
         assert model.audio == [3]
 
     def test_no_more_than_so_many_rows_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,14 +61,14 @@ class TestVocoderBatches:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, [], is_async=True)
         harness.jobs = harness.engine.jobs = JobQueue(4)
-        harness.jobs.put(Job(0, model.plan(request("xx"))), harness.engine.stop)
+        harness.jobs.put(Job(0, model.prompt(request("xx"))), harness.engine.stop)
         done = threading.Event()
 
-        def sink(outcome: Outcome) -> None:
-            harness.sink(outcome)
+        def sink(job: Job) -> None:
+            harness.sink(job)
             done.set()
 
-        harness.engine.decoder.sink = sink
+        harness.engine.vocoder.sink = sink
         worker = threading.Thread(target=harness.engine.run)
         worker.start()
         assert done.wait(5)  # although the queue is open and more rows may come
@@ -84,13 +84,13 @@ class TestInt16:
         requests = [request(text, seed) for seed, text in enumerate(texts(9))]
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async)
-        harness.engine.decoder.is_int16 = True
-        for row, outcome in harness.run().items():
+        harness.engine.vocoder.is_int16 = True
+        for row, job in harness.run().items():
             codes = fake_codes(row, len(requests[row].text)).float().flatten()
-            assert outcome.samples is not None
-            assert np.array_equal(outcome.samples.numpy(), audio_file.to_int16(codes.numpy()))
-            assert outcome.is_bad is not None
-            assert not outcome.is_bad
+            assert job.samples is not None
+            assert np.array_equal(job.samples.numpy(), audio_file.to_int16(codes.numpy()))
+            assert job.is_bad is not None
+            assert not job.is_bad
 
     def test_a_row_whose_samples_are_not_finite_is_marked(self) -> None:
         class Broken(FakeSpeechModel):
@@ -102,9 +102,9 @@ class TestInt16:
                 return waves
 
         harness = Harness(Broken(4), 4, [request("xxx")] * 3, is_async=True)
-        harness.engine.decoder.is_int16 = True
+        harness.engine.vocoder.is_int16 = True
         harness.run()
-        assert sorted(bool(outcome.is_bad) for outcome in harness.outcomes.values()) == [
+        assert sorted(bool(job.is_bad) for job in harness.ended.values()) == [
             False,
             False,
             True,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +21,6 @@ from tts_cli.output.writer import (
     AudioWriter,
     check_space,
     prepare_folder,
-    remove_stale_parts,
-    write_atomic,
 )
 
 RATE = 24_000
@@ -186,49 +181,6 @@ def test_other_errors_fail_one_row(
         writer.write("a", SAMPLES)
     monkeypatch.undo()
     assert files(out) == []
-
-
-def test_short_writes_are_continued(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, bytes(data[:7])))
-    write_atomic(out / "x", bytes(range(100)))
-    monkeypatch.undo()
-    assert (out / "x").read_bytes() == bytes(range(100))
-
-
-@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_a_kill_between_steps_leaves_only_a_part(out: Path, step: str) -> None:
-    """The process dies inside `step`: no final name, and the next run tidies up."""
-    program = f"""
-        import os
-        from pathlib import Path
-        from tts_cli.output.writer import write_atomic
-        os.{step} = lambda *_: os._exit(9)
-        write_atomic(Path({str(out)!r}) / "a.wav", b"x" * 100)
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
-    assert done.returncode == 9
-    assert len(files(out)) == 1
-    assert files(out)[0].endswith(".part")
-    assert remove_stale_parts(out) == 1
-    assert files(out) == []
-
-
-def test_only_our_parts_are_removed(out: Path) -> None:
-    (out / "sub").mkdir()
-    ours = [".a.wav.123.part", "sub/.b.codes.safetensors.9.part"]
-    theirs = ["a.part", ".a.part", "a.wav.123.part", "sub/.b.x.part", "c.wav", ".a.wav.12.part.x"]
-    for name in ours + theirs:
-        (out / name).write_text("x")
-    assert remove_stale_parts(out) == 2
-    assert files(out) == sorted(theirs)
-
-
-def test_a_part_of_a_dead_run_with_our_pid_is_no_obstacle(out: Path) -> None:
-    (out / f".a.{os.getpid()}.part").write_text("old")
-    write_atomic(out / "a", b"new")
-    assert (out / "a").read_bytes() == b"new"
-    assert files(out) == ["a"]
 
 
 def test_threads(out: Path, writer: AudioWriter) -> None:

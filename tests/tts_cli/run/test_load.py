@@ -13,9 +13,11 @@ from click.testing import CliRunner
 
 from tts_cli.commands import profile
 from tts_cli.config import RunConfig, describe_field
+from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.run import load as module
 from tts_cli.run.load import Session, prepare
+from tts_cli.run.needs import Needs
 
 MIB = 2**20
 
@@ -48,7 +50,7 @@ def make(model: FakeModel, device: str, max_batch: int, is_chosen: bool = False)
         model,  # type: ignore[arg-type]
         torch.device(device),
         torch.float32,
-        max_batch,
+        BatchSize(max_batch),
         0.0,
         is_chosen,
     )
@@ -74,7 +76,7 @@ def test_default_batch(
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
     opened = module.open_session(RunConfig(max_batch=asked))
-    assert opened.max_batch == expected
+    assert opened.batch.rows == expected
     assert opened.is_batch_chosen == (asked is not None)
 
 
@@ -86,8 +88,8 @@ def test_help_names_the_defaults() -> None:
 @pytest.mark.parametrize(("rows", "expected"), [(1, 1), (3, 4), (200, 256), (10_000, 256)])
 def test_no_more_slots_than_rows(rows: int, expected: int, free_mib: list[int]) -> None:
     session = make(FakeModel(), "cuda", 256)
-    prepare(session, num_rows=rows, max_positions=100, max_frames=50)
-    assert session.max_batch == expected
+    prepare(session, Needs(rows, 100, 50))
+    assert session.batch.rows == expected
 
 
 @pytest.mark.parametrize("is_chosen", [False, True])
@@ -97,8 +99,8 @@ def test_slots_fit_into_memory(
     free_mib[0] = 128 * 70  # 128 MiB a slot, of which 60 % may go to slots: 42
     session = make(FakeModel(), "cuda", 256, is_chosen)
     with caplog.at_level(logging.INFO):
-        prepare(session, num_rows=1000, max_positions=100, max_frames=50)
-    assert session.max_batch == 32
+        prepare(session, Needs(1000, 100, 50))
+    assert session.batch.rows == 32
     said = [record for record in caplog.records if "instead of 256" in record.getMessage()]
     assert [record.levelno for record in said] == [logging.WARNING if is_chosen else logging.INFO]
 
@@ -106,19 +108,19 @@ def test_slots_fit_into_memory(
 def test_half_as_many_where_there_is_no_room_after_all(free_mib: list[int]) -> None:
     model = FakeModel(room=50)
     session = make(model, "cuda", 256)
-    prepare(session, num_rows=1000, max_positions=100, max_frames=50)
+    prepare(session, Needs(1000, 100, 50))
     assert (model.allocated, model.captured) == ([256, 128, 64, 32], [32])
 
 
 def test_not_even_one_row(free_mib: list[int]) -> None:
     session = make(FakeModel(room=0), "cuda", 4)
     with pytest.raises(SetupError, match="even for one row"):
-        prepare(session, num_rows=4, max_positions=100, max_frames=50)
+        prepare(session, Needs(4, 100, 50))
 
 
 def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     def fit_one(session: Session, max_positions: int) -> None:
-        session.max_batch = 1
+        session.batch.rows = 1
 
     monkeypatch.setattr(module, "_fit_cache", fit_one)
     arguments = ["--batches", "1,4", "--frames", "4", "--repeats", "1", "--device", "cpu", "--json"]

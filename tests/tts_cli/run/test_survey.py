@@ -27,7 +27,7 @@ from tts_cli.run.survey import (
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
 CONFIG = RunConfig()
-BASE = {"type": "base", "can_clone": True, "voices": ()}
+BASE = {"type": "base", "needs_reference": True, "can_clone": True, "voices": ()}
 DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
 
 
@@ -35,7 +35,7 @@ def jsonl(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps({"text": "hi", **row}) + "\n" for row in rows)
 
 
-def message(source: Source, config: RunConfig, info: ModelInfo | None) -> str:
+def message(source: Source, config: RunConfig, info: ModelInfo) -> str:
     bad = [row for row in checked_rows(source, config, info) if isinstance(row, BadRow)]
     assert len(bad) == 1, bad
     return bad_row_line("m", bad[0])
@@ -44,8 +44,12 @@ def message(source: Source, config: RunConfig, info: ModelInfo | None) -> str:
 @pytest.mark.parametrize(
     ("first", "second"), [("a", "a"), ("A/x", "a/X"), ("café", "cafe\u0301"), ("000002", None)]
 )
-def test_ids_that_meet(make_source: MakeSource, first: str, second: str | None) -> None:
-    rows = list(checked_rows(make_source(jsonl({"id": first}, {"id": second})), CONFIG))
+def test_ids_that_meet(
+    make_source: MakeSource, make_info: MakeInfo, first: str, second: str | None
+) -> None:
+    rows = list(
+        checked_rows(make_source(jsonl({"id": first}, {"id": second})), CONFIG, make_info())
+    )
     assert isinstance(rows[0], Row)
     bad = rows[1]
     assert isinstance(bad, BadRow)
@@ -54,8 +58,10 @@ def test_ids_that_meet(make_source: MakeSource, first: str, second: str | None) 
     assert bad.record_id == "#2"
 
 
-def test_an_id_of_a_bad_row_is_taken(make_source: MakeSource) -> None:
-    rows = list(checked_rows(make_source(jsonl({"id": "a", "text": ""}, {"id": "a"})), CONFIG))
+def test_an_id_of_a_bad_row_is_taken(make_source: MakeSource, make_info: MakeInfo) -> None:
+    rows = list(
+        checked_rows(make_source(jsonl({"id": "a", "text": ""}, {"id": "a"})), CONFIG, make_info())
+    )
     assert [isinstance(row, BadRow) for row in rows] == [True, True]
     assert [row.record_id for row in rows] == ["a", "#2"]
 
@@ -121,10 +127,6 @@ def test_a_long_list_of_voices_is_cut(make_source: MakeSource, make_info: MakeIn
     assert len(message(make_source(jsonl({"voice": "zzz"})), CONFIG, info)) < 500
 
 
-def test_without_a_checkpoint_names_are_not_judged(make_source: MakeSource) -> None:
-    assert check_manifest(make_source(jsonl({"voice": "anyone"})), CONFIG).rows == 1
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -142,15 +144,15 @@ def test_flags_are_checked_too(
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "text\n"])
-def test_no_rows(make_source: MakeSource, content: str) -> None:
+def test_no_rows(make_source: MakeSource, make_info: MakeInfo, content: str) -> None:
     source = make_source(content, "m.csv" if "text" in content else "m.jsonl")
     with pytest.raises(ManifestError, match="has no rows"):
-        check_manifest(source, CONFIG)
+        check_manifest(source, CONFIG, make_info())
 
 
-def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource) -> None:
+def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl({"id": "ok"}) + jsonl({"id": "x", "seed": -1}) + "{}\n" * 30)
-    summary = check_manifest(source, CONFIG)
+    summary = check_manifest(source, CONFIG, make_info())
     lines = summary.bad_lines()
     assert len(lines) == 21
     assert lines[0].startswith(f"{source.path}:2: id 'x': seed: must be")
@@ -159,8 +161,8 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource) -> None:
         summary.require_good()
 
 
-def test_a_good_manifest_passes(make_source: MakeSource) -> None:
-    summary = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG)
+def test_a_good_manifest_passes(make_source: MakeSource, make_info: MakeInfo) -> None:
+    summary = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG, make_info())
     summary.require_good()
     assert summary.bad_lines() == []
     assert (summary.rows, summary.selected, summary.chars) == (2, 2, 8)
@@ -179,29 +181,31 @@ def test_instructions_nobody_reads_are_a_warning(
 def test_a_design_without_description_is_a_warning(
     make_source: MakeSource, make_info: MakeInfo
 ) -> None:
-    info = make_info(type="voice_design", voices=(), takes_instruct=True)
+    info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
     (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
     assert "1 rows give no instruct" in warning
 
 
-def test_limit_and_shards(make_source: MakeSource) -> None:
+def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl(*[{"id": f"r{n}"} for n in range(40)]) + "bad\n")
     configs = [RunConfig(shard=(part, 3)) for part in (1, 2, 3)]
-    parts = [list(select_rows(checked_rows(source, config), config)) for config in configs]
+    parts = [
+        list(select_rows(checked_rows(source, config, make_info()), config)) for config in configs
+    ]
     assert sorted(row.line for part in parts for row in part) == list(range(1, 42))
     for config, part in zip(configs, parts, strict=True):
         good = [row for row in part if isinstance(row, Row)]
-        assert check_manifest(source, config).selected == len(good)
+        assert check_manifest(source, config, make_info()).selected == len(good)
     limited = RunConfig(limit=5)
-    assert [row.id for row in select_rows(checked_rows(source, limited), limited)] == [
+    assert [row.id for row in select_rows(checked_rows(source, limited, make_info()), limited)] == [
         "r0",
         "r1",
         "r2",
         "r3",
         "r4",
     ]
-    assert check_manifest(source, limited).selected == 5
-    assert check_manifest(source, limited).rows == 40
+    assert check_manifest(source, limited, make_info()).selected == 5
+    assert check_manifest(source, limited, make_info()).rows == 40
 
 
 def test_estimates(make_info: MakeInfo) -> None:
@@ -221,11 +225,11 @@ def test_estimates(make_info: MakeInfo) -> None:
     assert estimate_disk_bytes(10, 1, RunConfig(save_codes=True), info) > wav
 
 
-def test_many_rows_need_little_memory(make_source: MakeSource) -> None:
+def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeInfo) -> None:
     count = 20_000
     source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))
     tracemalloc.start()
-    assert check_manifest(source, CONFIG).rows == count
+    assert check_manifest(source, CONFIG, make_info()).rows == count
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100 * count

@@ -20,7 +20,9 @@ from tts_cli.errors import RowError
 from tts_cli.voices import encode_queue
 from tts_cli.voices.encode_queue import MAX_PENDING, VoiceCache, encode_references
 from tts_cli.voices.recording import Reference
-from tts_cli.voices.resolve import Cloning, VoicedRow, VoiceStage
+from tts_cli.voices.resolve import Cloning
+from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.voices.stage import VoiceStage
 
 MakeInfo = Callable[..., ModelInfo]
 CPU = torch.device("cpu")
@@ -58,7 +60,9 @@ class FakeEncoder:
 
 @pytest.fixture
 def info(make_info: MakeInfo) -> ModelInfo:
-    return make_info(type="base", can_clone=True, voices=(), samples_per_frame=1920)
+    return make_info(
+        type="base", needs_reference=True, can_clone=True, voices=(), samples_per_frame=1920
+    )
 
 
 @pytest.fixture
@@ -109,12 +113,14 @@ class TestVoiceCache:
         assert cache.find("d1.0icl") is ticket
         assert cache.find("other") is None
 
-    def test_the_oldest_voices_are_dropped(self, model: Any) -> None:
-        cache = VoiceCache(model, CPU, limit=3)
+    def test_the_oldest_voices_are_dropped(
+        self, model: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(encode_queue, "MAX_VOICES", 3)
+        cache = VoiceCache(model, CPU)
         tickets = [cache.submit(make_reference(float(mark))) for mark in range(1, 4)]
         assert cache.find("d1.0icl") is tickets[0]  # used, so it is not the oldest any more
         cache.submit(make_reference(4.0))
-        assert len(cache) == 3
         assert cache.find("d2.0icl") is None
         assert cache.find("d1.0icl") is tickets[0]
         cache.encode_pending()
@@ -189,21 +195,23 @@ class TestVoiceCache:
 
 
 class TestVoiceStage:
-    """Rows through the planner's side, with a thread that plays the engine."""
+    """Rows through the side that makes prompts, with a thread that plays the engine."""
 
     @pytest.fixture
     def cloning(self, info: ModelInfo, tmp_path: Path) -> Cloning:
         return Cloning(RunConfig(voices=tmp_path / "voices"), info)
 
-    def rows(self, cloning: Cloning, paths: list[Path], mode: str = "icl") -> list[VoicedRow]:
+    def rows(self, cloning: Cloning, paths: list[Path], mode: str = "icl") -> list[SpeechRow]:
         found = []
         for index, path in enumerate(paths):
             text = "said" if mode == "icl" else None
             request = SpeechRequest("hi", ref_audio=str(path), ref_text=text, clone_mode=mode)
-            found.append(VoicedRow(str(index), request, "hash", cloning.need(request)))
+            found.append(SpeechRow(str(index), request, "hash", cloning.need(request)))
         return found
 
-    def run(self, model: Any, cloning: Cloning, rows: list[Any]) -> tuple[list[Any], VoiceCache]:
+    def run(
+        self, model: Any, cloning: Cloning, rows: list[SpeechRow]
+    ) -> tuple[list[SpeechRow], VoiceCache]:
         cache, stop, is_over = VoiceCache(model, CPU), threading.Event(), threading.Event()
         stage = VoiceStage(cloning, cache)
 
@@ -241,7 +249,7 @@ class TestVoiceStage:
     def test_more_rows_and_voices_than_anything_holds(
         self, model: Any, cloning: Cloning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tts_cli.voices.resolve.MAX_WAITING", 3)
+        monkeypatch.setattr("tts_cli.voices.stage.MAX_WAITING", 3)
         monkeypatch.setattr("tts_cli.voices.encode_queue.MAX_PENDING", 2)
         paths = self.write(tmp_path, 7)
         rows = self.rows(cloning, paths * 5, "xvec")
@@ -249,7 +257,7 @@ class TestVoiceStage:
         assert sorted(int(row.id) for row in found) == list(range(35))
         assert cache.num_encoded == 7
         for row in found:
-            assert row.problem is None
+            assert row.error is None
             assert row.request.clone.digest == row.need.digest
 
     def test_bad_recordings_fail_their_rows_alone(
@@ -257,21 +265,15 @@ class TestVoiceStage:
     ) -> None:
         good, silent, changed = self.write(tmp_path, 3)
         silent.write_bytes(encoded(0 * tone()))
-        rows: list[Any] = self.rows(cloning, [silent, good, changed, silent])
+        rows = self.rows(cloning, [silent, good, changed, silent])
         changed.write_bytes(encoded(tone(hz=999)))
-        found, cache = self.run(model, cloning, [*rows, "no row", None])
-        assert {row if isinstance(row, str) else getattr(row, "id", None) for row in found} == {
-            "0",
-            "1",
-            "2",
-            "3",
-            "no row",
-            None,
-        }
-        assert "is silent" in rows[0].problem
-        assert rows[3].problem == rows[0].problem
-        assert "was changed while the run was going" in rows[2].problem
-        assert rows[1].problem is None
+        plain = SpeechRow("plain", SpeechRequest("hi"))
+        found, cache = self.run(model, cloning, [*rows, plain])
+        assert {row.id for row in found} == {"0", "1", "2", "3", "plain"}
+        assert "is silent" in rows[0].error
+        assert rows[3].error == rows[0].error
+        assert "was changed while the run was going" in rows[2].error
+        assert rows[1].error is None
         assert cache.num_encoded == 1
 
     def test_it_ends_when_it_is_stopped(self, model: Any, cloning: Cloning, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def folder(tmp_path: Path) -> VoiceFolder:
 
 @pytest.fixture
 def base(make_info: MakeInfo) -> ModelInfo:
-    return make_info(type="base", can_clone=True, voices=(), identity="abc")
+    return make_info(type="base", needs_reference=True, can_clone=True, voices=(), identity="abc")
 
 
 @pytest.mark.parametrize("voice", [ICL, XVEC], ids=["icl", "xvec"])

@@ -149,7 +149,7 @@ def test_missing_top_keys_are_named(tmp_path, key) -> None:
         ({"attention_bias": True}, "attention_bias = True is not supported"),
         ({"num_quantizers": 1}, "'num_quantizers' must be at least 2"),
         ({"num_key_value_heads": 3}, "2 heads cannot share 3 key heads"),
-        ({"head_dim": 15}, "head_dim = 15 cannot be divided by 2"),
+        ({"head_dim": 15}, "head_dim = 15 must be even"),
         ({"decoder_dim": 18}, "decoder_dim = 18 cannot be divided by 4"),
         ({"upsample_rates": [4, 0]}, "'upsample_rates' must be a list of positive numbers"),
         ({"upsample_rates": [4, True]}, "'upsample_rates' must be a list of positive numbers"),

@@ -1,9 +1,20 @@
-"""RoPE's settings of a configuration section, as released or as transformers 5 saves it again."""
+"""What every transformer of a Qwen3-TTS checkpoint says of itself, in Hugging Face's names: as
+released, or as transformers 5 saves it again.
+"""
 
 from __future__ import annotations
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
+
+SIZES = {  # our name -> theirs
+    "width": "hidden_size",
+    "mlp_width": "intermediate_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "num_kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+}
 
 
 def read_rope_theta(section: Section) -> float:

@@ -1,0 +1,125 @@
+"""What a Qwen3-TTS checkpoint offers, from its small files and headers; no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.base import ModelInfo
+from models.checkpoint.files import CheckpointError, identity, tensor_shapes, weight_files
+from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.vocoder_weights import check_tensors
+from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
+from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
+
+TOKENIZER_FOLDER = "speech_tokenizer"
+ENCODER = "encoder."  # what the speech encoder's tensors begin with
+MODES = {
+    "custom_voice": "custom voice: rows name a voice",
+    "voice_design": "voice design: instruct describes the voice",
+    "base": "base: clones a reference recording",
+}
+
+
+def describe(folder: Path) -> ModelInfo:
+    """What the checkpoint in a folder offers.
+
+    Raises:
+        CheckpointError: a configuration is wrong, a weight file is not whole, or the vocoder's
+            names or shapes do not fit. Whether the others' do is seen when they are loaded.
+    """
+    config = Qwen3TTSConfig.from_folder(folder)
+    vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
+    parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
+    tensor_shapes(folder)  # a download cut short ends here
+    speech = tensor_shapes(folder / TOKENIZER_FOLDER)
+    can_clone = read_encoder_configs(folder, config, vocoder) is not None
+    decoder = {name: shape for name, shape in speech.items() if not name.startswith(ENCODER)}
+    check_tensors(vocoder, decoder)
+    return model_info(config, vocoder, identity(folder, parts), can_clone)
+
+
+def describe_synthetic(name: str) -> ModelInfo:
+    """What the made-up checkpoint of a released size offers."""
+    config = Qwen3TTSConfig.released(name)
+    can_clone = config.model_type == "base"
+    return model_info(config, VocoderConfig.released(), f"synthetic:{name}", can_clone)
+
+
+def model_info(
+    config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str, can_clone: bool = False
+) -> ModelInfo:
+    """The family-independent description of a configuration."""
+    if vocoder.num_codebooks != config.num_codebooks:
+        raise CheckpointError(
+            f"the talker makes {config.num_codebooks} codebooks, the vocoder takes "
+            f"{vocoder.num_codebooks}"
+        )
+    num_first = config.vocab_size - SUPPRESSED_TAIL
+    largest = max(num_first, config.predictor_vocab_size)
+    if num_first < 1 or largest > vocoder.codebook_size:
+        raise CheckpointError(
+            f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, "
+            f"the vocoder's codebooks have {vocoder.codebook_size}"
+        )
+    is_base = config.model_type == "base"
+    return ModelInfo(
+        family="qwen3_tts",
+        type=config.model_type,
+        mode=MODES[config.model_type],
+        size=config.model_size,
+        voices=tuple(config.speakers) if config.model_type == "custom_voice" else (),
+        languages=config.language_names,
+        takes_instruct=config.takes_instruct,
+        can_clone=can_clone,
+        needs_reference=is_base,
+        needs_instruct=config.model_type == "voice_design",
+        num_codebooks=config.num_codebooks,
+        sample_rate_hz=vocoder.sample_rate_hz,
+        samples_per_frame=vocoder.samples_per_frame,
+        max_frames=config.max_frames,
+        max_positions=config.talker.max_positions,
+        sampling=config.sampling,
+        identity=identity,
+        default_layout=config.default_layout,
+        needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
+    )
+
+
+def read_encoder_configs(
+    folder: Path, config: Qwen3TTSConfig, vocoder: VocoderConfig
+) -> tuple[SpeakerConfig, SpeechEncoderConfig] | None:
+    """Configurations of a Base checkpoint's two encoders.
+
+    None where it is no Base checkpoint, or its speech tokenizer came without encoder weights.
+
+    Raises:
+        CheckpointError: a key is missing or wrong, or the parts do not fit together.
+    """
+    if config.model_type != "base":
+        return None
+    if not any(name.startswith(ENCODER) for name in tensor_shapes(folder / TOKENIZER_FOLDER)):
+        return None
+    speaker = SpeakerConfig.from_folder(folder)
+    speech = SpeechEncoderConfig.from_folder(folder / TOKENIZER_FOLDER)
+    check_encoders(config, vocoder, speaker, speech)
+    return speaker, speech
+
+
+def check_encoders(
+    config: Qwen3TTSConfig,
+    vocoder: VocoderConfig,
+    speaker: SpeakerConfig,
+    speech: SpeechEncoderConfig,
+) -> None:
+    """Raise CheckpointError where the encoders' results do not fit the talker's prompt."""
+    rates = {SAMPLE_RATE_HZ, speech.sample_rate_hz, vocoder.sample_rate_hz}
+    for what, encoder, other in (
+        ("embedding width", speaker.width, config.talker.width),
+        ("number of codebooks", speech.num_codebooks, config.num_codebooks),
+        ("codebook size", speech.codebook_size, vocoder.codebook_size),
+        ("samples per frame", speech.samples_per_frame, vocoder.samples_per_frame),
+        ("number of sample rates", len(rates), 1),
+    ):
+        if encoder != other:
+            raise CheckpointError(f"the encoders' {what} is {encoder}, cloning needs {other}")

@@ -1,0 +1,191 @@
+"""Tensors of checkpoints: every one of them is accounted for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_qwen3_tts import write_checkpoint
+from torch import nn
+
+from models.checkpoint.files import STORED_TYPES, CheckpointError
+from models.checkpoint.weights import META, fuse, load_strictly, read_tensors, rename
+from models.registry import load_model
+
+CPU = torch.device("cpu")
+
+
+def write_index(folder: Path, weight_map: object) -> None:
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": weight_map}))
+
+
+class TestReadTensors:
+    """Whole files to tensors."""
+
+    def test_shards_are_joined(self, tmp_path: Path) -> None:
+        save_file({"a": torch.zeros(2)}, tmp_path / "m-1.safetensors")
+        save_file({"b": torch.ones(3)}, tmp_path / "m-2.safetensors")
+        write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
+        tensors = read_tensors(tmp_path, CPU)
+        assert sorted(tensors) == ["a", "b"]
+        assert tensors["b"].tolist() == [1, 1, 1]
+
+    def test_the_meta_device_gets_shapes_and_types(self, tmp_path: Path) -> None:
+        types = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64)
+        tensors = {str(dtype): torch.zeros(2, 3, dtype=dtype) for dtype in types}
+        save_file({**tensors, "scalar": torch.zeros(())}, tmp_path / "model.safetensors")
+        found = read_tensors(tmp_path, META)
+        assert found["scalar"].shape == ()
+        assert {tensor.device for tensor in found.values()} == {META}
+        for dtype in types:
+            assert (found[str(dtype)].dtype, found[str(dtype)].shape) == (dtype, (2, 3))
+
+    def test_every_type_that_is_read_is_one_of_torch(self) -> None:
+        assert all(isinstance(getattr(torch, name), torch.dtype) for name in STORED_TYPES.values())
+
+    def test_a_tensor_in_two_shards(self, tmp_path: Path) -> None:
+        for name in ("m-1.safetensors", "m-2.safetensors"):
+            save_file({"a": torch.zeros(2)}, tmp_path / name)
+        write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
+        with pytest.raises(CheckpointError, match=r"m-2.safetensors: a stands in two shards"):
+            read_tensors(tmp_path, CPU)
+
+    @pytest.mark.parametrize("kept", [0, 4, 20, -1])
+    def test_a_truncated_file_is_named(self, tmp_path: Path, kept: int) -> None:
+        path = tmp_path / "model.safetensors"
+        save_file({"a": torch.zeros(200)}, path)
+        path.write_bytes(path.read_bytes()[:kept])
+        for device in (CPU, META):
+            with pytest.raises(
+                CheckpointError, match=r"model\.safetensors: not a readable safetensors"
+            ):
+                read_tensors(tmp_path, device)
+
+    def test_a_header_that_promises_too_much(self, tmp_path: Path) -> None:
+        (tmp_path / "model.safetensors").write_bytes(b"\xff" * 8 + b"{}")
+        with pytest.raises(CheckpointError, match="not a readable safetensors file"):
+            read_tensors(tmp_path, CPU)
+
+
+class TestLoadStrictly:
+    """Every key is accounted for."""
+
+    @pytest.fixture
+    def module(self) -> nn.Module:
+        with torch.device("meta"):
+            return nn.ModuleDict({"a": nn.Linear(3, 2), "b": nn.Linear(2, 2, bias=False)})
+
+    def test_a_fitting_state_is_cast_and_needs_no_gradient(self, module: nn.Module) -> None:
+        state = {
+            "a.weight": torch.ones(2, 3),
+            "a.bias": torch.ones(2),
+            "b.weight": torch.ones(2, 2, dtype=torch.float64),
+        }
+        load_strictly(module, state, torch.bfloat16, "voice")
+        for parameter in module.parameters():
+            assert parameter.dtype == torch.bfloat16
+            assert parameter.device == CPU
+            assert not parameter.requires_grad
+
+    def test_all_problems_are_listed_together(self, module: nn.Module) -> None:
+        state = {"a.weight": torch.ones(3, 2), "a.bias": torch.ones(2), "c": torch.ones(1)}
+        with pytest.raises(CheckpointError) as caught:
+            load_strictly(module, state, torch.float32, "voice: model")
+        assert str(caught.value).splitlines() == [
+            "voice: model: 3 tensors do not fit:",
+            "  missing b.weight",
+            "  unexpected 'c'",
+            "  a.weight has shape (3, 2), the config says (2, 3)",
+        ]
+
+    def test_a_long_list_is_cut_and_counted(self, module: nn.Module) -> None:
+        state = {f"extra.{index}": torch.ones(1) for index in range(60)}
+        with pytest.raises(CheckpointError) as caught:
+            load_strictly(module, state, torch.float32, "voice")
+        lines = str(caught.value).splitlines()
+        assert lines[0] == "voice: 63 tensors do not fit:"
+        assert len(lines) == 22
+        assert lines[-1] == "  and 43 more"
+
+
+def test_what_is_renamed_is_what_is_there() -> None:
+    tensors = {"old.a": torch.zeros(1), "b": torch.ones(1)}
+    rename(tensors, {"a": "x", "c": "y"}, "old.", "new.")
+    assert sorted(tensors) == ["b", "new.x"]
+
+
+def test_fuse_stacks_rows_or_leaves_everything() -> None:
+    tensors = {"q": torch.zeros(2, 3), "k": torch.ones(1, 3)}
+    fuse(tensors, ["q", "k", "v"], "qkv")
+    assert sorted(tensors) == ["k", "q"]
+    fuse(tensors, ["q", "k"], "qk")
+    assert tensors["qk"][:, 0].tolist() == [0, 0, 1]
+    assert list(tensors) == ["qk"]
+
+
+class TestWholeCheckpoint:
+    """The real loader on tiny checkpoints it would meet in the wild."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        return write_checkpoint(tmp_path / "voice", "custom_voice_wide")
+
+    def test_shards_load_like_a_single_file(self, folder: Path, tmp_path: Path) -> None:
+        sharded = write_checkpoint(tmp_path / "sharded", "custom_voice_wide", num_shards=3)
+        one, three = load_model(str(folder)), load_model(str(sharded))
+        for (name, a), (_, b) in zip(
+            one.talker.named_parameters(), three.talker.named_parameters(), strict=True
+        ):
+            assert torch.equal(a, b), name
+
+    def test_missing_unexpected_and_misshapen_keys_are_reported(self, folder: Path) -> None:
+        path = folder / "model.safetensors"
+        weights = load_file(path)
+        del weights["talker.codec_head.weight"]
+        del weights["talker.model.layers.1.self_attn.k_proj.weight"]
+        del weights["talker.code_predictor.lm_head.1.weight"]
+        weights["talker.model.norm.weight"] = torch.ones(3)
+        weights["talker.surprise"] = torch.ones(3)
+        save_file(weights, path)
+        with pytest.raises(CheckpointError) as caught:
+            load_model(str(folder))
+        message = str(caught.value)
+        for line in (
+            "missing talker.codec_head.weight",
+            "missing talker.decoder.layers.1.qkv.weight",
+            "unexpected 'talker.model.layers.1.self_attn.q_proj.weight'",
+            "missing predictor.heads.weight",
+            "unexpected 'talker.code_predictor.lm_head.0.weight'",
+            "unexpected 'talker.surprise'",
+            "talker.decoder.norm.weight has shape (3,), the config says (64,)",
+        ):
+            assert line in message, line
+
+    def test_layers_beyond_the_config_are_unexpected(self, folder: Path) -> None:
+        path = folder / "config.json"
+        config = json.loads(path.read_text())
+        config["talker_config"]["num_hidden_layers"] -= 1
+        path.write_text(json.dumps(config))
+        with pytest.raises(CheckpointError, match=r"unexpected 'talker\.model\.layers\.2\."):
+            load_model(str(folder))
+
+    def test_a_missing_vocoder_is_named(self, folder: Path) -> None:
+        (folder / "speech_tokenizer" / "model.safetensors").unlink()
+        with pytest.raises(CheckpointError, match=r"speech_tokenizer: no model\.safetensors"):
+            load_model(str(folder))
+
+    @pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json"])
+    def test_a_broken_tokenizer_is_a_checkpoint_error(self, folder: Path, name: str) -> None:
+        (folder / name).write_text('{"a": ')
+        with pytest.raises(CheckpointError):
+            load_model(str(folder))
+
+    def test_a_missing_tokenizer_is_a_checkpoint_error(self, folder: Path) -> None:
+        for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+            (folder / name).unlink()
+        with pytest.raises(CheckpointError, match="tokenizer"):
+            load_model(str(folder))

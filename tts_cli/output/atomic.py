@@ -1,0 +1,80 @@
+"""Write files so that one under its final name is always whole.
+
+Every file goes to `.<name>.<pid>.part` in the same folder, is fsynced, renamed, and its folder
+fsynced. A crash can leave only `.part` files, which the next run removes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+
+from tts_cli.errors import disk_full, is_disk_error
+
+log = logging.getLogger(__name__)
+
+_PART_NAME = re.compile(r"\..+\.[0-9]+\.part")
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Put `data` at `path`: whole or not at all, also after a power cut.
+
+    Raises:
+        DiskFull: no room, or the disk stopped answering; nothing is left behind.
+        OSError: anything else that concerns this file.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.unlink(missing_ok=True)  # of a crashed run that had our process id
+        handle = os.open(part, _CREATE, 0o666)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(handle, view) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(part, path)
+    except BaseException as error:
+        try:
+            part.unlink(missing_ok=True)
+        except OSError as second:
+            log.debug("could not remove %s: %s", part, second)
+        if isinstance(error, OSError) and is_disk_error(error):
+            raise disk_full(error, path) from error
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` durable, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if is_disk_error(error):
+            raise disk_full(error, folder) from error
+        log.debug("%s cannot be synced: %s", folder, error)
+    finally:
+        os.close(handle)
+
+
+def remove_stale_parts(out: Path) -> int:
+    """Delete what a crashed run left under temporary names; only the lock's holder may call it."""
+    removed = 0
+    for folder, _, names in os.walk(out):
+        for name in names:
+            if _PART_NAME.fullmatch(name):
+                try:
+                    os.unlink(os.path.join(folder, name))
+                    removed += 1
+                except OSError as error:
+                    log.warning("could not remove %s/%s: %s", folder, name, error.strerror)
+    return removed

@@ -1,0 +1,109 @@
+"""Spoken rows to files, lines of the journal and sums. A row is recorded only when its audio is
+safely on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from tts_cli.errors import RowError
+from tts_cli.manifest.row import BadRow
+from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.run_file import Totals
+from tts_cli.output.writer import AudioWriter
+from tts_cli.voices.speech_row import SpeechRow
+
+log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Takes the rows of a run at their ends; any thread may call it.
+
+    Args:
+        frame_s: seconds of audio in a frame.
+        totals: are counted up, under a lock of the recorder's.
+        on_row: called after every row, under the same lock.
+    """
+
+    def __init__(
+        self,
+        writer: AudioWriter,
+        journal: Journal,
+        frame_s: float,
+        totals: Totals,
+        on_row: Callable[[Totals], None],
+    ) -> None:
+        self.writer = writer
+        self.journal = journal
+        self.frame_s = frame_s
+        self.totals = totals
+        self.on_row = on_row
+        self._mutex = threading.Lock()
+
+    def take(self, row: SpeechRow) -> None:
+        """Put a row's audio on disk and record it. Raises DiskFull."""
+        self._record(self._write(row), row.frames_dropped * self.frame_s)
+
+    def fail(self, row: BadRow) -> None:
+        """Record a row that cannot be spoken. Raises DiskFull."""
+        self._record(RowRecord(row.record_id, "failed", error=row.message), is_bad=True)
+
+    def _write(self, row: SpeechRow) -> RowRecord:
+        """Put a row's audio on disk, if there is any, and describe what happened."""
+        error, path = row.error, None
+        started_s = time.perf_counter()
+        if row.samples is not None:
+            is_truncated = error is not None
+            try:
+                path = self.writer.write(row.id, row.samples, row.codes, is_truncated)
+            except RowError as problem:
+                error = str(problem)
+            else:
+                error = f"{error}; its audio is kept under truncated/" if is_truncated else None
+        ended_s = time.perf_counter()
+        total_s = 0.0 if row.queued_s is None else ended_s - row.queued_s
+        record = RowRecord(
+            row.id,
+            "ok" if error is None else "failed",
+            error=error,
+            finish_reason=row.finish_reason,
+            voice=row.request.voice,
+            seed=row.seed,
+            attempts=row.attempts,
+            text_chars=len(row.request.text),
+            total_ms=1000 * total_s,
+            request_hash=row.request_hash,
+            delivery_hash=self.writer.delivery_hash,
+            **vars(row.work),
+        )
+        if path is None:
+            return record
+        audio_s = row.frames * self.frame_s
+        return replace(
+            record,
+            path=path,
+            frames=row.frames,
+            audio_s=audio_s,
+            write_ms=1000 * (ended_s - started_s),
+            rtf=total_s / audio_s,
+        )
+
+    def _record(self, record: RowRecord, dropped_s: float = 0.0, *, is_bad: bool = False) -> None:
+        self.journal.append(record)
+        with self._mutex:
+            totals = self.totals
+            totals.decoded_s += dropped_s + record.audio_s
+            totals.retried += record.attempts > 1
+            if record.status == "ok":
+                totals.ok += 1
+                totals.frames += record.frames
+                totals.audio_s += record.audio_s
+            else:
+                totals.failed += 1
+                totals.bad_rows += is_bad
+                log.warning("row %s failed: %s", record.id, record.error)
+            self.on_row(totals)

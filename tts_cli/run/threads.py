@@ -1,0 +1,233 @@
+"""Rows in, spoken rows out: the threads of a run on a loaded model. No manifest, no output file and
+no signal comes in here.
+
+Whoever wants speech opens a session (`load.py`), makes room (`prepare`), and hands an iterator of
+rows to a `SpeechRun`; each comes to a callable at its end. `synth` and `voices design` both do.
+Three kinds of threads work beside each other: one makes prompts of rows, the caller's own runs the
+engine, and takers wait for samples and hand rows on.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from models.base import Prompt, RequestError
+from tts_cli.engine.job import Job, JobQueue
+from tts_cli.engine.loop import Engine
+from tts_cli.errors import StoppedEarly, first_line, is_device_lost
+from tts_cli.manifest.request import retry_request
+from tts_cli.output.audio_file import NOT_FINITE
+from tts_cli.run.load import Session
+from tts_cli.run.retry import RetryPolicy
+from tts_cli.voices.encode_queue import VoiceCache
+from tts_cli.voices.resolve import Cloning
+from tts_cli.voices.speech_row import SpeechRow, Work
+from tts_cli.voices.stage import VoiceStage
+
+READY_JOBS = 256  # with prompts, kept for the engine's window
+ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
+SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
+NAN_ERROR = "the model gave NaN or infinite values twice"
+
+
+class SpeechRun:
+    """One pass over rows, on a session prepared for them.
+
+    Args:
+        take: gets every row at its end, from several threads at once: those of the takers, and the
+            one that makes prompts for rows that none can be made of.
+        cloning: finds the voices of rows that need one; None where no row does.
+        is_int16: rows get int16 samples, made on the device, instead of float32.
+        takers: threads that hand rows on; as many calls of `take` can wait for a disk at once.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        take: Callable[[SpeechRow], None],
+        policy: RetryPolicy,
+        *,
+        cloning: Cloning | None = None,
+        is_int16: bool = False,
+        takers: int = 1,
+    ) -> None:
+        self.model = session.model
+        self.take = take
+        self.policy = policy
+        self.takers = takers
+        self.voices = VoiceCache(session.model, session.device)
+        self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
+        self._ended: queue.Queue[Job | None] = queue.Queue(ENDED_JOBS)
+        self.engine = Engine(
+            session.model,
+            session.device,
+            session.batch,
+            JobQueue(READY_JOBS),
+            self._ended.put,
+            self._retry,
+            chore=self.voices.encode_pending if self.model.info.can_clone else None,
+            is_int16=is_int16,
+        )
+        self._mutex = threading.Lock()
+        self._error: BaseException | None = None  # the first failure of a helper thread
+
+    def run(self, rows: Iterable[SpeechRow]) -> None:
+        """Speak rows; their iterator is advanced in a thread of its own.
+
+        Raises:
+            StoppedEarly: the device is lost, or has no memory for even one row.
+            Exception: the first error of any thread, after all have ended.
+        """
+        threads = [threading.Thread(target=self._make_jobs, args=(rows,), daemon=True)]
+        threads += [threading.Thread(target=self._hand_on, daemon=True) for _ in range(self.takers)]
+        switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        for thread in threads:
+            thread.start()
+        try:
+            self.engine.run()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            sys.setswitchinterval(switch_s)
+            self.stop()
+            for _ in range(self.takers):
+                self._ended.put(None)
+            for thread in threads:
+                thread.join()
+        if self._error is not None:
+            raise _as_stop(self._error)
+
+    def stop(self) -> None:
+        """Ask every thread, from any thread, to end after what it has in hand."""
+        self.engine.stop.set()
+
+    def is_stopped(self) -> bool:
+        """Whether the run is to end; the iterator of rows may look."""
+        return self.engine.stop.is_set()
+
+    def reference_facts(self) -> dict[str, Any]:
+        """What cloning took, under the names of `Totals`, once the run is over."""
+        return {
+            "references": self.voices.num_encoded,
+            "reference_ms": self.voices.encode_ms,
+            "reference_load_ms": 0.0 if self.stage is None else 1000 * self.stage.load_s,
+        }
+
+    def _fail(self, error: BaseException) -> None:
+        with self._mutex:
+            self._error = self._error or error
+        self.stop()
+
+    def _make_jobs(self, rows: Iterable[SpeechRow]) -> None:
+        """The thread that makes prompts."""
+        stop, jobs = self.engine.stop, self.engine.jobs
+        try:
+            for row in rows if self.stage is None else self.stage.attach(rows, stop):
+                if stop.is_set():
+                    break
+                queued_s = time.perf_counter()
+                try:
+                    prompt = self._prompt(row)
+                except RequestError as error:
+                    row.error = str(error)
+                    self.take(row)
+                else:
+                    row.queued_s = queued_s
+                    jobs.put(Job(row, prompt), stop)
+            jobs.close(stop)
+        except BaseException as error:
+            self._fail(error)
+
+    def _prompt(self, row: SpeechRow) -> Prompt:
+        """A row laid out for the model. Raises RequestError."""
+        if row.error is not None:
+            raise RequestError(row.error)
+        prompt = self.model.prompt(row.request)
+        room = self.model.info.max_positions
+        if prompt.num_tokens + row.request.max_frames > room:
+            raise RequestError(
+                f"{prompt.num_tokens} prompt tokens and {row.request.max_frames} frames "
+                f"are more than the {room} positions of this checkpoint; split the text or "
+                "lower max_frames"
+            )
+        return prompt
+
+    def _retry(self, job: Job) -> Job | None:
+        """The next attempt of a row that has ended; called by the engine."""
+        row: SpeechRow = job.row
+        sampling = row.request.sampling
+        is_greedy = sampling.greedy and sampling.subtalker_greedy
+        if not self.policy.is_again(job.reason, job.attempt, row.has_been_nan, is_greedy):
+            return None
+        if job.reason == "nan":
+            row.has_been_nan = True
+        else:
+            row.frames_dropped += job.frames
+        attempt = job.attempt + 1
+        prompt = replace(job.prompt, request=retry_request(row.request, attempt))
+        return Job(row, prompt, attempt)
+
+    def _hand_on(self) -> None:
+        """A taker. After a failure it goes on taking jobs, so that nobody waits for room."""
+        has_failed = False
+        while (job := self._ended.get()) is not None:
+            if has_failed:
+                continue
+            try:
+                self.take(self._settle(job))
+            except BaseException as error:
+                has_failed = True
+                self._fail(error)
+
+    def _settle(self, job: Job) -> SpeechRow:
+        """The row of a last job with what came of it. Waits for the samples."""
+        job.wait()
+        row: SpeechRow = job.row
+        assert row.queued_s is not None, "a row came to the engine without a prompt"
+        row.seed, row.attempts = job.prompt.request.seed, job.attempts
+        row.work = Work(
+            prompt_tokens=job.prompt.num_tokens,
+            bucket=job.bucket,
+            queue_ms=1000 * (job.admitted_s - row.queued_s),
+            reference_ms=0.0 if row.encoding is None else row.encoding.milliseconds,
+            prefill_ms=job.prefill_ms,
+            decode_ms=job.decode_ms,
+            vocoder_ms=job.vocoder_ms,
+        )
+        if job.samples is None or job.codes is None:
+            row.error = NAN_ERROR if job.reason == "nan" else job.reason
+            return row
+        row.finish_reason = job.reason
+        if job.is_bad is not None and bool(job.is_bad):
+            row.error = NOT_FINITE
+            return row
+        row.samples, row.codes, row.frames = job.samples.numpy(), job.codes.numpy(), job.frames
+        if self.policy.is_runaway(job.reason):
+            row.error = self._runaway(job)
+        return row
+
+    def _runaway(self, job: Job) -> str:
+        tries = f" in {job.attempts} attempts" if job.attempts > 1 else ""
+        if job.attempts > job.attempt:
+            tries += ", the last of which gave NaN or infinite values"
+        seconds = job.frames * self.model.info.frame_s
+        return f"no end of speech within {job.frames} frames ({seconds:.1f} s){tries}"
+
+
+def _as_stop(error: BaseException) -> BaseException:
+    """A lost device as the early stop it is; any other error as it came."""
+    if not is_device_lost(error):
+        return error
+    stop = StoppedEarly(
+        f"the device failed: {first_line(error)}",
+        remedy="finished rows are kept; check the device and run the same command again",
+    )
+    stop.__cause__ = error
+    return stop

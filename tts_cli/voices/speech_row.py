@@ -1,0 +1,60 @@
+"""A row from the plan to its samples: what is to be spoken, in which voice, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from models.base import SpeechRequest
+    from tts_cli.voices.encode_queue import Ticket
+    from tts_cli.voices.resolve import Need
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a row took, under the names of `RowRecord`. Times are milliseconds, the row's own share
+    where rows run together.
+    """
+
+    prompt_tokens: int = 0
+    bucket: int = 0  # the largest batch it ran in
+    queue_ms: float = 0.0  # from the thread that makes prompts to its slot
+    reference_ms: float = 0.0  # encoding a reference, with the row that named it first
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    vocoder_ms: float = 0.0
+
+
+@dataclass(eq=False)
+class SpeechRow:
+    """One row of a run, with everything that holds for all its attempts.
+
+    One thread has it at a time: the one that makes prompts until its first job is in the queue,
+    then the engine's, then whoever takes it at its end. Then it may have samples in spite of an
+    error: speech that did not come to its end.
+    """
+
+    id: str
+    request: SpeechRequest  # of the first attempt
+    request_hash: str = ""  # what it is recorded under; nobody here looks at it
+    need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
+    # On its way.
+    encoding: Ticket | None = None  # the reference's, of the row that named it first
+    queued_s: float | None = None  # `perf_counter` when its prompt was made; None: it had none
+    has_been_nan: bool = False  # an attempt gave NaN or infinite values
+    frames_dropped: int = 0  # of attempts that were made again
+    # At its end.
+    error: str | None = None  # None: it came out well
+    finish_reason: str | None = None  # eos or max_frames; None if it was not spoken to an end
+    attempts: int = 0
+    seed: int = field(init=False)  # of the attempt that was kept
+    frames: int = 0
+    samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
+    codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
+    work: Work = Work()
+
+    def __post_init__(self) -> None:
+        self.seed = self.request.seed
