@@ -439,7 +439,7 @@ class TestLimits:
 
     def test_slot_bytes_is_what_a_slot_takes(self, model: Qwen3TTS) -> None:
         model.allocate(4, max_positions=50, max_frames=8)
-        assert model.talker.decoder.cache.num_bytes == 4 * model.slot_bytes(50)
+        assert model.talker.decoder.cache.data.nbytes == 4 * model.slot_bytes(50)
 
 
 class TestGraphs:
