@@ -20,6 +20,8 @@ from kernels.persistent import step as persistent_decoder
 from kernels.persistent.step import MAX_ROWS, DecoderWeights, default_settings, fits
 from models.decoder.decoder import Decoder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")
 def test_without_cuda_it_says_what_it_needs(capsys) -> None:

@@ -25,6 +25,8 @@ from kernels.persistent.step import (
 )
 from models.decoder.decoder import Decoder
 
+pytestmark = pytest.mark.slow
+
 EPS, THETA = 1e-6, 1e4
 TINY = Settings(block_s=4)
 VOCAB = 48

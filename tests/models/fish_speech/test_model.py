@@ -22,6 +22,8 @@ from models.fish_speech.model import FishSpeech
 from models.registry import load_model
 from models.sampling import Sampling
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 30
 SPEC = tiny.SPECS["small"]
 GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)

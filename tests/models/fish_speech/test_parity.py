@@ -27,6 +27,8 @@ from models.fish_speech.model import FishSpeech
 from models.registry import load_model
 from models.sampling import Sampling
 
+pytestmark = pytest.mark.slow
+
 ORACLE = Path(__file__).parents[2] / "oracle"
 LOGIT_TOLERANCE = 1e-4  # float32 products summed in another order, over logits of about 5
 GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)

@@ -27,6 +27,8 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import mel_filters
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 EMBEDDING_TOLERANCE = 1e-5
 KEPT_FILTERS = [0, 1, 40, 80, 127]
 needs_official = pytest.mark.skipif(

@@ -17,6 +17,8 @@ from models.base import SpeechRequest, Voice
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 SPEC = SPECS["base_wide"]
 FRAMES = 24
 

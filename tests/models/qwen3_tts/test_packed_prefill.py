@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,9 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.slots.prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 12
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
