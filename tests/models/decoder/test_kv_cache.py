@@ -70,7 +70,7 @@ def test_clear_zeroes_the_named_slots_alone(cache: StaticKVCache) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_bytes_of_the_cache_are_slots_times_bytes_of_one(dtype: torch.dtype) -> None:
     cache = StaticKVCache(LAYERS, SLOTS, HEADS, POSITIONS, WIDTH, torch.device("cpu"), dtype)
-    assert cache.num_bytes == SLOTS * cache_bytes(LAYERS, HEADS, WIDTH, POSITIONS, dtype)
+    assert cache.data.nbytes == SLOTS * cache_bytes(LAYERS, HEADS, WIDTH, POSITIONS, dtype)
 
 
 def test_a_position_of_the_released_talker_takes_114688_bytes() -> None:
