@@ -9,12 +9,13 @@ use_graphs); `synthetic` has load_synthetic(name, device, dtype, use_graphs).
 from __future__ import annotations
 
 import importlib
-import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.checkpoint.files import CheckpointError, resolve
+from models.checkpoint.section import Section
 
 if TYPE_CHECKING:
     import torch
@@ -150,14 +151,11 @@ def _synthetic(source: str) -> tuple[Family, str]:
 def _family(folder: Path) -> Family:
     """The family that a folder's config.json names."""
     path = folder / "config.json"
-    try:
-        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?") from None
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
+    if not os.path.exists(path):
+        raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?")
+    kind = Section.from_file(path).values.get("model_type")
     for family in FAMILIES:
         if kind == family.model_type:
             return family
     known = ", ".join(family.model_type for family in FAMILIES)
-    raise CheckpointError(f"{path}: model_type {kind!r} is not one of {known}")
+    raise CheckpointError(f"{path}: model_type {kind!r:.60} is not one of {known}")

@@ -20,8 +20,8 @@ from models.fish_speech.info import describe
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.rope import halves
 from models.fish_speech.talker import Talker
+from models.fish_speech.weights import AUDIO, TEXT
 
-TEXT, AUDIO = "text_model.model.", "audio_decoder."
 RENAMES = {
     f"{TEXT}embeddings.weight": "talker.text_embedding.weight",
     f"{TEXT}norm.weight": "talker.decoder.norm.weight",

@@ -18,7 +18,13 @@ from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.info import ENCODER, TOKENIZER_FOLDER, describe, read_encoder_configs
+from models.qwen3_tts.info import (
+    ENCODER,
+    SPEAKER_ENCODER,
+    TOKENIZER_FOLDER,
+    describe,
+    read_encoder_configs,
+)
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.prompt import ROLE_TOKENS, TAIL_TOKENS, TEMPLATE_HEAD, TEMPLATE_TAIL
 from models.qwen3_tts.speaker import SpeakerEncoder
@@ -50,7 +56,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     tokenize = load_tokenizer(folder, config.text_vocab_size)
     tensors = read_tensors(folder, device)
-    speaker = take_part(tensors, "speaker_encoder.") if config.model_type == "base" else {}
+    speaker = take_part(tensors, SPEAKER_ENCODER) if config.model_type == "base" else {}
     talker, predictor = load_networks(config, tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
     encoder = take_part(speech, ENCODER)

@@ -53,7 +53,7 @@ def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> N
     [
         (None, "no config.json; is this a checkpoint folder"),
         ("{", "not readable as JSON"),
-        ("[]", "not readable as JSON"),
+        ("[]", "a JSON object was expected"),
         ("\xff\xfe", "not readable as JSON"),
         ("[" * 99999, "not readable as JSON"),
         ("{}", "model_type None is not one of qwen3_tts"),
