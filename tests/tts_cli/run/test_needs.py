@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from models.base import ModelInfo, SpeechRequest
-from tts_cli.run.needs import Needs, most_tokens
+from models.base import ModelInfo, RequestError, SpeechRequest
+from tts_cli.run.needs import Needs, most_tokens, room_problem
 from tts_cli.voices.resolve import Need
 
 MakeInfo = Callable[..., ModelInfo]
@@ -61,3 +61,45 @@ def test_never_more_than_the_checkpoint_holds(make_info: MakeInfo) -> None:
 def test_a_text_can_grow_when_it_is_normalised() -> None:
     assert most_tokens("é") == 2
     assert most_tokens("\u0958") == 6  # one character that NFC writes as two
+
+
+class TestRoom:
+    """Rows that cannot fit are known before a weight is read, and most without a tokenizer."""
+
+    @staticmethod
+    def find(
+        info: ModelInfo, request: SpeechRequest, voice: Need | None = None, tokens: int = 0
+    ) -> tuple[str | None, list[int | None]]:
+        """What is said of a row, and the reference frames of each count that was asked for."""
+        asked: list[int | None] = []
+
+        def count(request: SpeechRequest, num_frames: int | None) -> int:
+            asked.append(num_frames)
+            return tokens
+
+        return room_problem(request, info, voice, lambda: count), asked
+
+    def test_bytes_tell_of_rows_that_fit(self, make_info: MakeInfo) -> None:
+        info = make_info(prompt_overhead=10, max_positions=160)
+        assert self.find(info, REQUEST) == (None, [])
+
+    def test_the_tokenizer_tells_where_bytes_cannot(self, make_info: MakeInfo) -> None:
+        info = make_info(prompt_overhead=10, max_positions=159)
+        assert self.find(info, REQUEST, tokens=109) == (None, [None])
+        problem, _ = self.find(info, REQUEST, tokens=110)
+        assert problem == (
+            "110 prompt tokens and 50 frames are more than the 159 positions of this checkpoint; "
+            "split the text or lower max_frames"
+        )
+
+    def test_a_reference_counts(self, make_info: MakeInfo) -> None:
+        info = make_info(prompt_overhead=10, max_positions=170)
+        assert self.find(info, REQUEST, Need("", 7, 4), tokens=120) == (None, [7])
+        assert self.find(info, REQUEST, Need("", 0, 0)) == (None, [])
+
+    def test_what_no_prompt_can_be_made_of(self, make_info: MakeInfo) -> None:
+        def count(request: SpeechRequest, num_frames: int | None) -> int:
+            raise RequestError("the text has no tokens")
+
+        found = room_problem(REQUEST, make_info(max_positions=60), None, lambda: count)
+        assert found == "the text has no tokens"
