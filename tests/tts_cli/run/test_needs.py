@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from models.base import ModelInfo, RequestError, SpeechRequest
+from tts_cli.config import RunConfig
+from tts_cli.manifest.reader import Source
+from tts_cli.output.journal import Journal
+from tts_cli.output.writer import AudioWriter
 from tts_cli.run.needs import Needs, most_tokens, room_problem
+from tts_cli.run.plan import RowPlan
+from tts_cli.run.survey import check_manifest
 from tts_cli.voices.resolve import Need
 
 MakeInfo = Callable[..., ModelInfo]
+MakeSource = Callable[..., Source]
 REQUEST = SpeechRequest("x" * 100, max_frames=50)
 
 
@@ -103,3 +112,26 @@ class TestRoom:
 
         found = room_problem(REQUEST, make_info(max_positions=60), None, lambda: count)
         assert found == "the text has no tokens"
+
+    def test_a_row_that_fails_sizes_nobody(
+        self, tmp_path: Path, make_info: MakeInfo, make_source: MakeSource
+    ) -> None:
+        """Every slot became as long as the checkpoint allows, for a row that was refused later."""
+        config = RunConfig(out=tmp_path, model="synthetic:qwen3-tts-0.6b", max_seconds=4)
+        info = make_info(max_positions=400, voices=("synthetic",))
+        long = {"id": "long", "text": "x" * 600}
+        # Its bytes and the most a template takes are too many; its tokens are not.
+        near = {"id": "near", "text": "x" * 320}
+        lines = [json.dumps({"id": "a", "text": "hi"}), json.dumps(long)]
+        for rows, expected in ((lines, 32 + 2 + 50), ([*lines, json.dumps(near)], 400)):
+            source = make_source("\n".join(rows))
+            with Journal(tmp_path) as journal:
+                writer = AudioWriter(tmp_path, config, info.sample_rate_hz)
+                survey = RowPlan(source, config, info, journal, writer).survey()
+            assert survey.bad == 1
+            assert survey.needs.max_positions == expected
+            warnings = check_manifest(source, config, info).warnings
+            assert len(warnings) == 1
+            assert "m.jsonl:2: id 'long': " in warnings[0]
+            assert "400 positions of this checkpoint" in warnings[0]
+            assert warnings[0].endswith("; the row will fail")
