@@ -19,6 +19,7 @@ from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.weights import official_shapes
+from models.vocoder.sizes import LANE_FRAMES
 
 TOKENIZER_FOLDER = "speech_tokenizer"
 ENCODER = "encoder."  # what the speech encoder's tensors begin with
@@ -93,11 +94,16 @@ def model_info(
 
 
 def check_sizes(config: Qwen3TTSConfig, vocoder: VocoderConfig) -> None:
-    """Raise CheckpointError where the talker draws codes that the vocoder does not have."""
+    """Raise CheckpointError where the vocoder cannot decode what the talker draws."""
     if vocoder.num_codebooks != config.num_codebooks:
         raise CheckpointError(
             f"the talker makes {config.num_codebooks} codebooks, the vocoder takes "
             f"{vocoder.num_codebooks}"
+        )
+    if vocoder.max_frames < LANE_FRAMES:
+        raise CheckpointError(
+            f"the vocoder is made for {vocoder.max_frames} frames at once, at least {LANE_FRAMES} "
+            "are needed"
         )
     num_first = config.vocab_size - SUPPRESSED_TAIL
     largest = max(num_first, config.predictor_vocab_size)

@@ -16,7 +16,7 @@ from typing import Any
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
-from models.vocoder.sizes import DecoderSizes
+from models.vocoder.sizes import LANE_FRAMES, DecoderSizes
 
 WEIGHTS_FILE, CONFIG_FILE, PICKLED_FILE = "codec.safetensors", "codec.json", "codec.pth"
 
@@ -158,6 +158,11 @@ def _check(config: CodecConfig, where: str) -> None:
         raise CheckpointError(
             f"{where}: the encoder takes {taken} samples a frame, the decoder makes "
             f"{config.samples_per_frame}"
+        )
+    if config.frames.max_steps < LANE_FRAMES:
+        raise CheckpointError(
+            f"{where}: 'frames' is made for {config.frames.max_steps} steps, at least "
+            f"{LANE_FRAMES} are needed"
         )
     encoded = config.encoder_dim << len(config.encoder_strides)
     for name, width in (

@@ -230,6 +230,10 @@ class TestGeneration:
             ("subtalker_top_p", -0.5),
             ("do_sample", 1),
             ("max_new_tokens", 1),
+            ("max_new_tokens", 10**9),
+            ("temperature", 1e-9),  # rows may not ask for that either
+            ("top_k", 2**31),
+            ("repetition_penalty", 1000),
         ],
     )
     def test_a_setting_out_of_range_is_named(self, folder: Path, key: str, value: object) -> None:
