@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# A config or a tokenizer file, as text: what JSON's own values cannot say is among them.
+# As they stand in a file: some are no JSON that a library would write.
 VALUES = (
     "0",
     "-1",
@@ -94,9 +94,10 @@ def _change_json(before: bytes, rng: random.Random) -> tuple[str, bytes]:
         text = rng.choice(VALUES)
         return f"is {text:.40}", text.encode()
     root = json.loads(before)
-    # Settings first: a vocabulary has thousands of places, and they are all alike.
     places = sorted(_places(root), key=str)
-    place = rng.choice(rng.sample(places, min(len(places), 300)))
+    if not places:
+        return "is []", b"[]"
+    place = rng.choice(places)
     parent = root
     for key in place[:-1]:
         parent = parent[key]
