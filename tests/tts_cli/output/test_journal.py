@@ -19,9 +19,9 @@ from tts_cli.output.journal import Journal, RowRecord, request_hash
 
 OK = RowRecord(id="a", status="ok", request_hash="h1", audio_s=1.0, rtf=0.1234567, total_ms=1.23456)
 FIELDS = """
-    id status error finish_reason path voice seed attempts text_chars prompt_tokens frames
-    audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms write_ms total_ms rtf
-    request_hash
+    id status error finish_reason suspect path voice seed attempts text_chars prompt_tokens
+    frames audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms write_ms total_ms
+    rtf request_hash
 """
 
 
