@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from models.pace import Pace
+from models.sampling import Sampling
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,21 +27,6 @@ Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing add
 NO_ID = -1  # of a prompt position: no embedding of this kind
 SPEAKER = -2  # of a codec id: the cloned voice's embedding
 REFERENCE = -3  # of a codec id: REFERENCE - r is the sum of reference frame r's K embeddings
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How one row draws its codes. The subtalker fields steer codebooks 1..K-1."""
-
-    temperature: float = 0.9
-    top_k: int = 50  # 0 means off
-    top_p: float = 1.0  # 1 means off
-    repetition_penalty: float = 1.05  # 1 means off
-    greedy: bool = False
-    subtalker_temperature: float = 0.9
-    subtalker_top_k: int = 50
-    subtalker_top_p: float = 1.0
-    subtalker_greedy: bool = False
 
 
 @dataclass(frozen=True)

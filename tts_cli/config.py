@@ -1,18 +1,19 @@
 """The settings of a run: one frozen dataclass that the flags show and the engine uses.
 
 Every field carries its default and the help text of its flag, so `--help` cannot drift from what
-happens. Ranges of numbers live here too, because manifest rows must keep to the same ones.
+happens; those of sampling are in the table of `models.sampling`. Ranges of numbers live here too,
+because manifest rows must keep to the same ones.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from models.sampling import SETTINGS, Range
 from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
@@ -27,41 +28,14 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "ogg": ("PCM_16",),
     "mp3": ("PCM_16",),
 }
-
-
-@dataclass(frozen=True)
-class Range:
-    """The values a number may take, both ends included unless `is_low_open`."""
-
-    low: float
-    high: float
-    is_integer: bool = False
-    is_low_open: bool = False  # low itself is refused
-    hint: str = ""  # added to the message, in brackets
-
-    def problem(self, value: float) -> str | None:
-        """What is wrong with `value`, or None."""
-        is_low_ok = value > self.low if self.is_low_open else value >= self.low
-        if math.isfinite(value) and is_low_ok and value <= self.high:
-            return None
-        span = f"over {self.low:g} and at most {self.high:g}"
-        if self.is_integer:
-            span = f"{self.low} to {self.high}"
-        elif not self.is_low_open:
-            span = f"{self.low:g} to {self.high:g}"
-        return f"must be {span}, not {value}" + (f" ({self.hint})" if self.hint else "")
-
-
-_TEMPERATURE = Range(0.001, 100.0, hint="for the likeliest code at every step use greedy")
+# Settings of sampling that have a flag, switches first.
+SAMPLING_FLAGS = sorted(
+    (name for name, setting in SETTINGS.items() if setting.help),
+    key=lambda name: SETTINGS[name].kind is not bool,
+)
 RANGES: dict[str, Range] = {
     "seed": Range(0, 2**63 - 1, is_integer=True),
-    "temperature": _TEMPERATURE,
-    "top_k": Range(0, 2**31 - 1, is_integer=True, hint="0 is off"),
-    "top_p": Range(0.0, 1.0, is_low_open=True, hint="1 is off"),
-    "repetition_penalty": Range(0.01, 100.0, hint="1 is off"),
-    "subtalker_temperature": _TEMPERATURE,
-    "subtalker_top_k": Range(0, 2**31 - 1, is_integer=True, hint="0 is off"),
-    "subtalker_top_p": Range(0.0, 1.0, is_low_open=True, hint="1 is off"),
+    **{name: setting.limits for name, setting in SETTINGS.items() if setting.limits},
     "max_frames": Range(1, 1_000_000, is_integer=True),
     "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
     "retries": Range(0, 100, is_integer=True),
@@ -129,28 +103,7 @@ class RunConfig:
     language: str = _setting("auto", "Language of rows that name none.")
     layout: str = _setting("auto", "Where the text stands relative to the codes.")
     seed: int = _setting(0, "Run seed, 0 to 2^63-1; a row's seed is made of it and the id.")
-    greedy: bool = _setting(False, "Always take the likeliest code instead of drawing one.")
-    temperature: float | None = _setting(
-        None, "Spread of the first codebook's draws, 0.001 to 100.", "the checkpoint's"
-    )
-    top_k: int | None = _setting(
-        None, "Draw from the K likeliest codes; 0 is off.", "the checkpoint's"
-    )
-    top_p: float | None = _setting(
-        None, "Draw from the likeliest codes that hold this share; 1 is off.", "the checkpoint's"
-    )
-    repetition_penalty: float | None = _setting(
-        None, "Penalty on first codes already used; 1 is off.", "the checkpoint's"
-    )
-    subtalker_temperature: float | None = _setting(
-        None, "Temperature of the other codebooks, 0.001 to 100.", "the checkpoint's"
-    )
-    subtalker_top_k: int | None = _setting(
-        None, "Top-k of the other codebooks; 0 is off.", "the checkpoint's"
-    )
-    subtalker_top_p: float | None = _setting(
-        None, "Top-p of the other codebooks; 1 is off.", "the checkpoint's"
-    )
+    sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     max_seconds: float | None = _setting(
         None, "Longest audio of a row, in seconds; longer is a runaway.", "by its text"
     )
@@ -189,6 +142,10 @@ class RunConfig:
             UsageError: a value is out of range or two flags exclude each other.
         """
         values = dict(options)
+        flags = {name: values.pop(name) for name in SAMPLING_FLAGS if name in values}
+        values["sampling"] = {
+            name: value for name, value in flags.items() if value is not None and value is not False
+        }
         verbosity = int(values.pop("verbose", 0)) - int(values.pop("quiet", 0))
         config = cls(**values)
         config = replace(config, verbosity=max(-1, min(1, config.verbosity + verbosity)))
@@ -198,7 +155,7 @@ class RunConfig:
     def validate(self) -> None:
         """Check what needs no model and no file. Raises UsageError naming the flag."""
         for name, limits in RANGES.items():
-            value = getattr(self, name, None)
+            value = self.sampling.get(name, getattr(self, name, None))
             if value is not None and (problem := limits.problem(value)):
                 raise UsageError(f"{flag(name)} {problem}")
         self._check_choices()
@@ -236,9 +193,13 @@ class RunConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as JSON can hold them, for run.json."""
-        values = asdict(self)
-        for name in ("out", "voices", "ref_root"):
-            values[name] = None if values[name] is None else str(values[name])
+        values: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name == "sampling":
+                values |= {name: describe_field(name)[0] for name in SAMPLING_FLAGS}
+                values |= value
+            else:
+                values[name] = str(value) if isinstance(value, Path) else value
         values["shard"] = None if self.shard is None else f"{self.shard[0]}/{self.shard[1]}"
         return values
 
@@ -249,7 +210,12 @@ def flag(name: str) -> str:
 
 
 def describe_field(name: str) -> tuple[Any, str, str]:
-    """Default, help text and meaning of an unset default of one field."""
+    """Default, help text and meaning of an unset default of one setting."""
+    if name in SAMPLING_FLAGS:
+        setting = SETTINGS[name]
+        if setting.kind is bool:
+            return False, setting.help, ""
+        return None, setting.help, "the checkpoint's"
     for entry in fields(RunConfig):
         if entry.name == name:
             return entry.default, entry.metadata["help"], entry.metadata["unset"]

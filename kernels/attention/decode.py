@@ -253,10 +253,11 @@ def num_splits(num_programs: int, num_positions: int) -> int:
     return splits
 
 
-def launch_settings(dtype: torch.dtype, num_positions: int) -> tuple[int, int, int]:
-    """Positions a tile, warps and pipeline stages; a short cache is one tile of one warp."""
-    if num_positions <= 32:
-        return max(16, next_power_of_2(num_positions)), 1, 1
+def launch_settings(dtype: torch.dtype) -> tuple[int, int, int]:
+    """Positions a tile, warps and pipeline stages.
+
+    Short caches, where less would do, are served by `kernels.attention.step` in one launch.
+    """
     return (32, 4, 2) if dtype == torch.float32 else (64, 4, 2)
 
 
@@ -301,7 +302,7 @@ def decode_attention(
     group = num_heads // num_kv_heads
     splits = num_splits(slots * num_kv_heads, num_positions)
     block_d = max(16, next_power_of_2(head_dim))
-    block_s, num_warps, num_stages = launch_settings(q.dtype, num_positions)
+    block_s, num_warps, num_stages = launch_settings(q.dtype)
     if splits == 1:
         target = stats = out
     else:

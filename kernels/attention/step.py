@@ -13,12 +13,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.attention.decode import decode_attention, num_splits
+from kernels.attention.decode import decode_attention
 from kernels.attention.rope import qk_norm_rope_store
 from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
 from kernels.launch.early_launch import launch_options, wait_for_previous
 
-SHORT_CACHE = 32  # positions up to which one launch is the default
+SHORT_CACHE = 32  # positions up to which one launch serves
 HAS_PTX = tl.constexpr(not IS_INTERPRETED) if tl is not None else None
 
 
@@ -329,13 +329,12 @@ def _step_attention_kernel(
                 store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
 
 
-def use_one_launch(qkv: Tensor, k_cache: Tensor, v_cache: Tensor, num_slots: int) -> bool:
+def use_one_launch(qkv: Tensor, k_cache: Tensor, v_cache: Tensor) -> bool:
     """Whether one launch serves: Triton, a short cache, keys and values laid out alike."""
-    _, num_kv_heads, num_positions, head_dim = k_cache.shape
+    _, _, num_positions, head_dim = k_cache.shape
     return (
         use_triton(qkv)
         and num_positions <= SHORT_CACHE
-        and num_splits(num_slots * num_kv_heads, num_positions) == 1
         and k_cache.stride() == v_cache.stride()
         and k_cache.stride(2) == head_dim
         and k_cache.stride(3) == 1
@@ -363,7 +362,7 @@ def step_attention(
         (R, H * D_h), contiguous.
     """
     num_rows = qkv.shape[0]
-    if not use_one_launch(qkv, k_cache, v_cache, num_rows // rows_per_slot):
+    if not use_one_launch(qkv, k_cache, v_cache):
         q = qk_norm_rope_store(
             qkv, q_weight, k_weight, cos, sin, positions, k_cache, v_cache, num_heads, eps,
             rows_per_slot,

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernels.attention.decode import decode_attention
 from kernels.attention.prefill import prefill_attention
 from kernels.attention.rope import qk_norm_rope_store, rope_tables
+from kernels.attention.step import SHORT_CACHE, step_attention
 from kernels.frame.frame_embedding import frame_embedding
 from kernels.linear.few_rows import (
     MAX_ROWS,
@@ -169,14 +170,26 @@ def _cache_cases(
 
     def attend(i: Inputs) -> tuple[Tensor, ...]:
         q = i["qkv"][:, :q_width]
-        scale = _HEAD_DIM**-0.5
         return (decode_attention(q, i["k"], i["v"], i["positions"], _HEADS, scale, rows_per_slot),)
 
-    shape = f"{where}, {rows} rows"
-    moved = rows * (2 * q_width + 4 * kv_width + 2 * _HEAD_DIM) * size
+    def both(i: Inputs) -> tuple[Tensor, ...]:
+        weights = i["q_weight"], i["k_weight"]
+        caches = i["k"], i["v"]
+        out = step_attention(
+            i["qkv"], *weights, cos, sin, i["positions"], *caches, _HEADS, scale, _EPS,
+            rows_per_slot,
+        )  # fmt: skip
+        return (out, *caches)
+
+    shape, scale = f"{where}, {rows} rows", _HEAD_DIM**-0.5
+    stored = rows * (2 * q_width + 4 * kv_width + 2 * _HEAD_DIM) * size
+    attended = (read + 2 * rows * q_width) * size
+    if num_positions <= SHORT_CACHE:
+        moved = stored + attended - 2 * rows * q_width * size  # queries stay in registers
+        return [Case("step_attention", shape, moved, make, both)]
     return [
-        Case("qk_norm_rope_store", shape, moved, make, store),
-        Case("decode_attention", shape, (read + 2 * rows * q_width) * size, make, attend),
+        Case("qk_norm_rope_store", shape, stored, make, store),
+        Case("decode_attention", shape, attended, make, attend),
     ]
 
 
@@ -191,7 +204,7 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
             "top_p": torch.full((batch,), top_p, device="cuda"),
             "out": torch.zeros(batch, dtype=torch.int64, device="cuda"),
             "seen": torch.rand(batch, num_ids, device="cuda") < 0.05,
-            "penalty": torch.full((batch,), 1.05, device="cuda"),
+            "repetition_penalty": torch.full((batch,), 1.05, device="cuda"),
             "suppress": torch.arange(num_ids, device="cuda") >= 2048,
             "no_eos": torch.zeros(batch, dtype=torch.bool, device="cuda"),
         }
@@ -199,30 +212,23 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     plain = ("logits", "uniform", "greedy", "temperature", "top_k", "top_p", "out")
 
     def predictor(i: Inputs) -> tuple[Tensor, ...]:
-        return (sample(*(i[name] for name in plain), max_top_k=50, has_top_p=False),)
+        return (sample(*(i[name] for name in plain)),)
 
-    def talker(i: Inputs, has_top_p: bool) -> tuple[Tensor, ...]:
-        masks = {name: i[name] for name in ("seen", "penalty", "suppress", "no_eos")}
-        arguments = (i[name] for name in plain)
-        return (sample(*arguments, **masks, eos=_EOS, max_top_k=50, has_top_p=has_top_p),)
+    def talker(i: Inputs) -> tuple[Tensor, ...]:
+        masks = {name: i[name] for name in ("seen", "repetition_penalty", "suppress", "no_eos")}
+        return (sample(*(i[name] for name in plain), **masks, eos=_EOS),)
 
     small = batch * _PREDICTOR_IDS * dtype.itemsize
     large = batch * _TALKER_IDS * (dtype.itemsize + 1)
     return [
         Case("sample", f"predictor, {batch} rows", small, lambda: make(2048, 1.0), predictor),
-        Case(
-            "sample",
-            f"talker, {batch} rows",
-            large,
-            lambda: make(_TALKER_IDS, 1.0),
-            lambda i: talker(i, False),
-        ),
+        Case("sample", f"talker, {batch} rows", large, lambda: make(_TALKER_IDS, 1.0), talker),
         Case(
             "sample",
             f"talker with top-p, {batch} rows",
             large,
             lambda: make(_TALKER_IDS, 0.9),
-            lambda i: talker(i, True),
+            talker,
         ),
     ]
 

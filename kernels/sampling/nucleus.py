@@ -238,9 +238,10 @@ def sample_nucleus(
             window_top_p=window_top_p,
         )
     num_rows, num_ids = logits.shape
-    rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-    rows |= {"no_eos": no_eos}
-    check_draws(num_rows, rows, uniform, out)
+    check_draws(
+        uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p,
+        no_eos=no_eos,
+    )  # fmt: skip
     if logits.stride(1) != 1:
         raise ValueError("logits must have contiguous rows")
     window_size = 1

@@ -42,12 +42,10 @@ def sample_ref(
     out: Tensor,
     *,
     seen: Tensor | None = None,
-    penalty: Tensor | None = None,
+    repetition_penalty: Tensor | None = None,
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
-    max_top_k: int | None = None,
-    has_top_p: bool = True,
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against.
 
@@ -55,7 +53,7 @@ def sample_ref(
     """
     x = logits.float()
     incoming_top = top = x.amax(-1)  # NaN if the row holds one
-    x = _masked(x, seen, penalty, suppress, eos, no_eos)
+    x = _masked(x, seen, repetition_penalty, suppress, eos, no_eos)
     if x is not logits:
         top = x.amax(-1)
     on_host = logits.device.type == "cpu"
@@ -66,7 +64,7 @@ def sample_ref(
     if all_greedy:
         token = x.argmax(-1)
     else:
-        token = _draw(x, top, uniform, temperature, top_k, top_p, max_top_k, has_top_p, on_host)
+        token = _draw(x, top, uniform, temperature, top_k, top_p, on_host)
         if some_greedy:
             token = torch.where(greedy, x.argmax(-1), token)
     usable = (incoming_top < _INF) & (top > -_INF)
@@ -102,31 +100,25 @@ def _draw(
     temperature: Tensor,
     top_k: Tensor,
     top_p: Tensor,
-    max_top_k: int | None,
-    has_top_p: bool,
     on_host: bool,
 ) -> Tensor:
     """Steps 5 to 8; x (R, V) float32, top its (R,) maxima."""
     num_ids = x.shape[1]
     x = x / temperature.unsqueeze(1)
     top = (top / temperature).unsqueeze(1)  # division keeps the order, so still the maximum
-    lowest_k = 0
-    if on_host and max_top_k != 0:
+    lowest_k, highest_k, has_top_p = 0, num_ids, True
+    if on_host:
         counts = top_k.tolist()
-        lowest_k, max_top_k = min(counts), max(counts)
-    if max_top_k is None:
-        max_top_k = num_ids
-    if max_top_k > 0:
-        widest = min(max_top_k, num_ids)
+        lowest_k, highest_k, has_top_p = min(counts), max(counts), min(top_p.tolist()) < 1.0
+    if highest_k > 0:
+        widest = min(highest_k, num_ids)
         values = x.topk(widest).values
-        if lowest_k == max_top_k:
+        if lowest_k == highest_k:
             kth = values[:, -1:]
         else:
             kth = values.gather(1, (top_k.long().clamp(1, widest) - 1).unsqueeze(1))
             kth = kth.masked_fill((top_k <= 0).unsqueeze(1), -_INF)
         x = x.masked_fill(x < kth, -_INF)
-    if on_host and has_top_p:
-        has_top_p = min(top_p.tolist()) < 1.0
     if has_top_p:
         ordered = x.sort(-1).values
         mass = (ordered - top).exp_().cumsum(-1)
@@ -191,8 +183,6 @@ def _sample_kernel(
     HAS_SEEN: tl.constexpr,
     HAS_SUPPRESS: tl.constexpr,
     HAS_NO_EOS: tl.constexpr,
-    HAS_TOP_K: tl.constexpr,
-    HAS_TOP_P: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -222,28 +212,26 @@ def _sample_kernel(
         temperature = tl.load(temperature_ptr + row)
         x = tl.div_rn(x, temperature)
         top = tl.div_rn(top, temperature)
-        if HAS_TOP_K:
-            k = tl.load(top_k_ptr + row)
-            if k > 0:
-                x = tl.where(x >= _kth_largest(x, top, k), x, low)
-        if HAS_TOP_P:
-            top_p = tl.load(top_p_ptr + row)
-            if top_p < 1.0:
-                weight = tl.exp(x - top)
-                limit = (1.0 - top_p) * tl.sum(weight, axis=0)
-                # Unsigned integers in the order of the floats, both zeros made one. The largest of
-                # them with at most the limit's mass below it is the lowest value kept.
-                bits = tl.where(x == 0.0, 0.0, x).to(tl.uint32, bitcast=True)
-                key = tl.where(bits >= 0x80000000, bits ^ 0xFFFFFFFF, bits ^ 0x80000000)
-                threshold = tl.full((), 0, tl.uint32)
-                bit = tl.full((), 0x80000000, tl.uint32)
-                while bit > 0:
-                    candidate = threshold | bit
-                    below = tl.sum(tl.where(key < candidate, weight, 0.0), axis=0)
-                    threshold = tl.where(below <= limit, candidate, threshold)
-                    bit = bit >> 1
-                # With top_p at 0 no mass exceeds the limit; the largest value stays all the same.
-                x = tl.where((key >= threshold) | (x == top), x, low)
+        k = tl.load(top_k_ptr + row)
+        if k > 0:
+            x = tl.where(x >= _kth_largest(x, top, k), x, low)
+        top_p = tl.load(top_p_ptr + row)
+        if top_p < 1.0:
+            weight = tl.exp(x - top)
+            limit = (1.0 - top_p) * tl.sum(weight, axis=0)
+            # Unsigned integers in the order of the floats, both zeros made one. The largest of
+            # them with at most the limit's mass below it is the lowest value kept.
+            bits = tl.where(x == 0.0, 0.0, x).to(tl.uint32, bitcast=True)
+            key = tl.where(bits >= 0x80000000, bits ^ 0xFFFFFFFF, bits ^ 0x80000000)
+            threshold = tl.full((), 0, tl.uint32)
+            bit = tl.full((), 0x80000000, tl.uint32)
+            while bit > 0:
+                candidate = threshold | bit
+                below = tl.sum(tl.where(key < candidate, weight, 0.0), axis=0)
+                threshold = tl.where(below <= limit, candidate, threshold)
+                bit = bit >> 1
+            # With top_p at 0 no mass exceeds the limit; the largest value stays all the same.
+            x = tl.where((key >= threshold) | (x == top), x, low)
         weight = tl.exp(x - top)
         # Zero at dropped ids: neither they nor a rounding of the scan can be drawn, and some id
         # exceeds the mark.
@@ -259,9 +247,7 @@ def num_warps(block: int) -> int:
     return 16 if block > 2048 else max(1, block // 512)
 
 
-def check_draws(
-    num_rows: int, rows: dict[str, Tensor | None], uniform: Tensor, out: Tensor
-) -> None:
+def check_draws(uniform: Tensor, out: Tensor, num_rows: int, **rows: Tensor | None) -> None:
     """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
 
     Args:
@@ -284,12 +270,10 @@ def sample(
     out: Tensor,
     *,
     seen: Tensor | None = None,
-    penalty: Tensor | None = None,
+    repetition_penalty: Tensor | None = None,
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
-    max_top_k: int | None = None,
-    has_top_p: bool = True,
 ) -> Tensor:
     """Draw one id per row; the module docstring gives the order of steps.
 
@@ -301,16 +285,14 @@ def sample(
         top_k: (R,) int32, 0 = off.
         top_p: (R,) float32, 1 = off.
         out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
-        seen: (R, V) bool, ids the penalty applies to; penalty (R,) float32. Both or neither.
+        seen: (R, V) bool, ids that repetition_penalty (R,) float32 applies to. Both or neither.
         suppress: (V,) bool, ids no row may draw.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
-        max_top_k: the largest top_k of any row if the host knows it (0: all off), to skip work.
-        has_top_p: False if the host knows that no row's top_p is below 1.
     Returns:
         out.
     """
-    if (seen is None) != (penalty is None):
-        raise ValueError("seen and penalty must both be given or both be None")
+    if (seen is None) != (repetition_penalty is None):
+        raise ValueError("seen and repetition_penalty must both be given or both be None")
     if not use_triton(logits):
         return sample_ref(
             logits,
@@ -321,17 +303,16 @@ def sample(
             top_p,
             out,
             seen=seen,
-            penalty=penalty,
+            repetition_penalty=repetition_penalty,
             suppress=suppress,
             eos=eos,
             no_eos=no_eos,
-            max_top_k=max_top_k,
-            has_top_p=has_top_p,
         )
     num_rows, num_ids = logits.shape
-    rows = {"greedy": greedy, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-    rows |= {"penalty": penalty, "no_eos": no_eos}
-    check_draws(num_rows, rows, uniform, out)
+    check_draws(
+        uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p,
+        repetition_penalty=repetition_penalty, no_eos=no_eos,
+    )  # fmt: skip
     if logits.stride(1) != 1 or (seen is not None and seen.stride(1) != 1):
         raise ValueError("logits and seen must have contiguous rows")
     if num_rows == 0:
@@ -346,7 +327,7 @@ def sample(
         top_p,
         out,
         seen if seen is not None else greedy,
-        penalty if penalty is not None else temperature,
+        repetition_penalty if repetition_penalty is not None else temperature,
         suppress if suppress is not None else greedy,
         no_eos if no_eos is not None else greedy,
         logits.stride(0),
@@ -358,8 +339,6 @@ def sample(
         HAS_SEEN=seen is not None,
         HAS_SUPPRESS=suppress is not None,
         HAS_NO_EOS=no_eos is not None and eos >= 0,
-        HAS_TOP_K=max_top_k != 0,
-        HAS_TOP_P=has_top_p,
         BLOCK=block,
         num_warps=num_warps(block),
     )

@@ -11,12 +11,14 @@ Source: the official fish-speech at 3dd1f85 (2026-04-06).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
-from models.base import Sampling
-from models.slots.sampling import Hints, SamplingSlots
+from models.sampling import Sampling
+from models.slots.sampling import SamplingSlots
 
 WINDOW = 10
 WINDOW_TEMPERATURE, WINDOW_TOP_P = 1.0, 0.9  # of the second draw
@@ -32,22 +34,22 @@ class NucleusSlots(SamplingSlots):
         num_codebooks: K; the second draw of a first code is addressed as codebook K.
     """
 
+    UNUSED: ClassVar[frozenset[str]] = frozenset({"repetition_penalty"})  # `prompt` refuses it
+
     def __init__(self, num_slots: int, eos: int, num_codebooks: int, device: torch.device) -> None:
         nothing = torch.zeros(0, dtype=torch.bool, device=device)
         super().__init__(num_slots, 0, nothing, eos, device)
         self.num_codebooks = num_codebooks
         self.window = torch.full((num_slots, WINDOW), EMPTY, device=device)
 
-    def assign(
-        self, slots: list[int], rows: list[Sampling], seeds: list[int], index: Tensor
-    ) -> None:
-        """Give slots new settings and an empty window."""
-        super().assign(slots, rows, seeds, index)
+    def assign(self, index: Tensor, rows: list[Sampling], seeds: list[int]) -> None:
+        """Give the slots `index` (n,) new settings and an empty window."""
+        super().assign(index, rows, seeds)
         self.window.index_fill_(0, index, EMPTY)
 
-    def move(self, sources: list[int], targets: list[int], source: Tensor, target: Tensor) -> None:
-        """Copy settings, seeds and windows from slots to slots."""
-        super().move(sources, targets, source, target)
+    def move(self, source: Tensor, target: Tensor) -> None:
+        """Copy settings, seeds and windows from slots (n,) to slots (n,)."""
+        super().move(source, target)
         self.window[target] = self.window[source]
 
     def remember(self, bucket: int, codes: Tensor, step: Tensor) -> None:
@@ -65,7 +67,6 @@ class NucleusSlots(SamplingSlots):
         logits: Tensor,
         uniform: Tensor,
         step: Tensor,
-        hints: Hints,
         out: Tensor,
     ) -> Tensor:
         """Draw first codes (B,) into `out`; -1 where the logits are not finite.
@@ -77,11 +78,8 @@ class NucleusSlots(SamplingSlots):
         return sample_nucleus(
             logits,
             uniform[:, 0],
-            self.greedy[rows],
-            self.temperature[rows],
-            self.top_k[rows],
-            self.top_p[rows],
-            out,
+            out=out,
+            **self.first_settings(rows),
             eos=self.eos,
             no_eos=step < MIN_FRAMES,
             window=self.window[rows],
@@ -90,16 +88,6 @@ class NucleusSlots(SamplingSlots):
             window_top_p=WINDOW_TOP_P,
         )
 
-    def rest(
-        self, bucket: int, logits: Tensor, uniform: Tensor, hints: Hints, out: Tensor
-    ) -> Tensor:
+    def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
-        return sample_nucleus(
-            logits,
-            uniform,
-            self.subtalker_greedy[:bucket],
-            self.subtalker_temperature[:bucket],
-            self.subtalker_top_k[:bucket],
-            self.subtalker_top_p[:bucket],
-            out,
-        )
+        return sample_nucleus(logits, uniform, out=out, **self.rest_settings(bucket))

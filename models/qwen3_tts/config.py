@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.decoder.config import TransformerConfig
 from models.pace import LONGEST_CHARS, Pace
 from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
+from models.sampling import Sampling
 
 PACE = Pace.of_people(12.5)  # no released weight was at hand to measure
 MODEL_TYPES = ("custom_voice", "voice_design", "base")

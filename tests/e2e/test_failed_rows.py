@@ -12,7 +12,7 @@ from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.engine.job import Job
 from tts_cli.manifest import request as requests
-from tts_cli.manifest.request import row_seed
+from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.run.threads import SpeechRun
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
@@ -51,7 +51,7 @@ class TestRunaways:
         assert totals["decoded_s"] == pytest.approx(3 * 12 * FRAME_S)
         # The audio and the seed are those of the last attempt.
         first = row_seed(0, "sub/x")
-        assert record["seed"] == row_seed(first, "attempt 3")
+        assert record["seed"] == attempt_seed(first, 3)
         row = {**self.ROW[0], "seed": record["seed"]}
         flags = ("--save-codes", "--accept-truncated")
         assert bench.synth([row], *flags, model=endless, out="again").code == 0
@@ -83,8 +83,11 @@ class TestRunaways:
         assert found == ("ok", "max_frames", 1, "sub/x.wav")
 
     @pytest.mark.usefixtures("short_caps")
-    def test_a_retry_that_ends_well_is_a_success(self, bench: Workbench) -> None:
-        """Some of these rows run into their usual cap of 100 frames, and not all of them twice."""
+    def test_a_retry_that_ends_well_is_a_success(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Some of these rows run into their usual cap of 40 frames, and not all of them twice."""
+        monkeypatch.setattr(requests, "CAP_S", 4 * FRAME_S)
         rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
         bench.synth(rows)
         retried = [
@@ -94,7 +97,7 @@ class TestRunaways:
         ]
         assert retried
         for record in retried:
-            seed = row_seed(row_seed(0, record["id"]), "attempt 2")
+            seed = attempt_seed(row_seed(0, record["id"]), 2)
             assert (record["seed"], record["finish_reason"]) == (seed, "eos")
             row = {"id": record["id"], "text": "Hello there.", "seed": seed}
             assert bench.synth([row], out="again").code == 0

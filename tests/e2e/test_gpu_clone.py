@@ -16,9 +16,10 @@ from speak import speak
 from tiny_qwen3_tts import reference_wave, write_checkpoint
 from torch import Tensor
 
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.sampling import Sampling
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ from workbench import Workbench
 
 from models.base import SpeechRequest
 from tts_cli.config import RunConfig
-from tts_cli.manifest.request import row_seed
+from tts_cli.manifest.seeds import row_seed
 from tts_cli.run.consent import approved_info
 from tts_cli.run.load import open_session, prepare
 from tts_cli.run.needs import Needs

@@ -49,6 +49,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "total_ms": float,
     "rtf": float,
     "request_hash": str,
+    "delivery_hash": str,
 }
 
 

@@ -9,7 +9,8 @@ import torch
 from speak import Row
 from torch import Tensor
 
-from models.base import Sampling, SpeechRequest, Voice
+from models.base import SpeechRequest, Voice
+from models.sampling import Sampling
 
 SAMPLE_TOLERANCE = 1e-4  # float32 convolutions summed in another order, over samples in [-1, 1]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from models.base import ModelInfo, Sampling
+from models.base import ModelInfo
+from models.sampling import Sampling
 from tts_cli.manifest.reader import Source, open_source
 
 MakeInfo = Callable[..., ModelInfo]

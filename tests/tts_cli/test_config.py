@@ -9,9 +9,12 @@ from typing import Any
 import click
 import pytest
 
+from models.sampling import SETTINGS, Range, Sampling
 from tts_cli.commands import options
-from tts_cli.config import RANGES, SUBTYPES, Range, RunConfig, describe_field, flag
+from tts_cli.config import RANGES, SAMPLING_FLAGS, SUBTYPES, RunConfig, describe_field, flag
 from tts_cli.errors import UsageError
+
+NAMES = [entry.name for entry in fields(RunConfig) if entry.name != "sampling"] + SAMPLING_FLAGS
 
 
 def test_defaults_are_valid() -> None:
@@ -23,12 +26,12 @@ def test_defaults_are_valid() -> None:
     [
         ({"seed": -1}, "--seed must be 0 to"),
         ({"seed": 2**63}, "--seed"),
-        ({"temperature": 0.0}, "use greedy"),
-        ({"temperature": float("nan")}, "--temperature"),
-        ({"top_k": -1}, "--top-k"),
-        ({"top_p": 0.0}, "--top-p must be over 0"),
-        ({"subtalker_top_p": 1.5}, "--subtalker-top-p"),
-        ({"repetition_penalty": 0.0}, "--repetition-penalty"),
+        ({"sampling": {"temperature": 0.0}}, "use greedy"),
+        ({"sampling": {"temperature": float("nan")}}, "--temperature"),
+        ({"sampling": {"top_k": -1}}, "--top-k"),
+        ({"sampling": {"top_p": 0.0}}, "--top-p must be over 0"),
+        ({"sampling": {"subtalker_top_p": 1.5}}, "--subtalker-top-p"),
+        ({"sampling": {"repetition_penalty": 0.0}}, "--repetition-penalty"),
         ({"max_seconds": 0.0}, "--max-seconds"),
         ({"retries": -1}, "--retries"),
         ({"retries": 101}, "--retries"),
@@ -67,7 +70,7 @@ def test_bad_settings(settings: dict[str, Any], words: str) -> None:
         {"max_batch": 256},
         {"subtype": "PCM_24", "format": "flac"},
         {"shard": (4, 4)},
-        {"top_k": 0},
+        {"sampling": {"top_k": 0}},
         {"seed": 2**63 - 1},
     ],
 )
@@ -83,14 +86,32 @@ def test_options_to_config() -> None:
         RunConfig.from_options({"seed": -5})
 
 
+def test_flags_of_sampling_that_are_not_given_stand_for_nothing() -> None:
+    flags = {"greedy": False, "top_k": 0, "top_p": None, "temperature": 0.5}
+    assert RunConfig.from_options(flags).sampling == {"top_k": 0, "temperature": 0.5}
+    assert RunConfig.from_options({"greedy": True}).sampling == {"greedy": True}
+    assert RunConfig.from_options({}).sampling == {}
+
+
 def test_as_dict_is_plain() -> None:
     values = RunConfig(out=Path("x"), shard=(1, 2)).as_dict()
     assert (values["out"], values["shard"], values["seed"]) == ("x", "1/2", 0)
-    assert set(values) == {entry.name for entry in fields(RunConfig)}
+    assert set(values) == set(NAMES)
+    assert (values["greedy"], values["top_k"]) == (False, None)
+    values = RunConfig(sampling={"greedy": True, "top_k": 0}).as_dict()
+    assert (values["greedy"], values["top_k"]) == (True, 0)
 
 
 def test_ranges_belong_to_settings_or_rows() -> None:
-    assert set(RANGES) - {entry.name for entry in fields(RunConfig)} == {"max_frames"}
+    assert set(RANGES) - set(NAMES) == {"max_frames"}
+
+
+def test_every_number_of_the_sampling_table_has_a_range_that_holds_its_default() -> None:
+    for name, setting in SETTINGS.items():
+        default = getattr(Sampling(), name)
+        assert type(default) is setting.kind
+        assert setting.limits is None or setting.limits.problem(default) is None
+        assert (setting.limits is None) is (setting.kind is bool)
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
@@ -116,16 +137,17 @@ def all_options() -> dict[str, click.Option]:
 
 def test_every_setting_has_a_flag_with_its_default_and_help() -> None:
     found = all_options()
-    for entry in fields(RunConfig):
-        if entry.name == "verbosity":
+    values = RunConfig().as_dict()
+    for name in NAMES:
+        if name == "verbosity":
             continue
-        option = found.pop(entry.name)
-        default, text, unset = describe_field(entry.name)
-        assert flag(entry.name) in option.opts
-        assert option.default == default == entry.default
+        option = found.pop(name)
+        default, text, unset = describe_field(name)
+        assert flag(name) in option.opts
+        assert option.default == default == values[name]
         assert option.help == text
         assert text.endswith(".")
-        assert entry.default is not None or unset, f"{entry.name}: what does None mean?"
+        assert default is not None or unset, f"{name}: what does None mean?"
     assert set(found) == {"verbose", "quiet"}
 
 

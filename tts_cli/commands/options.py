@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from models.sampling import SETTINGS
 from tts_cli.config import (
     DTYPES,
     LAYOUTS,
     MANIFEST_FORMATS,
+    SAMPLING_FLAGS,
     SUBTYPES,
     describe_field,
     flag,
@@ -144,14 +146,10 @@ sampling_options = _group(
     config_option("language", metavar="NAME"),
     config_option("layout", type=_choice(LAYOUTS)),
     config_option("seed", type=int, metavar="N"),
-    config_option("greedy"),
-    config_option("temperature", type=float, metavar="T"),
-    config_option("top_k", type=int, metavar="K"),
-    config_option("top_p", type=float, metavar="P"),
-    config_option("repetition_penalty", type=float, metavar="R"),
-    config_option("subtalker_temperature", type=float, metavar="T"),
-    config_option("subtalker_top_k", type=int, metavar="K"),
-    config_option("subtalker_top_p", type=float, metavar="P"),
+    *(
+        config_option(name, type=SETTINGS[name].kind, metavar=SETTINGS[name].metavar)
+        for name in SAMPLING_FLAGS
+    ),
     config_option("max_seconds", type=float, metavar="S"),
 )
 

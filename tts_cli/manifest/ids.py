@@ -11,6 +11,8 @@ import re
 import unicodedata
 from array import array
 
+from tts_cli.config import SUBTYPES
+
 MAX_PART_BYTES = 200  # of UTF-8; leaves room for a suffix and a temporary name in 255
 MAX_ID_BYTES = 1000
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
@@ -20,7 +22,13 @@ _DEVICE_NAMES = frozenset(
     ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
 )
 # A folder with such a name could stand where one of our files must go.
-_FILE_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".safetensors", ".json", ".jsonl", ".lock")
+_FILE_SUFFIXES = (
+    *(f".{format}" for format in SUBTYPES),
+    ".safetensors",
+    ".json",
+    ".jsonl",
+    ".lock",
+)
 
 
 def id_problem(row_id: str) -> str | None:

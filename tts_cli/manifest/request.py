@@ -6,20 +6,20 @@ Precedence: the row, then the flag, then the checkpoint's generation_config.json
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import fields, replace
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from models.base import ModelInfo, Sampling, SpeechRequest
+from models.base import ModelInfo, SpeechRequest
+from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row
+from tts_cli.manifest.seeds import attempt_seed, row_seed
 
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 # A row's cap when neither row nor flag gives one: three times that is a runaway.
 CAP_S = 5.12
 CAP_S_PER_BYTE = 0.24
-
-Value = TypeVar("Value")
 
 
 def usual_s(text: str) -> float:
@@ -50,31 +50,23 @@ def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest
     )
 
 
-def row_seed(run_seed: int, row_id: str) -> int:
-    """The seed of a row that names none: 63 bits of a hash of run seed and id."""
-    digest = hashlib.sha256(f"{run_seed}\n{row_id}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
-
-
 def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
     """The request of attempt 2, 3, ...: the same but for a seed derived from the first one's."""
-    return replace(request, seed=row_seed(request.seed, f"attempt {attempt}"))
+    return replace(request, seed=attempt_seed(request.seed, attempt))
 
 
 def build_sampling(row: Row, config: RunConfig, defaults: Sampling) -> Sampling:
-    """The row's sampling settings; `greedy` holds for all codebooks unless subtalker_greedy says
-    otherwise.
+    """The row's sampling settings."""
+    return replace(defaults, **{**_for_all(config.sampling), **_for_all(row.sampling)})
+
+
+def _for_all(given: Mapping[str, float]) -> dict[str, Any]:
+    """What a row or the flags give: its `greedy` holds for all codebooks unless it says otherwise
+    for the further ones.
     """
-    names = [field.name for field in fields(Sampling) if not field.name.endswith("greedy")]
-    values = {
-        name: first(getattr(row, name), getattr(config, name), getattr(defaults, name))
-        for name in names
-    }
-    is_greedy = first(row.greedy, True if config.greedy else None, defaults.greedy)
-    is_rest_greedy = first(
-        row.subtalker_greedy, row.greedy, True if config.greedy else None, defaults.subtalker_greedy
-    )
-    return replace(defaults, **values, greedy=is_greedy, subtalker_greedy=is_rest_greedy)
+    if "greedy" not in given:
+        return dict(given)
+    return {"subtalker_greedy": given["greedy"], **given}
 
 
 def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
@@ -86,8 +78,3 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
         return max(1, int(seconds / info.frame_s + 1e-6))
     cap_s = CAP_S + CAP_S_PER_BYTE * len(row.text.encode())
     return min(info.max_frames, round(cap_s / info.frame_s))
-
-
-def first(*values: Value | None) -> Value:
-    """The first value that is given."""
-    return next(value for value in values if value is not None)

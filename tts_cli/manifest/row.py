@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from models.sampling import SETTINGS
 from tts_cli.config import RANGES
 from tts_cli.manifest.ids import default_id, id_problem
 
@@ -36,15 +37,7 @@ KINDS = {
     "clone_mode": "clone",
     "x_vector_only_mode": "bool",
     "seed": "int",
-    "temperature": "float",
-    "top_k": "int",
-    "top_p": "float",
-    "repetition_penalty": "float",
-    "greedy": "bool",
-    "subtalker_temperature": "float",
-    "subtalker_top_k": "int",
-    "subtalker_top_p": "float",
-    "subtalker_greedy": "bool",
+    **{name: setting.kind.__name__ for name, setting in SETTINGS.items()},
     "max_frames": "int",
     "max_seconds": "float",
 }
@@ -77,15 +70,7 @@ class Row:
     ref_text: str | None = None
     clone_mode: str | None = None  # icl or xvec; set whenever ref_audio is
     seed: int | None = None  # 0 .. 2**63 - 1
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    repetition_penalty: float | None = None
-    greedy: bool | None = None
-    subtalker_temperature: float | None = None
-    subtalker_top_k: int | None = None
-    subtalker_top_p: float | None = None
-    subtalker_greedy: bool | None = None
+    sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
     max_frames: int | None = None  # at most one of max_frames and max_seconds
     max_seconds: float | None = None
 
@@ -159,7 +144,8 @@ def build_row(
         _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("gives both max_frames and max_seconds; give one")
-        return Row(line=line, number=number, id=row_id, **fields)
+        sampling = {name: fields.pop(name) for name in SETTINGS if name in fields}
+        return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
     except RowProblem as problem:
         return BadRow(line=line, number=number, id=row_id, message=str(problem))
 

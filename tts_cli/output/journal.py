@@ -13,23 +13,23 @@ import logging
 import os
 import threading
 from collections import deque
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from tts_cli.errors import SetupError, disk_full, is_disk_error
 from tts_cli.manifest.ids import IdTable, id_hash
-
-if TYPE_CHECKING:
-    from models.base import SpeechRequest
 
 log = logging.getLogger(__name__)
 
 JOURNAL_NAME = "timings.jsonl"
 _MAX_LINE_BYTES = 1 << 20
-_CODES = {"ok": 1, "failed": 2}  # the two low bits of a table entry; the rest is the request hash
+# The low bits of a table entry; the others are of the line's hashes.
+_CODES = {"ok": 1, "failed": 2}
 _NAMES = {code: name for name, code in _CODES.items()}
+_IS_JOINT = 4
+_LOW_BITS = 7
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,12 @@ class RowRecord:
     write_ms: float = 0.0
     total_ms: float = 0.0
     rtf: float | None = None  # total_ms / 1000 / audio_s, lower is better
-    request_hash: str = ""
+    request_hash: str = ""  # what was spoken, and how it is delivered: see `hashes`
+    delivery_hash: str = ""
 
     def to_line(self) -> str:
         """The record as one line of JSON; times to a microsecond."""
-        values = asdict(self)
+        values = dict(vars(self))
         for name, value in values.items():
             if isinstance(value, float):
                 values[name] = round(value, 3 if name.endswith("_ms") else 6)
@@ -100,7 +101,7 @@ class Journal:
     def __init__(self, out: Path, is_read_only: bool = False) -> None:
         self.path = out / JOURNAL_NAME
         self.num_garbage = 0  # lines that made no sense
-        self._table = IdTable()  # hash of an id -> request hash and status
+        self._table = IdTable()  # hash of an id -> its line's hashes and status
         self._mutex = threading.Lock()
         self._pending: deque[_Entry] = deque()
         self._handle: int | None = None
@@ -131,18 +132,24 @@ class Journal:
     def __len__(self) -> int:
         return len(self._table)
 
-    def status(self, row_id: str, request_hash: str | None = None) -> str | None:
-        """`ok` or `failed` as recorded last; None if never, or for another request."""
+    def status(self, row_id: str) -> str | None:
+        """`ok` or `failed` as recorded last; None if never."""
         entry = self._table.get(id_hash(row_id))
-        if entry is None:
-            return None
-        if request_hash is not None and entry & ~3 != _short_hash(request_hash):
-            return None
-        return _NAMES[entry & 3]
+        return None if entry is None else _NAMES[entry & 3]
 
-    def done(self, row_id: str, request_hash: str) -> bool:
-        """Whether this very request is recorded ok; whether its file is there is not asked."""
-        return self.status(row_id, request_hash) == "ok"
+    def is_joint(self, row_id: str) -> bool:
+        """Whether the last line is of a version that had one hash for all; see `joint_hash`."""
+        return bool((self._table.get(id_hash(row_id)) or 0) & _IS_JOINT)
+
+    def done(self, row_id: str, request_hash: str, delivery_hash: str | None) -> bool:
+        """Whether this very request is recorded ok, delivered so; whether its file is there is not
+        asked.
+
+        Args:
+            delivery_hash: None for a line of joint hashes.
+        """
+        wanted = _table_value(request_hash, delivery_hash) | _CODES["ok"]
+        return self._table.get(id_hash(row_id)) == wanted
 
     def append(self, *records: RowRecord) -> None:
         """Record rows whose audio is safely on disk, with one fsync for all of them.
@@ -179,7 +186,7 @@ class Journal:
             self._pending.popleft()
             entry.error, entry.is_done = error, True
             for record in entry.records if error is None else ():
-                self._note(record.id, record.status, record.request_hash)
+                self._note(record.id, record.status, record.request_hash, record.delivery_hash)
 
     def close(self) -> None:
         """Close the file; harmless if done already."""
@@ -216,13 +223,16 @@ class Journal:
         if not isinstance(values, dict) or values.get("status") not in ("ok", "failed"):
             return False
         row_id, request_hash = values.get("id"), values.get("request_hash")
+        delivery_hash = values.get("delivery_hash")  # None: from before there was one
         if not isinstance(row_id, str) or not isinstance(request_hash, str):
             return False
-        self._note(row_id, values["status"], request_hash)
+        if not isinstance(delivery_hash, (str, type(None))):
+            return False
+        self._note(row_id, values["status"], request_hash, delivery_hash)
         return True
 
-    def _note(self, row_id: str, status: str, request_hash: str) -> None:
-        self._table.put(id_hash(row_id), _short_hash(request_hash) | _CODES[status])
+    def _note(self, row_id: str, status: str, request_hash: str, delivery_hash: str | None) -> None:
+        self._table.put(id_hash(row_id), _table_value(request_hash, delivery_hash) | _CODES[status])
 
     def _open(self, whole_bytes: int, tail: bytes) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
@@ -252,33 +262,9 @@ def _skip_line(file: BinaryIO) -> bytes:
     return raw or last
 
 
-def _short_hash(request_hash: str) -> int:
-    """62 bits of a request hash, above two free bits."""
-    digest = hashlib.blake2b(request_hash.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") & ~3
-
-
-def request_hash(
-    request: SpeechRequest,
-    *,
-    model: str,
-    format: str,
-    subtype: str,
-    rate_hz: int,
-    ref_digest: str | None = None,
-) -> str:
-    """What makes two requests the same speech: sha256 over everything that shapes the audio.
-
-    Args:
-        request: of the first attempt, all settings resolved.
-        model: `ModelInfo.identity`.
-        ref_digest: of the reference or voice file that is cloned; takes the place of its path.
-    """
-    values = asdict(replace(request, clone=None))
-    del values["clone"]  # ref_digest says what it is made of
-    if ref_digest is not None:
-        values["ref_audio"] = ref_digest
-    values["model"] = model
-    values["audio"] = [format, subtype, rate_hz]
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+def _table_value(request_hash: str, delivery_hash: str | None) -> int:
+    """61 bits of the hashes, then whether they are one, then two free bits."""
+    text = f"{request_hash}\n{delivery_hash or ''}".encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(text, digest_size=8).digest()
+    joint = _IS_JOINT if delivery_hash is None else 0
+    return int.from_bytes(digest, "big") & ~_LOW_BITS | joint

@@ -16,6 +16,7 @@ from tts_cli.errors import RowError, SetupError, UsageError, disk_full, is_disk_
 from tts_cli.manifest.ids import TRUNCATED, id_problem
 from tts_cli.output.atomic import sync_folder, write_atomic
 from tts_cli.output.audio_file import check_format, encode, encode_codes, resample
+from tts_cli.output.hashes import Delivery, delivery_hash
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,6 +83,8 @@ class AudioWriter:
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
         self.subtype = check_format(config.format, config.subtype, self.rate_hz)
+        self.delivery = Delivery(self.format, self.subtype, self.rate_hz)
+        self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
         self._root = out.resolve()
         self._folders: set[Path] = set()  # checked and created

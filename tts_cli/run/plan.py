@@ -15,7 +15,8 @@ from tts_cli.errors import RowError
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow
-from tts_cli.output.journal import Journal, request_hash
+from tts_cli.output.hashes import joint_hash, request_hash
+from tts_cli.output.journal import Journal
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.needs import Needs
 from tts_cli.run.survey import checked_rows, select_rows
@@ -66,16 +67,9 @@ class RowPlan:
             except RowError as error:
                 yield BadRow(row.line, row.number, row.id, str(error))
                 continue
-            digest = request_hash(
-                request,
-                model=self.info.identity,
-                format=self.writer.format,
-                subtype=self.writer.subtype,
-                rate_hz=self.writer.rate_hz,
-                ref_digest=None if need is None else need.digest,
-            )
-            is_due = self._is_due(row.id, digest)
-            yield SpeechRow(row.id, request, digest, need) if is_due else None
+            digest = request_hash(request, self.info.identity, need.digest if need else None)
+            planned = SpeechRow(row.id, request, digest, need)
+            yield planned if self._is_due(planned) else None
 
     def survey(self) -> Survey:
         """Count, and bound the sizes."""
@@ -101,9 +95,16 @@ class RowPlan:
             elif row is not None:
                 yield row
 
-    def _is_due(self, row_id: str, digest: str) -> bool:
+    def _is_due(self, row: SpeechRow) -> bool:
         if self.config.overwrite:
             return True
         if self.config.retry_failed:
-            return self.journal.status(row_id) == "failed"
-        return not (self.journal.done(row_id, digest) and self.writer.exists(row_id))
+            return self.journal.status(row.id) == "failed"
+        return not (self._is_recorded(row) and self.writer.exists(row.id))
+
+    def _is_recorded(self, row: SpeechRow) -> bool:
+        if not self.journal.is_joint(row.id):
+            return self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
+        ref_digest = row.need.digest if row.need else None
+        joint = joint_hash(row.request, self.writer.delivery, self.info.identity, ref_digest)
+        return self.journal.done(row.id, joint, None)

@@ -78,6 +78,7 @@ class Recorder:
             text_chars=len(row.request.text),
             total_ms=1000 * total_s,
             request_hash=row.request_hash,
+            delivery_hash=self.writer.delivery_hash,
             **vars(row.work),
         )
         if path is None:

@@ -75,7 +75,7 @@ def test_every_case_agrees_with_its_reference(dtype) -> None:
     """Batch 3 on the GPU: the gate itself, without the timing."""
     every = [case for build in cases.REGISTRY for case in build(3, dtype)]
     ops = {case.op for case in every}
-    assert ops >= {"sample", "decode_attention", "qk_norm_rope_store"}
+    assert ops >= {"sample", "decode_attention", "qk_norm_rope_store", "step_attention"}
     products = {"row_linear", "row_linear_parts", "row_swiglu"}
     assert products & ops == (products if dtype == torch.bfloat16 else set())
     for case in every:

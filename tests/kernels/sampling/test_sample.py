@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def settings(logits: Tensor, **changes: Any) -> dict[str, Any]:
         "top_p": 1.0,
     } | changes
     dtypes = {"uniform": torch.float32, "temperature": torch.float32, "top_p": torch.float32}
-    dtypes |= {"greedy": torch.bool, "top_k": torch.int32, "penalty": torch.float32}
+    dtypes |= {"greedy": torch.bool, "top_k": torch.int32, "repetition_penalty": torch.float32}
     dtypes |= {"no_eos": torch.bool}
     for name, dtype in dtypes.items():
         value = chosen.get(name)
@@ -39,17 +40,27 @@ def settings(logits: Tensor, **changes: Any) -> dict[str, Any]:
     return chosen
 
 
-@pytest.fixture(params=["kernel", "reference"])
-def draw(request, with_kernel, with_reference):
-    """`draw(logits, **settings)`: the ids, by kernel or by reference."""
-    run = with_kernel if request.param == "kernel" else with_reference
+def caller(run: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`draw(logits, **settings)`: the ids."""
 
-    def call(logits: Tensor, **changes: Any) -> Tensor:
+    def draw(logits: Tensor, **changes: Any) -> Tensor:
         arguments = settings(logits, **changes)
         assert run(sample, **arguments) is arguments["out"]
         return arguments["out"]
 
-    return call
+    return draw
+
+
+@pytest.fixture(params=["kernel", "reference"])
+def draw(request, with_kernel, with_reference):
+    """By kernel and by reference."""
+    return caller(with_kernel if request.param == "kernel" else with_reference)
+
+
+@pytest.fixture(params=[pytest.param("kernel", marks=pytest.mark.gpu), "reference"])
+def draw_many(request, with_kernel, with_reference):
+    """The same for thousands of rows: interpreted, the kernel only equals the reference."""
+    return caller(with_kernel if request.param == "kernel" else with_reference)
 
 
 def random_settings(rows: int, ids: int, device: str) -> dict[str, Any]:
@@ -65,7 +76,7 @@ def random_settings(rows: int, ids: int, device: str) -> dict[str, Any]:
         "top_k": torch.randint(0, ids + 20, (rows,), dtype=torch.int32, device=device),
         "top_p": (rand(rows) * 1.5).clamp(max=1),
         "seen": rand(rows, ids) < 0.2,
-        "penalty": rand(rows) + 0.7,
+        "repetition_penalty": rand(rows) + 0.7,
         "suppress": rand(ids) < 0.2,
         "eos": ids // 3,
         "no_eos": rand(rows) < 0.5,
@@ -89,7 +100,7 @@ def test_kernel_equals_reference(shape, masked, dtype, device, with_kernel, with
     logits = (torch.randn(shape, device=device) * 3).to(dtype)
     changes = random_settings(*shape, device)
     if not masked:
-        for name in ("seen", "penalty", "suppress", "no_eos"):
+        for name in ("seen", "repetition_penalty", "suppress", "no_eos"):
             changes[name] = None
     out = with_kernel(sample, **settings(logits, **changes))
     assert torch.equal(out, with_reference(sample, **settings(logits, **changes)))
@@ -97,10 +108,10 @@ def test_kernel_equals_reference(shape, masked, dtype, device, with_kernel, with
 
 @pytest.mark.parametrize("top_p", [1.0, 0.9, 0.4])
 @pytest.mark.parametrize("top_k", [0, 7])
-def test_draws_follow_transformers_processors(top_k, top_p, draw, device) -> None:
+def test_draws_follow_transformers_processors(top_k, top_p, draw_many, device) -> None:
     """A grid of uniforms through one row gives the inverse of the processors' own distribution."""
     process = pytest.importorskip("transformers.generation.logits_process")
-    grid, ids, seen_ids = 60 if device == "cpu" else 2000, 50, [3, 8, 11, 30]
+    grid, ids, seen_ids = 2000, 50, [3, 8, 11, 30]
     logits = torch.randn(1, ids) * 2
     scores = process.RepetitionPenaltyLogitsProcessor(1.3)(torch.tensor([seen_ids]), logits.clone())
     scores = process.SuppressTokensLogitsProcessor([0, 1, 40], device="cpu")(None, scores)
@@ -119,26 +130,26 @@ def test_draws_follow_transformers_processors(top_k, top_p, draw, device) -> Non
     seen[:, seen_ids] = True
     suppress = torch.zeros(ids, dtype=torch.bool)
     suppress[[0, 1, 40]] = True
-    out = draw(
+    out = draw_many(
         logits.expand(grid, ids).contiguous().to(device),
         uniform=uniform.to(device),
         temperature=0.7,
         top_k=top_k,
         top_p=top_p,
         seen=seen.to(device),
-        penalty=1.3,
+        repetition_penalty=1.3,
         suppress=suppress.to(device),
     )
     assert torch.equal(out.cpu()[clear], expected[clear])
 
 
-def test_frequencies_match_the_softmax(draw, device) -> None:
+def test_frequencies_match_the_softmax(draw_many, device) -> None:
     """Chi-square over 6 possible ids of 9, with the engine's own noise."""
-    rows = 400 if device == "cpu" else 20000
+    rows = 20000
     logits = torch.tensor([0.5, -1.0, 2.0, 0.0, 1.0, -3.0, 1.5, 0.2, -0.5], device=device)
     seeds = torch.full((rows,), 99, device=device)
     uniform = uniforms_ref(seeds, torch.arange(rows, device=device), 1)[:, 0]
-    out = draw(logits.expand(rows, 9).contiguous(), uniform=uniform, temperature=1.3, top_k=6)
+    out = draw_many(logits.expand(rows, 9).contiguous(), uniform=uniform, temperature=1.3, top_k=6)
     kept = (logits / 1.3).masked_fill(logits < 0.0, -INF)
     expected = kept.softmax(0) * rows
     counts = torch.bincount(out, minlength=9).float()
@@ -211,9 +222,9 @@ def test_largest_uniform_draws_the_last_kept_id(draw, device) -> None:
 def test_penalty_divides_positive_and_multiplies_negative(draw, device) -> None:
     logits = torch.tensor([[2.0, 1.5, -5.0], [-1.0, -1.5, -5.0]], device=device)
     seen = torch.tensor([[True, False, True]] * 2, device=device)
-    assert draw(logits, greedy=True, seen=seen, penalty=1.0).tolist() == [0, 0]
-    assert draw(logits, greedy=True, seen=seen, penalty=2.0).tolist() == [1, 1]
-    assert draw(logits, greedy=True, seen=seen, penalty=[1.2, 1.7]).tolist() == [0, 1]
+    assert draw(logits, greedy=True, seen=seen, repetition_penalty=1.0).tolist() == [0, 0]
+    assert draw(logits, greedy=True, seen=seen, repetition_penalty=2.0).tolist() == [1, 1]
+    assert draw(logits, greedy=True, seen=seen, repetition_penalty=[1.2, 1.7]).tolist() == [0, 1]
 
 
 def test_eos_only_where_the_row_may_end(draw, device) -> None:
@@ -264,16 +275,6 @@ def test_top_p_ties_share_their_fate(draw, device) -> None:
     assert draw(top, uniform=[0.0, LAST], top_p=0.0).tolist() == [1, 1]
 
 
-def test_hints_change_nothing(draw, device) -> None:
-    logits = torch.randn(12, 63, device=device) * 2
-    changes: dict[str, Any] = {"uniform": torch.rand(12, device=device), "top_k": [0, 5, 9, 80] * 3}
-    plain = draw(logits, **changes)
-    assert torch.equal(draw(logits, **changes, max_top_k=80, has_top_p=False), plain)
-    changes["top_k"] = 0
-    plain = draw(logits, **changes)
-    assert torch.equal(draw(logits, **changes, max_top_k=0, has_top_p=False), plain)
-
-
 def test_rows_do_not_depend_on_their_batch(draw, device) -> None:
     logits = torch.randn(5, 100, device=device) * 2
     changes = random_settings(5, 100, device)
@@ -306,8 +307,8 @@ def test_strided_uniform_out_and_logits(device, with_kernel, with_reference) -> 
 
 def test_wrong_arguments_are_named(device, with_kernel) -> None:
     logits = torch.randn(3, 40, device=device)
-    with pytest.raises(ValueError, match="seen and penalty"):
-        with_kernel(sample, **settings(logits, penalty=1.1))
+    with pytest.raises(ValueError, match="seen and repetition_penalty"):
+        with_kernel(sample, **settings(logits, repetition_penalty=1.1))
     short = torch.zeros(2, dtype=torch.int32, device=device)
     with pytest.raises(ValueError, match="top_k must be contiguous"):
         with_kernel(sample, **settings(logits, top_k=short))

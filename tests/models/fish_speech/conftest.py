@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.fish_speech.model import FishSpeech
 from models.registry import load_model
+from models.sampling import Sampling
 
 ORACLE = Path(__file__).parents[2] / "oracle"
 GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)
@@ -40,15 +41,6 @@ class Golden:
         return SpeechRequest(
             row["text"], sampling=GREEDY, max_frames=row["max_frames"], clone=clone
         )
-
-
-@pytest.fixture(scope="session", autouse=True)
-def single_thread() -> Iterator[None]:
-    """Tensors this small only lose time to threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

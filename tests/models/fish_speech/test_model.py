@@ -15,11 +15,14 @@ import torch
 from fakes import FakeCapturer
 from speak import Row, speak
 
-from models.base import RequestError, Sampling, SlotStatus, SpeechModel, SpeechRequest, Voice
+from models.base import RequestError, SlotStatus, SpeechModel, SpeechRequest, Voice
 from models.device.graphs import GraphRunner
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.model import FishSpeech
 from models.registry import load_model
+from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 FRAMES = 30
 SPEC = tiny.SPECS["small"]
@@ -130,16 +133,16 @@ def test_prefill_in_one_group_or_several(
     model: FishSpeech, requests: list[SpeechRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = speak(model, requests, 8)
-    monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 60)
+    monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (16, 64))
     assert_same(speak(model, requests, 8), expected)
 
 
-def test_packed_prompts_speak_like_prompts_side_by_side(
+def test_passes_filled_up_to_a_bucket_give_the_same_codes(
     model: FishSpeech, requests: list[SpeechRequest]
 ) -> None:
     items = [replace(item, sampling=GREEDY) for item in requests]
     expected = speak(model, items, 4)
-    model.packs_prompts = True
+    model.packed.has_buckets = True
     assert_same(speak(model, items, 4), expected)
 
 
@@ -209,7 +212,7 @@ def test_the_longest_row_fits_exactly_and_one_more_does_not(model: FishSpeech) -
         with pytest.raises(ValueError, match="slots hold"):
             start(model, [request()], [0])
     size = model.slot_bytes(tokens + FRAMES)
-    assert size == model.talker.decoder.cache.num_bytes
+    assert size == model.talker.decoder.cache.data.nbytes
 
 
 def test_a_reference_shapes_speech_but_not_its_length(model: FishSpeech) -> None:

@@ -8,10 +8,11 @@ import pytest
 import tiny_fish_speech as tiny
 import torch
 
-from models.base import NO_ID, REFERENCE, RequestError, Sampling, SpeechRequest, Voice
+from models.base import NO_ID, REFERENCE, RequestError, SpeechRequest, Voice
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import OVERHEAD, checked_text, join_turns
+from models.sampling import Sampling
 
 PLAIN = SpeechRequest("Hi.", sampling=SAMPLING)
 

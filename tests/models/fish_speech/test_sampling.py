@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from models.base import Sampling
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
-from models.slots.sampling import UNKNOWN
+from models.sampling import SETTINGS, Sampling
 
 SLOTS, CODES, BOOKS = 3, 30, 4
 EOS = CODES
@@ -23,7 +22,7 @@ def sampling() -> NucleusSlots:
 
 
 def assign(sampling: NucleusSlots, slots: list[int], rows: list[Sampling]) -> None:
-    sampling.assign(slots, rows, [100 + slot for slot in slots], torch.tensor(slots))
+    sampling.assign(torch.tensor(slots), rows, [100 + slot for slot in slots])
 
 
 def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
@@ -31,20 +30,29 @@ def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
     steps = torch.full((SLOTS,), step)
     rows, out = slice(0, SLOTS), torch.empty(SLOTS, dtype=torch.int64)
     uniform = sampling.draws(rows, steps, BOOKS + 1)
-    sampling.first(rows, logits, uniform, steps, UNKNOWN, out)
+    sampling.first(rows, logits, uniform, steps, out)
     if step:
         sampling.remember(SLOTS, out, steps)
     return out.tolist()
 
 
 def test_every_setting_has_a_column_and_reaches_its_slot(sampling: NucleusSlots) -> None:
-    row = Sampling(0.5, 7, 0.25, 1.0, True, 0.75, 9, 0.125, True)
+    row = Sampling(
+        temperature=0.5,
+        top_k=7,
+        top_p=0.25,
+        repetition_penalty=1.0,
+        greedy=True,
+        subtalker_temperature=0.75,
+        subtalker_top_k=9,
+        subtalker_top_p=0.125,
+        subtalker_greedy=True,
+    )
     assign(sampling, [0, 2], [SAMPLING, row])
-    columns = {"repetition_penalty": "penalty"}
-    for entry in fields(Sampling):
-        column = getattr(sampling, columns.get(entry.name, entry.name))
-        assert column[2].item() == pytest.approx(getattr(row, entry.name)), entry.name
-        assert column[0].item() == pytest.approx(getattr(SAMPLING, entry.name)), entry.name
+    assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
+    for name, column in sampling.columns.items():
+        assert column[2].item() == pytest.approx(getattr(row, name)), name
+        assert column[0].item() == pytest.approx(getattr(SAMPLING, name)), name
     assert sampling.seeds.tolist() == [100, 0, 102]
 
 
@@ -89,14 +97,14 @@ def test_a_new_row_starts_with_an_empty_window(sampling: NucleusSlots) -> None:
 def test_every_per_slot_tensor_is_moved(sampling: NucleusSlots) -> None:
     tensors = {
         name: value
-        for name, value in vars(sampling).items()
+        for name, value in {**vars(sampling), **sampling.columns}.items()
         if isinstance(value, Tensor) and name not in ("suppress", "seen")
     }
     assert "window" in tensors
     for value in tensors.values():
         value[2] = True if value.dtype == torch.bool else 3
         value[0] = False if value.dtype == torch.bool else 1
-    sampling.move([2], [0], torch.tensor([2]), torch.tensor([0]))
+    sampling.move(torch.tensor([2]), torch.tensor([0]))
     for name, value in tensors.items():
         assert torch.equal(value[0], value[2]), name
 
@@ -110,7 +118,7 @@ def test_further_codebooks_have_settings_of_their_own(sampling: NucleusSlots) ->
     for step in range(30):
         uniform = sampling.draws(slice(0, SLOTS), torch.full((SLOTS,), step), BOOKS + 1)
         out = torch.empty(SLOTS, dtype=torch.int64)
-        sampling.rest(SLOTS, logits, uniform[:, 1], UNKNOWN, out)
+        sampling.rest(SLOTS, logits, uniform[:, 1], out)
         for slot, code in enumerate(out.tolist()):
             seen[slot].add(code)
     assert seen[0] == seen[1] == {3}

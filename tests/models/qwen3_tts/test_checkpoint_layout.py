@@ -16,9 +16,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from speak import speak
 
-from models.base import RequestError, Sampling, SpeechRequest
+from models.base import RequestError, SpeechRequest
 from models.checkpoint.files import CheckpointError
 from models.registry import describe, load_model
+from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 Write = Callable[..., Path]
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)

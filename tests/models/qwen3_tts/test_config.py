@@ -13,7 +13,6 @@ import released_files
 import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
-from models.base import Sampling
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
 from models.pace import Pace
@@ -25,6 +24,7 @@ from models.qwen3_tts.config import PACE, Qwen3TTSConfig
 from models.qwen3_tts.loader import describe
 from models.qwen3_tts.synthetic import load_synthetic, tokenize
 from models.qwen3_tts.talker import Talker
+from models.sampling import Sampling
 
 Change = Callable[[dict[str, Any]], object]
 

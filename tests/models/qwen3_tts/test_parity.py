@@ -26,6 +26,8 @@ from kernels.sampling.sample import sample
 from models.base import SpeechModel
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 ORACLE = Path(__file__).parents[2] / "oracle"
 SAMPLE_VOICE = Path(__file__).parents[3] / "samples" / "voice" / "checkpoint"
 
@@ -147,7 +149,7 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
         suppress[eos] = False
         processors = {
             "seen": seen.expand(rows, -1),
-            "penalty": torch.full((rows,), case["repetition_penalty"]),
+            "repetition_penalty": torch.full((rows,), case["repetition_penalty"]),
             "suppress": suppress,
             "eos": eos,
             "no_eos": torch.full((rows,), case["step"] < 2),

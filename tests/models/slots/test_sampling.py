@@ -1,16 +1,16 @@
-"""Sampling slots: settings reach the right row, hints change no draw, history is the row's own."""
+"""Sampling slots: settings reach the right row, history is the row's own."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from kernels.sampling.draws import uniforms
-from models.base import Sampling
-from models.slots.sampling import MIN_FRAMES, UNKNOWN, Hints, SamplingSlots
+from models.sampling import SETTINGS, Sampling
+from models.slots.sampling import MIN_FRAMES, SamplingSlots
 
 SLOTS, VOCAB, EOS = 4, 40, 33
 SUPPRESSED = [*range(30, 33), *range(34, 40)]
@@ -25,26 +25,35 @@ def sampling() -> SamplingSlots:
 
 
 def assign(sampling: SamplingSlots, slots: list[int], rows: list[Sampling]) -> None:
-    sampling.assign(slots, rows, [100 + slot for slot in slots], torch.tensor(slots))
+    sampling.assign(torch.tensor(slots), rows, [100 + slot for slot in slots])
 
 
-def first(sampling: SamplingSlots, logits: Tensor, step: int, hints: Hints = UNKNOWN) -> list[int]:
+def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
     """First codes of all slots, at the given number of codes drawn before."""
     steps = torch.full((SLOTS,), step)
     uniform = sampling.draws(slice(0, SLOTS), steps, 1)[:, 0]
     out = torch.empty(SLOTS, dtype=torch.int64)
-    return sampling.first(slice(0, SLOTS), logits, uniform, steps, hints, out).tolist()
+    return sampling.first(slice(0, SLOTS), logits, uniform, steps, out).tolist()
 
 
 def test_every_setting_has_a_column_and_reaches_its_slot(sampling: SamplingSlots) -> None:
-    row = Sampling(0.5, 7, 0.25, 1.5, True, 0.75, 9, 0.125, True)
+    row = Sampling(
+        temperature=0.5,
+        top_k=7,
+        top_p=0.25,
+        repetition_penalty=1.5,
+        greedy=True,
+        subtalker_temperature=0.75,
+        subtalker_top_k=9,
+        subtalker_top_p=0.125,
+        subtalker_greedy=True,
+    )
     plain = Sampling()
     assign(sampling, [1, 3], [plain, row])
-    columns = {"repetition_penalty": "penalty"}
-    for entry in fields(Sampling):
-        column = getattr(sampling, columns.get(entry.name, entry.name))
-        assert column[3].item() == pytest.approx(getattr(row, entry.name)), entry.name
-        assert column[1].item() == pytest.approx(getattr(plain, entry.name)), entry.name
+    assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
+    for name, column in sampling.columns.items():
+        assert column[3].item() == pytest.approx(getattr(row, name)), name
+        assert column[1].item() == pytest.approx(getattr(plain, name)), name
     assert sampling.seeds.tolist() == [0, 101, 0, 103]
 
 
@@ -108,43 +117,10 @@ def test_rows_with_different_settings_share_a_batch(sampling: SamplingSlots) -> 
     together = [first(sampling, logits, step) for step in range(8)]
     for slot, row in enumerate(mixed):
         alone = SamplingSlots(SLOTS, VOCAB, sampling.suppress, EOS, torch.device("cpu"))
-        alone.assign([slot], [row], [100 + slot], torch.tensor([slot]))
+        alone.assign(torch.tensor([slot]), [row], [100 + slot])
         assert [first(alone, logits, step)[slot] for step in range(8)] == [
             codes[slot] for codes in together
         ]
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [Sampling(top_k=5), Sampling(top_k=12)],
-        [Sampling(top_k=0), Sampling(top_k=5)],
-        [Sampling(top_k=5, top_p=0.5), GREEDY],
-        [Sampling(top_k=0, top_p=0.5), Sampling(top_k=0)],
-        [GREEDY, GREEDY],
-    ],
-)
-def test_hints_never_change_a_draw(sampling: SamplingSlots, rows: list[Sampling]) -> None:
-    assign(sampling, [0, 2], rows)
-    logits = torch.randn(SLOTS, VOCAB) * 3
-    hints, rest_hints = sampling.hints(SLOTS)
-    for step in range(2, 12):
-        known, unknown = first(sampling, logits, step, hints), first(sampling, logits, step)
-        assert (known[0], known[2]) == (unknown[0], unknown[2])
-        uniform = sampling.draws(slice(0, SLOTS), torch.full((SLOTS,), step), 1)[:, 0]
-        out = torch.empty(2, SLOTS, dtype=torch.int64)
-        sampling.rest(SLOTS, logits, uniform, rest_hints, out[0])
-        sampling.rest(SLOTS, logits, uniform, UNKNOWN, out[1])
-        assert torch.equal(out[0, [0, 2]], out[1, [0, 2]])
-
-
-def test_hints_cover_the_rows_of_the_bucket_alone(sampling: SamplingSlots) -> None:
-    assert sampling.hints(SLOTS) == (Hints(1, False), Hints(1, False))
-    assign(sampling, [0, 1], [Sampling(top_k=5, subtalker_top_p=0.5), Sampling(top_k=0)])
-    assert sampling.hints(1) == (Hints(5, False), Hints(50, True))
-    assert sampling.hints(2) == (Hints(None, False), Hints(50, True))
-    sampling.release([1])
-    assert sampling.hints(SLOTS)[0] == Hints(5, False)
 
 
 def test_move_takes_settings_seed_and_history_along(sampling: SamplingSlots) -> None:
@@ -152,9 +128,8 @@ def test_move_takes_settings_seed_and_history_along(sampling: SamplingSlots) -> 
     sampling.seen[3, 7] = True
     logits = torch.randn(SLOTS, VOCAB).expand(SLOTS, VOCAB)[:1].repeat(SLOTS, 1)
     before = [first(sampling, logits, step)[3] for step in range(6)]
-    sampling.move([3], [1], torch.tensor([3]), torch.tensor([1]))
+    sampling.move(torch.tensor([3]), torch.tensor([1]))
     assert [first(sampling, logits, step)[1] for step in range(6)] == before
-    assert sampling.rows == [Sampling(top_k=5), Sampling(temperature=3.0, top_p=0.4), None, None]
     assert sampling.seen[1].nonzero().tolist() == [[7]]
 
 
@@ -162,12 +137,12 @@ def test_every_per_slot_tensor_is_moved(sampling: SamplingSlots) -> None:
     # A setting added later and forgotten in `move` would stay behind when the batch is compacted.
     tensors = {
         name: value
-        for name, value in vars(sampling).items()
+        for name, value in {**vars(sampling), **sampling.columns}.items()
         if isinstance(value, Tensor) and name != "suppress"
     }
     for value in tensors.values():
         value[3] = True if value.dtype == torch.bool else 3
         value[1] = False if value.dtype == torch.bool else 1
-    sampling.move([3], [1], torch.tensor([3]), torch.tensor([1]))
+    sampling.move(torch.tensor([3]), torch.tensor([1]))
     for name, value in tensors.items():
         assert torch.equal(value[1], value[3]), name

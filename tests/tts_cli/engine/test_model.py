@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from engine_harness import MODES, Harness
 from fakes import FakeCapturer, in_lanes
-from speak import speak
+from speak import Row, speak
 from tiny_qwen3_tts import write_checkpoint
 
-from models.base import Sampling, SpeechRequest
+from models.base import SpeechRequest
 from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
+from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +45,14 @@ def requests() -> list[SpeechRequest]:
     return rows
 
 
+@pytest.fixture(scope="module")
+def expected(load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]) -> list[Row]:
+    """Every row alone."""
+    return speak(load(), requests, 1)
+
+
 class TestRealModel:
     """A whole tiny checkpoint through the engine equals rows spoken one by one."""
-
-    @pytest.fixture(autouse=True)
-    def _one_thread(self) -> Iterator[None]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(before)
 
     @staticmethod
     def prepare(model: Qwen3TTS, requests: list[SpeechRequest], max_batch: int) -> None:
@@ -68,10 +70,10 @@ class TestRealModel:
         self,
         load: Callable[[], Qwen3TTS],
         requests: list[SpeechRequest],
+        expected: list[Row],
         is_async: bool,
         has_graphs: bool,
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         if has_graphs:
             capturer = FakeCapturer()
@@ -100,9 +102,8 @@ class TestRealModel:
             assert model.frames.stats.hits == harness.engine.steps
 
     def test_running_out_of_memory_changes_no_code(
-        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]
+        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest], expected: list[Row]
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         self.prepare(model, requests, 4)
         run, calls = model.decode_frames, 0

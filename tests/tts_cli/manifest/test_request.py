@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from models.base import ModelInfo, Sampling
+from models.base import ModelInfo
+from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.manifest.request import (
     CAP_S,
@@ -16,9 +17,9 @@ from tts_cli.manifest.request import (
     build_request,
     frame_cap,
     retry_request,
-    row_seed,
 )
 from tts_cli.manifest.row import Row
+from tts_cli.manifest.seeds import row_seed
 
 SETTINGS = {
     "temperature": (0.1, 0.2, 0.3),
@@ -44,7 +45,8 @@ def info(make_info: Callable[..., ModelInfo]) -> ModelInfo:
 def test_row_over_flag_over_checkpoint(info: ModelInfo, name: str) -> None:
     row_value, flag_value, own_value = SETTINGS[name]
     info = replace(info, sampling=replace(Sampling(), **{name: own_value}))
-    row, config = make_row(**{name: row_value}), RunConfig(**{name: flag_value})
+    row = make_row(sampling={name: row_value})
+    config = RunConfig(sampling={name: flag_value})
 
     def resolved(row: Row, config: RunConfig) -> Any:
         return getattr(build_request(row, config, info).sampling, name)
@@ -55,8 +57,9 @@ def test_row_over_flag_over_checkpoint(info: ModelInfo, name: str) -> None:
 
 
 def test_settings_that_mean_off_are_settings(info: ModelInfo) -> None:
-    config = RunConfig(top_k=50, subtalker_top_k=50)
-    sampling = build_request(make_row(top_k=0, subtalker_top_k=0), config, info).sampling
+    config = RunConfig(sampling={"top_k": 50, "subtalker_top_k": 50})
+    row = make_row(sampling={"top_k": 0, "subtalker_top_k": 0})
+    sampling = build_request(row, config, info).sampling
     assert (sampling.top_k, sampling.subtalker_top_k) == (0, 0)
 
 
@@ -82,7 +85,8 @@ def test_greedy_holds_for_all_codebooks_unless_said_otherwise(
     expected: tuple[bool, bool],
 ) -> None:
     info = replace(info, sampling=Sampling(greedy=own[0], subtalker_greedy=own[1]))
-    sampling = build_request(make_row(**row), RunConfig(greedy=flag), info).sampling
+    config = RunConfig.from_options({"greedy": flag})
+    sampling = build_request(make_row(sampling=row), config, info).sampling
     assert (sampling.greedy, sampling.subtalker_greedy) == expected
 
 
@@ -145,7 +149,7 @@ class TestSeeds:
         assert all(0 <= seed < 2**63 for seed in seeds)
 
     def test_a_retry_changes_nothing_but_the_seed(self, info: ModelInfo) -> None:
-        request = build_request(make_row(top_k=3, max_frames=9), RunConfig(), info)
+        request = build_request(make_row(sampling={"top_k": 3}, max_frames=9), RunConfig(), info)
         again = retry_request(request, 2)
         assert again != request
         assert replace(again, seed=request.seed) == request
@@ -196,11 +200,3 @@ def test_the_voice_of_the_flag_is_not_for_rows_with_a_reference(
     assert build_request(make_row(), config, base).voice == "anna"
     assert build_request(make_row(voice="bert"), config, base).voice == "bert"
     assert build_request(make_row(ref_audio="a.wav"), config, base).voice is None
-
-
-def test_row_seeds() -> None:
-    seeds = {row_seed(run, row) for run in range(10) for row in ("a", "b", "1", "0\n1")}
-    assert len(seeds) == 40
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    # A published seed must stay what it is: audio depends on it.
-    assert row_seed(0, "000001") == 7183643567857844890

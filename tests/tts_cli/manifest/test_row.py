@@ -39,15 +39,17 @@ def test_a_full_row() -> None:
         "max_frames": 100,
     }
     row = good(values)
-    assert {name: getattr(row, name) for name in values} == values
+    found = {**vars(row), **row.sampling}
+    assert {name: found[name] for name in values} == values
     assert (row.line, row.number) == (7, 3)
-    assert isinstance(row.temperature, float)
+    assert isinstance(row.sampling["temperature"], float)
 
 
 def test_a_bare_row_leaves_everything_open() -> None:
     row = good({})
     assert row.id == "000003"
-    assert row.voice is row.language is row.seed is row.greedy is row.max_frames is None
+    assert row.voice is row.language is row.seed is row.max_frames is None
+    assert row.sampling == {}
 
 
 @pytest.mark.parametrize(
@@ -212,8 +214,8 @@ class TestCells:
     def test_values(self) -> None:
         cells = {"id": " a ", "seed": " 12 ", "temperature": "5e-1", "greedy": "TRUE", "top_k": ""}
         row = good(cells, is_text=True)
-        assert (row.id, row.seed, row.temperature, row.greedy) == ("a", 12, 0.5, True)
-        assert row.top_k is None
+        assert (row.id, row.seed) == ("a", 12)
+        assert row.sampling == {"temperature": 0.5, "greedy": True}
 
     @pytest.mark.parametrize(
         ("cells", "words"),

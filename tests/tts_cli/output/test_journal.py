@@ -11,17 +11,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
-from models.base import Sampling, SpeechRequest, Voice
 from tts_cli.errors import DiskFull, SetupError
-from tts_cli.output.journal import Journal, RowRecord, request_hash
+from tts_cli.output.journal import Journal, RowRecord
 
-OK = RowRecord(id="a", status="ok", request_hash="h1", audio_s=1.0, rtf=0.1234567, total_ms=1.23456)
+OK = RowRecord(
+    id="a",
+    status="ok",
+    request_hash="h1",
+    delivery_hash="wav",
+    audio_s=1.0,
+    rtf=0.1234567,
+    total_ms=1.23456,
+)
+OLD_LINE = b'{"id": "a", "status": "ok", "request_hash": "h1"}\n'  # of joint hashes
 FIELDS = """
     id status error finish_reason suspect path voice seed attempts text_chars prompt_tokens
     frames audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms write_ms total_ms
-    rtf request_hash
+    rtf request_hash delivery_hash
 """
 
 
@@ -33,12 +40,13 @@ def test_append_and_reopen(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert journal.status("a") is None
         journal.append(OK, replace(OK, id="b", status="failed", error="boom", rtf=None))
-        assert journal.done("a", "h1")
+        assert journal.done("a", "h1", "wav")
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1")
-        assert not journal.done("a", "h2")
-        assert (journal.status("b", "h1"), journal.status("b")) == ("failed", "failed")
-        assert (journal.status("a", "other"), journal.status("c")) == (None, None)
+        assert journal.done("a", "h1", "wav")
+        assert not journal.done("a", "h2", "wav")
+        assert not journal.done("a", "h1", "flac")
+        assert not journal.done("b", "h1", "wav")
+        assert [journal.status(row_id) for row_id in "abc"] == ["ok", "failed", None]
         assert len(journal) == 2
 
 
@@ -54,11 +62,29 @@ def test_the_last_line_of_an_id_wins(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append(OK)
         journal.append(replace(OK, status="failed"))
-        assert not journal.done("a", "h1")
+        assert not journal.done("a", "h1", "wav")
         journal.append(replace(OK, request_hash="h2"))
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h2")
-        assert not journal.done("a", "h1")
+        assert journal.done("a", "h2", "wav")
+        assert not journal.done("a", "h1", "wav")
+
+
+def test_a_line_of_joint_hashes_is_known_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "timings.jsonl"
+    path.write_bytes(OLD_LINE + OLD_LINE.replace(b'"a"', b'"b"').replace(b"ok", b"failed"))
+    with Journal(tmp_path) as journal:
+        assert (journal.is_joint("a"), journal.is_joint("b"), journal.is_joint("c")) == (1, 1, 0)
+        assert journal.done("a", "h1", None)
+        assert not journal.done("a", "h2", None)
+        assert not journal.done("b", "h1", None)
+        for delivery_hash in ("", "wav"):
+            assert not journal.done("a", "h1", delivery_hash)
+        assert (journal.status("a"), journal.status("b")) == ("ok", "failed")
+        journal.append(OK)
+        assert not journal.is_joint("a")
+        assert not journal.done("a", "h1", None)
+        assert journal.done("a", "h1", "wav")
+    assert not Journal(tmp_path, is_read_only=True).is_joint("a")
 
 
 @pytest.mark.parametrize("keep", range(1, len(OK.to_line()) - 1, 9))
@@ -66,7 +92,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, keep: int) -> None:
     whole = replace(OK, id="first").to_line()
     (tmp_path / "timings.jsonl").write_text(whole + OK.to_line()[:keep])
     with Journal(tmp_path) as journal:
-        assert journal.done("first", "h1")
+        assert journal.done("first", "h1", "wav")
         assert journal.status("a") is None
         journal.append(OK)
     assert text_of(tmp_path) == whole + OK.to_line()
@@ -75,7 +101,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, keep: int) -> None:
 def test_a_last_line_without_its_newline_counts(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").write_text(OK.to_line().rstrip("\n"))
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1")
+        assert journal.done("a", "h1", "wav")
         journal.append(replace(OK, id="b"))
     assert len(text_of(tmp_path).splitlines()) == 2
 
@@ -92,6 +118,7 @@ def test_a_last_line_without_its_newline_counts(tmp_path: Path) -> None:
         b'{"id": "a", "status": "fine", "request_hash": "h1"}\n',
         b'{"id": "a", "status": "ok"}\n',
         b'{"id": "a", "status": ["ok"], "request_hash": "h1"}\n',
+        b'{"id": "a", "status": "ok", "request_hash": "h1", "delivery_hash": 5}\n',
         b"x" * (3 << 20) + b"\n",
     ],
 )
@@ -101,7 +128,7 @@ def test_garbage_lines_are_counted_and_kept(
     path = tmp_path / "timings.jsonl"
     path.write_bytes(garbage + b"\n" + OK.to_line().encode())
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1")
+        assert journal.done("a", "h1", "wav")
         assert journal.num_garbage == garbage.count(b"\n")
     assert "make no sense" in caplog.text
     assert path.read_bytes().startswith(garbage)
@@ -111,7 +138,7 @@ def test_a_long_torn_line_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "timings.jsonl"
     path.write_bytes(OK.to_line().encode() + b"x" * (3 << 20))
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1")
+        assert journal.done("a", "h1", "wav")
     assert text_of(tmp_path) == OK.to_line()
 
 
@@ -120,7 +147,7 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     path = tmp_path / "timings.jsonl"
     path.write_text(OK.to_line() + '{"torn')
-    assert Journal(tmp_path, is_read_only=True).done("a", "h1")
+    assert Journal(tmp_path, is_read_only=True).done("a", "h1", "wav")
     assert text_of(tmp_path) == OK.to_line() + '{"torn'
 
 
@@ -219,53 +246,4 @@ def test_any_text_can_be_recorded(tmp_path: Path) -> None:
     assert line.isascii()
     assert line.count("\n") == 1
     assert json.loads(line)["error"] == record.error
-    assert Journal(tmp_path, is_read_only=True).done("日本", "h1")
-
-
-REQUEST = SpeechRequest(text="hi", voice="clara")
-AUDIO = {"model": "m", "format": "wav", "subtype": "PCM_16", "rate_hz": 24_000}
-
-
-def test_request_hash_is_stable() -> None:
-    assert request_hash(REQUEST, **AUDIO) == request_hash(replace(REQUEST), **AUDIO)  # type: ignore[arg-type]
-    assert len(request_hash(REQUEST, **AUDIO)) == 64  # type: ignore[arg-type]
-
-
-def test_request_hash_sees_everything() -> None:
-    requests = [
-        REQUEST,
-        replace(REQUEST, text="ho"),
-        replace(REQUEST, voice=None),
-        replace(REQUEST, language="english"),
-        replace(REQUEST, instruct="x"),
-        replace(REQUEST, layout="streaming"),
-        replace(REQUEST, seed=1),
-        replace(REQUEST, max_frames=1),
-        replace(REQUEST, sampling=Sampling(top_k=3)),
-        replace(REQUEST, ref_audio="a.wav"),
-        replace(REQUEST, ref_audio="a.wav", ref_text="x"),
-    ]
-    hashes = {request_hash(request, **AUDIO) for request in requests}  # type: ignore[arg-type]
-    for change in ({"model": "n"}, {"format": "flac"}, {"subtype": "PCM_24"}, {"rate_hz": 8000}):
-        hashes.add(request_hash(REQUEST, **{**AUDIO, **change}))  # type: ignore[arg-type]
-    assert len(hashes) == len(requests) + 4
-
-
-def test_a_reference_counts_by_content() -> None:
-    hashes = []
-    for path, digest in (("a", "1"), ("b", "1"), ("a", "2")):
-        request = replace(REQUEST, ref_audio=path)
-        hashes.append(request_hash(request, ref_digest=digest, **AUDIO))  # type: ignore[arg-type]
-    assert hashes[0] == hashes[1] != hashes[2]
-
-
-def test_an_encoded_voice_changes_nothing() -> None:
-    """It is made of what the digest stands for; and a published hash must stay what it is, or every
-    finished folder is spoken again.
-    """
-    voice = Voice(torch.zeros(3), None, None, "xvec", "abc", "d")
-    found = request_hash(replace(REQUEST, clone=voice), **AUDIO)  # type: ignore[arg-type]
-    assert found == request_hash(REQUEST, **AUDIO)  # type: ignore[arg-type]
-    request = SpeechRequest("hi", seed=3)
-    expected = "9698661567e78918844f74d2bb9b3d3452c0002277a42283759bd6c0cb10e8d2"
-    assert request_hash(request, **AUDIO) == expected  # type: ignore[arg-type]
+    assert Journal(tmp_path, is_read_only=True).done("日本", "h1", "wav")

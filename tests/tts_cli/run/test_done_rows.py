@@ -1,0 +1,141 @@
+"""Which rows of a folder are done; those of folders of the first version too, whose lines have one
+hash for request and delivery.
+
+`first_version/timings.jsonl` was written by the code of that version for `rows.jsonl` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.base import ModelInfo
+from tts_cli.config import RunConfig
+from tts_cli.manifest.reader import open_source
+from tts_cli.output.hashes import Delivery, delivery_hash
+from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.writer import AudioWriter
+from tts_cli.run import plan as plan_module
+from tts_cli.run.plan import RowPlan
+from tts_cli.voices.speech_row import SpeechRow
+
+FIRST_VERSION = Path(__file__).with_name("first_version")
+ROWS = [json.loads(line) for line in (FIRST_VERSION / "rows.jsonl").read_text().splitlines()]
+IDS = [row["id"] for row in ROWS]
+
+
+class Folder:
+    """An output folder whose rows can be planned again."""
+
+    def __init__(self, path: Path, info: ModelInfo) -> None:
+        self.path = path
+        self.info = info
+        self.rows = ROWS
+
+    def due(self, **settings: Any) -> list[SpeechRow]:
+        """The rows that `synth` would speak with those settings."""
+        manifest = self.path / "rows.jsonl"
+        manifest.write_text("\n".join(map(json.dumps, self.rows)))
+        config = RunConfig(out=self.path, **settings)
+        with open_source(str(manifest), None) as source, Journal(self.path) as journal:
+            writer = AudioWriter(self.path, config, self.info.sample_rate_hz)
+            plan = RowPlan(source, config, self.info, journal, writer)
+            return [row for row in plan if isinstance(row, SpeechRow)]
+
+    def due_ids(self, **settings: Any) -> list[str]:
+        return [row.id for row in self.due(**settings)]
+
+    def change(self, row_id: str, **fields: Any) -> None:
+        self.rows = [{**row, **fields} if row["id"] == row_id else row for row in self.rows]
+
+
+@pytest.fixture
+def old(tmp_path: Path, make_info: Any) -> Folder:
+    """The folder of the first version; `failed` was cut at its cap, the others are done."""
+    shutil.copy(FIRST_VERSION / "timings.jsonl", tmp_path)
+    (tmp_path / "sub").mkdir()
+    for row_id in IDS:
+        for suffix in (".wav", ".flac"):
+            (tmp_path / f"{row_id}{suffix}").write_bytes(b"audio")
+    return Folder(tmp_path, make_info())
+
+
+@pytest.fixture
+def new(old: Folder) -> Folder:
+    """The same rows, all done, as they are recorded now."""
+    due = old.due(overwrite=True)
+    with Journal(old.path) as journal:
+        for row in due:
+            delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
+            journal.append(
+                RowRecord(row.id, "ok", request_hash=row.request_hash, delivery_hash=delivery)
+            )
+    return old
+
+
+def test_rows_of_the_first_version_stay_done(old: Folder) -> None:
+    assert old.due_ids() == ["failed"]
+    assert old.due_ids(retry_failed=True) == ["failed"]
+    (old.path / "plain.wav").unlink()
+    assert old.due_ids() == ["plain", "failed"]
+
+
+@pytest.mark.parametrize("kind", ["old", "new"])
+@pytest.mark.parametrize(
+    ("row_id", "fields"),
+    [
+        ("plain", {"text": "Good evening!"}),
+        ("plain", {"voice": "clara"}),
+        ("plain", {"seed": 1}),
+        ("sub/named", {"instruct": "loudly"}),
+        ("drawn", {"top_p": 0.26}),
+        ("drawn", {"subtalker_top_k": 8}),
+        ("greedy", {"subtalker_greedy": True}),
+        ("short", {"max_seconds": 2.6}),
+    ],
+)
+def test_a_changed_row_is_due(
+    request: pytest.FixtureRequest, kind: str, row_id: str, fields: dict[str, Any]
+) -> None:
+    folder: Folder = request.getfixturevalue(kind)
+    folder.change(row_id, **fields)
+    assert set(folder.due_ids()) - {"failed"} == {row_id}
+
+
+@pytest.mark.parametrize("kind", ["old", "new"])
+@pytest.mark.parametrize(
+    ("settings", "not_due"),
+    [
+        ({"format": "flac"}, set()),
+        ({"subtype": "PCM_24"}, set()),
+        ({"seed": 1}, {"drawn"}),  # it has its own
+        ({"voice": "clara"}, {"sub/named"}),
+    ],
+)
+def test_a_changed_run_makes_rows_due(
+    request: pytest.FixtureRequest, kind: str, settings: dict[str, Any], not_due: set[str]
+) -> None:
+    folder: Folder = request.getfixturevalue(kind)
+    assert set(folder.due_ids(**settings)) == set(IDS) - not_due
+
+
+@pytest.mark.parametrize("kind", ["old", "new"])
+def test_another_checkpoint_makes_all_rows_due(request: pytest.FixtureRequest, kind: str) -> None:
+    folder: Folder = request.getfixturevalue(kind)
+    folder.info = replace(folder.info, identity="other")
+    assert folder.due_ids() == IDS
+
+
+def test_a_new_line_counts_from_then_on(new: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the joint hash, which only old lines need, is not computed for any row."""
+
+    def fail(*_: Any) -> str:
+        raise AssertionError("a joint hash for a row whose line has two")
+
+    monkeypatch.setattr(plan_module, "joint_hash", fail)
+    assert new.due_ids() == []

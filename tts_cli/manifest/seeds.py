@@ -1,0 +1,33 @@
+"""Seeds: a row's own, and those that are derived from it.
+
+A row's seed is its field `seed`, or made of run seed and id. Everything that speaks the row once
+more takes a seed derived from that one by a label, step by step in this order; the first of a kind
+adds no step, so that whoever asks for one take, whole, at the first attempt has the row's seed:
+
+    take 2, 3, ...      derive(seed, "take 2")
+    part 2, 3, ...      derive(seed, "part 2")       of a row that is split
+    attempt 2, 3, ...   derive(seed, "attempt 2")
+
+Attempts are all there is yet. None of it changes the row's seed, so none reaches `request_hash`.
+The labels hold a space, which no id does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def derive(seed: int, label: str) -> int:
+    """63 bits of a hash of a seed and what it is derived for."""
+    digest = hashlib.sha256(f"{seed}\n{label}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def row_seed(run_seed: int, row_id: str) -> int:
+    """The seed of a row that names none."""
+    return derive(run_seed, row_id)
+
+
+def attempt_seed(seed: int, attempt: int) -> int:
+    """The seed of attempt 1, 2, ... at what `seed` speaks."""
+    return seed if attempt == 1 else derive(seed, f"attempt {attempt}")

@@ -1,0 +1,79 @@
+"""What makes a row done: a hash of the speech that was asked for, and one of how it is delivered.
+
+`request_hash` covers all that reaches the model, `delivery_hash` what happens to the audio behind
+it. A field that is added to one of the dataclasses they cover carries, as `as_before` in its
+metadata, the value that means what was done before there was the field. While it holds that value
+it is left out, so that folders written before stay done:
+
+    pace: float = field(default=1.0, metadata={"as_before": 1.0})
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from models.base import SpeechRequest
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_ALWAYS = object()  # equal to no value
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What is made of a row's samples."""
+
+    format: str
+    subtype: str
+    rate_hz: int
+
+
+def request_hash(request: SpeechRequest, model: str, ref_digest: str | None = None) -> str:
+    """What makes two requests the same speech.
+
+    Args:
+        request: of the first attempt, all settings resolved.
+        model: `ModelInfo.identity`.
+        ref_digest: of the reference or voice file that is cloned; takes the place of its path.
+    """
+    return _hash(_request_values(request, model, ref_digest))
+
+
+def delivery_hash(delivery: Delivery) -> str:
+    """What makes two files of the same speech the same."""
+    return _hash(_values(delivery))
+
+
+def joint_hash(
+    request: SpeechRequest, delivery: Delivery, model: str, ref_digest: str | None = None
+) -> str:
+    """Both in one, which is the `request_hash` of lines from before there was a `delivery_hash`."""
+    values = _request_values(request, model, ref_digest)
+    values["audio"] = list(_values(delivery).values())
+    return _hash(values)
+
+
+def _request_values(request: SpeechRequest, model: str, ref_digest: str | None) -> dict[str, Any]:
+    values = _values(request)
+    values["sampling"] = _values(request.sampling)
+    del values["clone"]  # ref_digest says what it is made of
+    if ref_digest is not None:
+        values["ref_audio"] = ref_digest
+    values["model"] = model
+    return values
+
+
+def _values(settings: Any) -> dict[str, Any]:
+    """A dataclass's fields by name, but for those that mean: as before."""
+    values = dict(vars(settings))
+    for entry in fields(settings):
+        if values[entry.name] == entry.metadata.get("as_before", _ALWAYS):
+            del values[entry.name]
+    return values
+
+
+def _hash(values: dict[str, Any]) -> str:
+    return hashlib.sha256(_encode(values).encode()).hexdigest()
