@@ -88,7 +88,7 @@ def test_half_of_a_text_is_below_the_floor_and_fast_speech_is_not() -> None:
 
 def test_the_sample_voice_states_its_own() -> None:
     pace = describe(SAMPLE_VOICE).pace
-    assert pace == Pace(letter=0.6, longest_chars=300)
+    assert pace == Pace(letter=0.7, longest_chars=300)
     for line in (SENTENCES / "sentences_long.txt").read_text().splitlines():
         assert not pace.is_long(line)
         letters = sum(map(str.isalnum, line))
