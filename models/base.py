@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from models.pace import Pace
 from models.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class ModelInfo:
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
     ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
     licence: Licence | None = None  # what must be accepted first; None: nothing
+    pace: Pace | None = None  # how fast it can speak; None: random weights, which say nothing
 
     @property
     def frame_s(self) -> float:

@@ -46,7 +46,7 @@ FLOORS = {
         {"vocoder"},
         {"decoder"},
         {"device", "base"},
-        {"checkpoint"},
+        {"checkpoint", "pace"},
         {"sampling"},
     ),
     "kernels": (

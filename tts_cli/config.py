@@ -107,9 +107,15 @@ class RunConfig:
     max_seconds: float | None = _setting(
         None, "Longest audio of a row, in seconds; longer is a runaway.", "by its text"
     )
-    retries: int = _setting(2, "Times a runaway row is tried again with another seed.")
+    retries: int = _setting(
+        2,
+        "Times a row is tried again with another seed when its speech never ends, ends too early "
+        "for its text, or stands still.",
+    )
     accept_truncated: bool = _setting(
-        False, "Keep rows that reach their cap as they are, instead of failing them."
+        False,
+        "Keep rows that reach their cap, end too early or stand still as they are, instead of "
+        "failing them.",
     )
     # what is written
     out: Path | None = _setting(  # noqa: RUF009

@@ -19,6 +19,10 @@ from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
 from models.fish_speech.prompt import OVERHEAD
 from models.fish_speech.weights import official_shapes
+from models.pace import Pace
+
+# No released weight was at hand to measure. Style tags in brackets and control tokens are not said.
+PACE = Pace.of_people(44100 / 2048, markup=r"\[[^\[\]]*\]|<\|[^<>]*\|>")
 
 
 def describe(folder: Path) -> ModelInfo:
@@ -37,9 +41,11 @@ def describe(folder: Path) -> ModelInfo:
 
 
 def describe_synthetic(name: str) -> ModelInfo:
-    """What the made-up checkpoint offers. Its weights are nobody's, so it has no licence."""
+    """What the made-up checkpoint offers. Its weights are nobody's, so it has no licence,
+    and random, so it has no pace.
+    """
     info = model_info(FishSpeechConfig.released(), CodecConfig.released(), f"synthetic:{name}")
-    return replace(info, licence=None)
+    return replace(info, licence=None, pace=None)
 
 
 def model_info(config: FishSpeechConfig, codec: CodecConfig, identity: str) -> ModelInfo:
@@ -64,6 +70,7 @@ def model_info(config: FishSpeechConfig, codec: CodecConfig, identity: str) -> M
         prompt_overhead=OVERHEAD,
         ref_silence_s=0.0,  # it stands in another turn than the new speech
         licence=LICENCE,
+        pace=PACE,
     )
 
 

@@ -7,15 +7,17 @@ checkpoint, so a missing key is an error here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import MAX_POSITIONS, Section
 from models.decoder.config import TransformerConfig
+from models.pace import LONGEST_CHARS, Pace
 from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 from models.sampling import SETTINGS, Sampling
 
+PACE = Pace.of_people(12.5)  # no released weight was at hand to measure
 MODEL_TYPES = ("custom_voice", "voice_design", "base")
 SIZE_WITHOUT_INSTRUCT = "0b6"  # the official wrapper drops instructions for this size
 SUPPRESSED_TAIL = 1024  # the codec vocabulary's last ids are control ids, speakers and languages
@@ -67,6 +69,7 @@ class Qwen3TTSConfig:
     sampling: Sampling
     max_new_tokens: int
     learnt_instruct: bool | None = None  # what `takes_instruct` of config.json says, where it does
+    pace: Pace = PACE
 
     @property
     def max_frames(self) -> int:
@@ -170,7 +173,20 @@ class Qwen3TTSConfig:
             learnt_instruct=(
                 root.read("takes_instruct", bool) if "takes_instruct" in root.values else None
             ),
+            pace=_pace(root),
         )
+
+
+def _pace(root: Section) -> Pace:
+    """What the checkpoint says of its own speech (`least_frames_per_letter`, `longest_chars`: keys
+    of this project's), else the family's figures.
+    """
+    pace = PACE
+    if "least_frames_per_letter" in root.values:  # measured, and of no other script
+        pace = Pace(letter=root.number("least_frames_per_letter"), longest_chars=LONGEST_CHARS)
+    if "longest_chars" in root.values:
+        pace = replace(pace, longest_chars=root.integer("longest_chars", least=1))
+    return pace
 
 
 def read_transformer(section: Section) -> TransformerConfig:

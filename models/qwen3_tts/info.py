@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from models.base import ModelInfo
@@ -59,10 +60,11 @@ def _without(shapes: Shapes, prefix: str) -> Shapes:
 
 
 def describe_synthetic(name: str) -> ModelInfo:
-    """What the made-up checkpoint of a released size offers."""
+    """What the made-up checkpoint of a released size offers; random weights have no pace."""
     config = Qwen3TTSConfig.released(name)
     can_clone = config.model_type == "base"
-    return model_info(config, VocoderConfig.released(), f"synthetic:{name}", can_clone)
+    info = model_info(config, VocoderConfig.released(), f"synthetic:{name}", can_clone)
+    return replace(info, pace=None)
 
 
 def model_info(
@@ -90,6 +92,7 @@ def model_info(
         identity=identity,
         default_layout=config.default_layout,
         needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
+        pace=config.pace,
     )
 
 

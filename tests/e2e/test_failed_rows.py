@@ -128,6 +128,49 @@ class TestRunaways:
         assert list(bench.out().files) == ["truncated/sub/x.wav"]
 
 
+class TestEarlyEnds:
+    """Rows whose speech is too short for their text: like runaways."""
+
+    ROW = ({"id": "x", "text": "Good morning, all of you."},)
+
+    @pytest.fixture
+    def hasty(self, make_checkpoint: MakeCheckpoint) -> Path:
+        """A checkpoint that says it speaks far slower than it does."""
+        folder = make_checkpoint()
+        config = json.loads((folder / "config.json").read_text())
+        config |= {"least_frames_per_letter": 50, "longest_chars": 20}
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder
+
+    def test_retried_then_failed_and_kept_apart(self, bench: Workbench, hasty: Path) -> None:
+        result = bench.synth(self.ROW, *FLAGS, model=hasty)
+        assert result.code == 1
+        assert "1 row is longer than the about 20 characters" in result.err
+        out = bench.out()
+        record = out.records["x"]
+        assert (record["status"], record["finish_reason"]) == ("failed", "early")
+        assert (record["attempts"], record["path"]) == (3, "truncated/x.wav")
+        length = f"{record['frames']} frames ({record['audio_s']:.1f} s)"
+        assert record["error"] == (
+            f"its speech ended after {length}, its text takes at least 350 in 3 attempts; its "
+            "audio is kept under truncated/"
+        )
+        assert list(out.files) == ["truncated/x.codes.safetensors", "truncated/x.wav"]
+        assert record["seed"] == row_seed(row_seed(0, "x"), "attempt 3")
+
+    def test_accepted(self, bench: Workbench, hasty: Path) -> None:
+        assert bench.synth(self.ROW, *FLAGS, "--accept-truncated", model=hasty).code == 0
+        record = bench.out().records["x"]
+        found = (record["status"], record["finish_reason"], record["attempts"], record["path"])
+        assert found == ("ok", "early", 1, "x.wav")
+
+    def test_greedy_rows_would_end_the_same_way(self, bench: Workbench, hasty: Path) -> None:
+        row = {**self.ROW[0], "greedy": True, "voice": "emil"}
+        assert bench.synth([row], *FLAGS, model=hasty).code == 1
+        record = bench.out().records["x"]
+        assert (record["finish_reason"], record["attempts"]) == ("early", 1)
+
+
 class TestNaN:
     def test_only_its_own_row_fails(self, bench: Workbench, poisoned: Path) -> None:
         bad = {"id": "bad", "text": "Good ~ morning."}

@@ -30,6 +30,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "status": str,
     "error": type(None),
     "finish_reason": str,
+    "suspect": list,
     "path": str,
     "voice": str,
     "seed": int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,8 @@ class Job:
     decode_ms: float = 0.0  # this row's share of its steps
     bucket: int = 0  # the largest bucket it ran in
     # From here on: once it has ended.
-    reason: str = ""  # eos, max_frames, nan, or a message when the vocoder had no memory
+    # eos, max_frames, early, stuck, nan, or a message when the vocoder had no memory
+    reason: str = ""
     frames: int = 0
     attempts: int = 0  # made in all, those after this one included
     codes: torch.Tensor | None = None  # (F, K) int64
@@ -66,6 +68,11 @@ class Job:
             self.copied.wait()
 
     @property
+    def is_noise(self) -> bool:
+        """Whether its int16 samples were made of what is not finite; after `wait`."""
+        return self.is_bad is not None and bool(self.is_bad)
+
+    @property
     def prefill_ms(self) -> float:
         """This row's share of its prefill group; waits for the device."""
         if self.prefill is None:
@@ -82,14 +89,19 @@ class Job:
 
 
 class JobQueue:
-    """Jobs on their way to the engine: bounded, closed once.
+    """Jobs on their way to the engine: bounded, closed once. And back to it: an ended job is lent
+    to whoever judges its audio, who settles it, perhaps with another attempt.
 
-    `put` and `close` belong to the thread that makes jobs, `take` and `is_dry` to the engine's.
+    `put` and `close` belong to the thread that makes jobs, `settle` to those that judge, the rest
+    to the engine's.
     """
 
     def __init__(self, size: int) -> None:
         self._queue: queue.Queue[Job | None] = queue.Queue(size)
         self._is_closed = False
+        self._settled = threading.Condition()
+        self._num_lent = 0
+        self._again: deque[Job] = deque()
 
     def put(self, job: Job | None, stop: threading.Event) -> bool:
         """Add a job, waiting for room; False when `stop` was set meanwhile."""
@@ -118,5 +130,30 @@ class JobQueue:
 
     @property
     def is_dry(self) -> bool:
-        """Closed and empty."""
+        """Closed and empty; another attempt may still come back."""
         return self._is_closed
+
+    def lend(self) -> None:
+        """Say that a job has ended and is being judged."""
+        with self._settled:
+            self._num_lent += 1
+
+    def settle(self, again: Job | None) -> None:
+        """Say that a lent job is judged, and hand over its next attempt, if there is to be one."""
+        with self._settled:
+            self._num_lent -= 1
+            if again is not None:
+                self._again.append(again)
+            self._settled.notify()
+
+    def take_again(self, timeout_s: float = 0.0) -> Job | None:
+        """The next attempt that came back; waits for one while any job is lent."""
+        with self._settled:
+            self._settled.wait_for(lambda: self._again or not self._num_lent, timeout_s)
+            return self._again.popleft() if self._again else None
+
+    @property
+    def is_over(self) -> bool:
+        """Dry, and nothing can come back."""
+        with self._settled:
+            return self.is_dry and not self._num_lent and not self._again

@@ -105,7 +105,8 @@ class Engine:
             if self.chore is not None:
                 self.chore()
             self._fill_window()
-            if self.scheduler.is_done and flight is None and self.jobs.is_dry:
+            self._take_again(is_idle=flight is None)
+            if self.scheduler.is_done and flight is None and self.jobs.is_over:
                 break
             lack = None
             try:
@@ -137,6 +138,13 @@ class Engine:
             if job is None:
                 break
             scheduler.offer(job, job.estimated_frames)
+
+    def _take_again(self, is_idle: bool) -> None:
+        """Take what is to be spoken again. Where nothing else is left to do, wait for it."""
+        is_idle = is_idle and self.scheduler.is_done and self.jobs.is_dry
+        while job := self.jobs.take_again(START_S if is_idle else 0.0):
+            self.scheduler.offer(job, job.estimated_frames, is_urgent=True)
+            is_idle = False
 
     def _turn(self, previous: Flight | None) -> Flight | None:
         """Admit, compact, launch frames, and read the frames launched a turn ago."""

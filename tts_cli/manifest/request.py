@@ -16,10 +16,15 @@ from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row
 from tts_cli.manifest.seeds import attempt_seed, row_seed
 
-# A row's cap when neither row nor flag gives one. Speech takes about 0.075 s for a UTF-8 byte of
-# text in English and Chinese alike; three times that is a runaway.
+SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
+# A row's cap when neither row nor flag gives one: three times that is a runaway.
 CAP_S = 5.12
 CAP_S_PER_BYTE = 0.24
+
+
+def usual_s(text: str) -> float:
+    """Seconds that speech of a text usually takes."""
+    return SECONDS_PER_BYTE * len(text.encode())
 
 
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:

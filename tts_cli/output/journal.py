@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -44,7 +44,11 @@ class RowRecord:
     id: str
     status: str  # ok or failed
     error: str | None = None
-    finish_reason: str | None = None  # eos or max_frames; None if it was not spoken to an end
+    # eos, max_frames, early (fewer frames than the text can take), stuck (stood still for 4 s);
+    # None if it was not spoken to an end.
+    finish_reason: str | None = None
+    # What the audio should be listened to for: too long, near-silence, one code for long.
+    suspect: list[str] = field(default_factory=list)
     path: str | None = None  # of the audio, relative to the output folder
     voice: str | None = None
     seed: int | None = None  # of the attempt that was kept

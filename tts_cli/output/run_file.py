@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 REPORT_NAME = "run.json"
+LENGTH_SLACK_S = 5.0
 PACKAGES = (
     "tts-cli",
     "torch",
@@ -44,6 +45,8 @@ class Totals:
     retried: int = 0  # rows that needed more than one attempt
     frames: int = 0  # kept
     audio_s: float = 0.0  # kept
+    expected_s: float = 0.0  # what the texts of these rows usually take; 0: not known
+    suspect: int = 0  # rows to listen to, among those that are ok
     decoded_s: float = 0.0  # all audio made, runaways and retries included
     wall_s: float = 0.0
     load_s: float = 0.0
@@ -62,6 +65,14 @@ class Totals:
     def xrt(self) -> float | None:
         """Kept audio seconds per wall second, the effective speed."""
         return self.audio_s / self.wall_s if self.wall_s and self.audio_s else None
+
+    @property
+    def is_length_off(self) -> bool:
+        """Whether the kept audio is a third longer or shorter than its texts usually take. Short
+        texts take what they like: the first seconds do not count.
+        """
+        off_s = abs(self.audio_s - self.expected_s)
+        return self.expected_s > 0 and off_s > max(self.expected_s / 3, LENGTH_SLACK_S)
 
     @property
     def total_xrt(self) -> float | None:
@@ -137,6 +148,14 @@ def summary_lines(totals: Totals, left_out: str = "were done already") -> list[s
             f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s: "
             f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
         )
+    if totals.is_length_off:
+        lines.append(
+            f"audio {totals.audio_s:,.0f} s where about {totals.expected_s:,.0f} s were expected: "
+            "words may be missing or repeated"
+        )
+    if totals.suspect:
+        rows = "1 row is" if totals.suspect == 1 else f"{totals.suspect} rows are"
+        lines.append(f"{rows} suspect; timings.jsonl says why")
     if totals.load_s or totals.capture_s:
         graphs = ""
         if totals.graph_hits or totals.graph_misses:

@@ -46,7 +46,7 @@ class Recorder:
 
     def take(self, row: SpeechRow) -> None:
         """Put a row's audio on disk and record it. Raises DiskFull."""
-        self._record(self._write(row), row.frames_dropped * self.frame_s)
+        self._record(self._write(row), row.frames_dropped * self.frame_s, row.expected_s)
 
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
@@ -71,6 +71,7 @@ class Recorder:
             "ok" if error is None else "failed",
             error=error,
             finish_reason=row.finish_reason,
+            suspect=row.suspect,
             voice=row.request.voice,
             seed=row.seed,
             attempts=row.attempts,
@@ -92,7 +93,14 @@ class Recorder:
             rtf=total_s / audio_s,
         )
 
-    def _record(self, record: RowRecord, dropped_s: float = 0.0, *, is_bad: bool = False) -> None:
+    def _record(
+        self,
+        record: RowRecord,
+        dropped_s: float = 0.0,
+        expected_s: float = 0.0,
+        *,
+        is_bad: bool = False,
+    ) -> None:
         self.journal.append(record)
         with self._mutex:
             totals = self.totals
@@ -102,6 +110,8 @@ class Recorder:
                 totals.ok += 1
                 totals.frames += record.frames
                 totals.audio_s += record.audio_s
+                totals.expected_s += expected_s
+                totals.suspect += bool(record.suspect)
             else:
                 totals.failed += 1
                 totals.bad_rows += is_bad

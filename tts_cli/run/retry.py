@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from tts_cli.config import RunConfig
 from tts_cli.run.model_source import never_ends
 
+RUNAWAYS = ("max_frames", "early", "stuck")  # ends of speech that is not all of the text
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """A runaway is tried again up to `retries` times, a row gone wrong once."""
+    """Speech that is not all of its text is tried again up to `retries` times, a row gone wrong
+    once.
+    """
 
     retries: int
-    accepts_truncated: bool = False  # reaching the cap is as good an end as any other
+    accepts_truncated: bool = False  # any end is as good as another
 
     @classmethod
     def of(cls, config: RunConfig) -> RetryPolicy:
@@ -22,13 +26,13 @@ class RetryPolicy:
 
     def is_runaway(self, reason: str) -> bool:
         """Whether an attempt that ended for `reason` is not to be taken for speech."""
-        return reason == "max_frames" and not self.accepts_truncated
+        return reason in RUNAWAYS and not self.accepts_truncated
 
     def is_again(self, reason: str, attempt: int, has_been_nan: bool, is_greedy: bool) -> bool:
         """Whether there is to be another attempt.
 
         Args:
-            reason: why this one ended: eos, max_frames or nan.
+            reason: why this one ended: eos, max_frames, early, stuck or nan.
             attempt: its number, from 1; those that gave NaN count.
             has_been_nan: an earlier one gave NaN or infinite values.
             is_greedy: the row draws nothing, so that another seed would change nothing.

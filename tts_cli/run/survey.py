@@ -16,7 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, is_in_shard
 from tts_cli.manifest.reader import Source, read_rows
-from tts_cli.manifest.request import build_request, frame_cap
+from tts_cli.manifest.request import build_request, frame_cap, usual_s
 from tts_cli.manifest.row import BadRow, Row, nearest, shown
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import most_tokens, room_problem
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
 
 MAX_SHOWN = 20  # bad rows, and rows with a bad reference, reported in full
-SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, for estimates only
 _MAX_NAMES = 20  # voices or languages a message lists
 
 
@@ -229,6 +228,8 @@ class _Tally:
         self._info = info
         self._taken = 0  # rows, good or bad, that --shard and --limit leave
         self._ignored_instruct = 0
+        self._long = 0
+        self._first_long = ""  # its id
         self._no_instruct = 0
         self._references = ReferenceFiles(config.ref_root)
         self._bad_references: list[str] = []
@@ -255,6 +256,10 @@ class _Tally:
         if len(row.text) > found.longest_chars:
             found.longest_id, found.longest_chars = row.id, len(row.text)
         found.audio_s += estimate_audio_s(row, self._config, self._info)
+        pace = self._info.pace
+        if pace is not None and pace.is_long(row.text):
+            self._first_long = self._first_long or row.id
+            self._long += 1
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not self._info.takes_instruct
         self._no_instruct += not has_instruct and self._info.needs_instruct
@@ -306,6 +311,13 @@ class _Tally:
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "
                 "ignores; remove it or choose another checkpoint"
             )
+        pace = self._info.pace
+        if self._long and pace is not None:
+            found.append(
+                f"{name}: {_counted(self._long)} longer than the about {pace.longest_chars} "
+                f"characters that this checkpoint speaks well, '{self._first_long}' first; words "
+                "may be lost: split the text"
+            )
         if self._no_instruct:
             found.append(
                 f"{name}: {self._no_instruct} rows give no instruct, so nothing describes their "
@@ -314,9 +326,13 @@ class _Tally:
         return found
 
 
+def _counted(rows: int) -> str:
+    return "1 row is" if rows == 1 else f"{rows} rows are"
+
+
 def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo) -> float:
     """A guess of the row's audio length in seconds, never above its cap."""
-    seconds = SECONDS_PER_BYTE * len(row.text.encode("utf-8"))
+    seconds = usual_s(row.text if info.pace is None else info.pace.without_markup(row.text))
     if row.max_seconds is not None:
         return min(seconds, row.max_seconds)
     if row.max_frames is not None:

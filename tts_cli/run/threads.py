@@ -21,11 +21,12 @@ from models.base import Prompt, RequestError
 from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
-from tts_cli.manifest.request import retry_request
+from tts_cli.manifest.request import retry_request, usual_s
 from tts_cli.output.audio_file import NOT_FINITE
 from tts_cli.run.load import Session
 from tts_cli.run.needs import too_long
 from tts_cli.run.retry import RetryPolicy
+from tts_cli.run.verdict import judge
 from tts_cli.voices.encode_queue import VoiceCache
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow, Work
@@ -70,7 +71,7 @@ class SpeechRun:
             session.device,
             session.batch,
             JobQueue(READY_JOBS),
-            self._ended.put,
+            self._lend,
             self._retry,
             chore=self.voices.encode_pending if self.model.info.can_clone else None,
             is_int16=is_int16,
@@ -141,10 +142,20 @@ class SpeechRun:
                     self.take(row)
                 else:
                     row.queued_s = queued_s
+                    self._estimate(row)
                     jobs.put(Job(row, prompt), stop)
             jobs.close(stop)
         except BaseException as error:
             self._fail(error)
+
+    def _estimate(self, row: SpeechRow) -> None:
+        """How long the row's speech will be."""
+        request, pace = row.request, self.model.info.pace
+        if pace is not None:
+            row.least_frames = pace.least_frames(request.text)
+            spoken = pace.without_markup(request.text)
+            cap_s = request.max_frames * self.model.info.frame_s
+            row.expected_s = min(cap_s, usual_s(spoken))
 
     def _prompt(self, row: SpeechRow) -> Prompt:
         """A row laid out for the model. Raises RequestError."""
@@ -156,8 +167,12 @@ class SpeechRun:
         return prompt
 
     def _retry(self, job: Job) -> Job | None:
-        """The next attempt of a row that has ended; called by the engine."""
+        """The next attempt of a row that has ended; called by the engine, and by a taker for what
+        only the audio shows.
+        """
         row: SpeechRow = job.row
+        if job.reason == "eos" and job.frames < row.least_frames:
+            job.reason = "early"
         sampling = row.request.sampling
         is_greedy = sampling.greedy and sampling.subtalker_greedy
         if not self.policy.is_again(job.reason, job.attempt, row.has_been_nan, is_greedy):
@@ -170,6 +185,11 @@ class SpeechRun:
         prompt = replace(job.prompt, request=retry_request(row.request, attempt))
         return Job(row, prompt, attempt)
 
+    def _lend(self, job: Job) -> None:
+        """The engine's sink."""
+        self.engine.jobs.lend()
+        self._ended.put(job)
+
     def _hand_on(self) -> None:
         """A taker. After a failure it goes on taking jobs, so that nobody waits for room."""
         has_failed = False
@@ -177,14 +197,30 @@ class SpeechRun:
             if has_failed:
                 continue
             try:
-                self.take(self._settle(job))
+                again = self._judge(job)
+                self.engine.jobs.settle(again)
+                if again is None:
+                    self.take(self._settle(job))
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
 
-    def _settle(self, job: Job) -> SpeechRow:
-        """The row of a last job with what came of it. Waits for the samples."""
+    def _judge(self, job: Job) -> Job | None:
+        """Measure a job's audio, once it is there. The next attempt, where there is to be one."""
         job.wait()
+        row: SpeechRow = job.row
+        if job.samples is None or job.codes is None or job.is_noise:
+            return None
+        samples, codes = job.samples.numpy(), job.codes.numpy()
+        verdict = judge(samples, codes, self.model.info.frame_s, row.expected_s)
+        row.suspect = verdict.suspect
+        if job.reason != "eos" or not verdict.is_stuck:
+            return None
+        job.reason = "stuck"
+        return self._retry(job)
+
+    def _settle(self, job: Job) -> SpeechRow:
+        """The row of a last job with what came of it."""
         row: SpeechRow = job.row
         assert row.queued_s is not None, "a row came to the engine without a prompt"
         row.seed, row.attempts = job.prompt.request.seed, job.attempts
@@ -201,7 +237,7 @@ class SpeechRun:
             row.error = NAN_ERROR if job.reason == "nan" else job.reason
             return row
         row.finish_reason = job.reason
-        if job.is_bad is not None and bool(job.is_bad):
+        if job.is_noise:
             row.error = NOT_FINITE
             return row
         row.samples, row.codes, row.frames = job.samples.numpy(), job.codes.numpy(), job.frames
@@ -213,8 +249,13 @@ class SpeechRun:
         tries = f" in {job.attempts} attempts" if job.attempts > 1 else ""
         if job.attempts > job.attempt:
             tries += ", the last of which gave NaN or infinite values"
-        seconds = job.frames * self.model.info.frame_s
-        return f"no end of speech within {job.frames} frames ({seconds:.1f} s){tries}"
+        length = f"{job.frames} frames ({job.frames * self.model.info.frame_s:.1f} s)"
+        if job.reason == "early":
+            least = job.row.least_frames
+            return f"its speech ended after {length}, its text takes at least {least}{tries}"
+        if job.reason == "stuck":
+            return f"its speech stood still: {', '.join(job.row.suspect)}{tries}"
+        return f"no end of speech within {length}{tries}"
 
 
 def _as_stop(error: BaseException) -> BaseException:

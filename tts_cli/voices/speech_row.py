@@ -42,18 +42,21 @@ class SpeechRow:
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     # On its way.
+    least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
+    expected_s: float = 0.0  # what speech of the text usually takes; 0: not known
     encoding: Ticket | None = None  # the reference's, of the row that named it first
     queued_s: float | None = None  # `perf_counter` when its prompt was made; None: it had none
     has_been_nan: bool = False  # an attempt gave NaN or infinite values
     frames_dropped: int = 0  # of attempts that were made again
     # At its end.
     error: str | None = None  # None: it came out well
-    finish_reason: str | None = None  # eos or max_frames; None if it was not spoken to an end
+    finish_reason: str | None = None  # eos, max_frames, early, stuck; None: no end at all
     attempts: int = 0
     seed: int = field(init=False)  # of the attempt that was kept
     frames: int = 0
     samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
     codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
+    suspect: list[str] = field(default_factory=list)  # what its audio should be listened to for
     work: Work = Work()
 
     def __post_init__(self) -> None:

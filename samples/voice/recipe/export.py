@@ -134,7 +134,11 @@ def model_config() -> dict[str, Any]:
         "tokenizer_type": "qwen3_tts_tokenizer_12hz",
         "tts_model_size": "tiny",
         "tts_model_type": "custom_voice",
-        "takes_instruct": False,  # a key of this project's: no instruction was in the training
+        # Keys of this project's: no instruction was in the training; of 180 test sentences the
+        # fastest has 0.72 frames a letter, the median 0.93; no longer text was trained.
+        "takes_instruct": False,
+        "least_frames_per_letter": 0.7,
+        "longest_chars": 300,
         "im_start_token_id": SPECIAL_TOKENS["<|im_start|>"],
         "im_end_token_id": SPECIAL_TOKENS["<|im_end|>"],
         "assistant_token_id": SPECIAL_TOKENS["assistant"],

@@ -15,11 +15,12 @@ from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
+from models.pace import Pace
 from models.qwen3_tts import synthetic
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.codec.vocoder_weights import expected_shapes
-from models.qwen3_tts.config import Qwen3TTSConfig
+from models.qwen3_tts.config import PACE, Qwen3TTSConfig
 from models.qwen3_tts.loader import describe
 from models.qwen3_tts.synthetic import load_synthetic, tokenize
 from models.qwen3_tts.talker import Talker
@@ -330,6 +331,24 @@ def test_a_checkpoint_may_say_whether_it_takes_an_instruction(
     folder = write_checkpoint(tmp_path, spec)
     change(folder, lambda values: values.update(takes_instruct=says))
     assert describe(folder).takes_instruct is says
+
+
+def test_a_checkpoint_may_say_how_fast_it_speaks(folder: Path) -> None:
+    assert describe(folder).pace == PACE
+    change(folder, lambda values: values.update(longest_chars=80))
+    assert describe(folder).pace == replace(PACE, longest_chars=80)
+    change(folder, lambda values: values.update(least_frames_per_letter=0.25))
+    assert describe(folder).pace == Pace(letter=0.25, longest_chars=80)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("least_frames_per_letter", 0), ("least_frames_per_letter", "1"), ("longest_chars", 0)],
+)
+def test_what_it_says_of_its_pace_is_above_0(folder: Path, key: str, value: object) -> None:
+    change(folder, lambda values: values.update({key: value}))
+    with pytest.raises(CheckpointError, match=rf"config\.json: '{key}' must be"):
+        Qwen3TTSConfig.from_folder(folder)
 
 
 @pytest.mark.parametrize("value", ["false", 0, None, []])

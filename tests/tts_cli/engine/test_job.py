@@ -34,6 +34,22 @@ class TestJobQueue:
         assert jobs.is_dry
         assert jobs.take(timeout_s=9) is None  # does not wait
 
+    def test_a_lent_job_may_come_back(self, job: Job) -> None:
+        jobs = JobQueue(2)
+        jobs.close(threading.Event())
+        assert jobs.take() is None
+        assert jobs.is_dry
+        jobs.lend()
+        jobs.lend()
+        assert not jobs.is_over
+        assert jobs.take_again() is None
+        jobs.settle(job)
+        assert not jobs.is_over
+        assert jobs.take_again(timeout_s=9) is job
+        threading.Timer(0.05, jobs.settle, (None,)).start()
+        assert jobs.take_again(timeout_s=9) is None  # waits no longer than that
+        assert jobs.is_over
+
 
 def test_estimates_follow_the_text_up_to_the_cap() -> None:
     model = FakeSpeechModel(1)

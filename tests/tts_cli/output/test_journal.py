@@ -26,9 +26,9 @@ OK = RowRecord(
 )
 OLD_LINE = b'{"id": "a", "status": "ok", "request_hash": "h1"}\n'  # of joint hashes
 FIELDS = """
-    id status error finish_reason path voice seed attempts text_chars prompt_tokens frames
-    audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms write_ms total_ms rtf
-    request_hash delivery_hash
+    id status error finish_reason suspect path voice seed attempts text_chars prompt_tokens
+    frames audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms write_ms total_ms
+    rtf request_hash delivery_hash
 """
 
 

@@ -55,6 +55,31 @@ def test_closing_lines() -> None:
     assert "run the same command again" in more
 
 
+@pytest.mark.parametrize(
+    ("audio_s", "expected_s", "is_told"),
+    [
+        (170.0, 373.0, True),
+        (240.0, 373.0, True),
+        (260.0, 373.0, False),
+        (490.0, 373.0, False),
+        (500.0, 373.0, True),
+        (6.0, 2.0, False),  # a few short rows
+        (500.0, 0.0, False),  # random weights: nothing is expected
+    ],
+)
+def test_audio_that_does_not_fit_its_texts(
+    audio_s: float, expected_s: float, is_told: bool
+) -> None:
+    lines = summary_lines(Totals(rows=1, ok=1, audio_s=audio_s, expected_s=expected_s))
+    said = f"audio {audio_s:.0f} s where about {expected_s:.0f} s were expected: "
+    assert lines[1:] == ([f"{said}words may be missing or repeated"] if is_told else [])
+
+
+def test_suspects_are_counted() -> None:
+    assert summary_lines(Totals(suspect=1))[1] == "1 row is suspect; timings.jsonl says why"
+    assert summary_lines(Totals(suspect=3))[1] == "3 rows are suspect; timings.jsonl says why"
+
+
 def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tts_cli.output.run_file.PACKAGES", ("numpy", "no-such-package-here"))
     found = versions()

@@ -13,6 +13,10 @@ from tts_cli.run.retry import RetryPolicy
     [
         ("eos", 1, False, False, False),
         ("max_frames", 1, False, False, True),
+        ("early", 1, False, False, True),
+        ("early", 3, False, False, False),
+        ("early", 1, False, True, False),
+        ("stuck", 2, False, False, True),
         ("max_frames", 2, False, False, True),
         ("max_frames", 3, False, False, False),
         ("max_frames", 1, False, True, False),
@@ -30,7 +34,7 @@ def test_two_retries(
     assert RetryPolicy(2).is_again(reason, attempt, has_been_nan, is_greedy) is is_again
 
 
-@pytest.mark.parametrize("reason", ["eos", "max_frames"])
+@pytest.mark.parametrize("reason", ["eos", "max_frames", "early", "stuck"])
 def test_where_the_cap_is_an_end_nothing_is_spoken_again(reason: str) -> None:
     policy = RetryPolicy(2, accepts_truncated=True)
     assert not policy.is_again(reason, 1, False, False)

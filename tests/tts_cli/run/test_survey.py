@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from models.base import ModelInfo
+from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.reader import Source
@@ -184,6 +185,24 @@ def test_a_design_without_description_is_a_warning(
     info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
     (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
     assert "1 rows give no instruct" in warning
+
+
+def test_rows_longer_than_the_checkpoint_speaks_well_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    info = make_info(pace=Pace(longest_chars=30, markup=r"\[.*?\]"))
+    rows = [{"id": "a", "text": "x" * 30}, {"id": "b", "text": "x" * 31}, {"text": "早" * 11}]
+    (warning,) = check_manifest(make_source(jsonl(*rows)), CONFIG, info).warnings
+    assert warning.endswith(
+        ": 2 rows are longer than the about 30 characters that this checkpoint speaks well, 'b' "
+        "first; words may be lost: split the text"
+    )
+    (warning,) = check_manifest(make_source(jsonl(*rows[:2])), CONFIG, info).warnings
+    assert "1 row is longer" in warning
+    source = make_source(jsonl({"text": "[slowly, slowly, slowly] x"}))
+    tagged = check_manifest(source, CONFIG, info)
+    assert not tagged.warnings
+    assert tagged.audio_s == pytest.approx(3 * 0.075)
 
 
 def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from engine_harness import request
 from fakes import FakeSpeechModel, fake_codes
 
 from models.base import ModelInfo
+from models.pace import Pace
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import StoppedEarly
 from tts_cli.run.load import Session
@@ -98,6 +100,55 @@ def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
     assert len(row.samples) == 10
     assert row.frames_dropped == 2 * 5
     assert row.seed != 0
+
+
+def test_speech_too_short_for_its_text(open_fake: Open) -> None:
+    """Rows that lost most of their words once counted as spoken."""
+    session = open_fake()
+    session.model.info = replace(session.model.info, pace=Pace(letter=1.5, longest_chars=9))
+    found = speak(session, rows("ab" * 6, "ab" * 18, "ab" * 19))
+    assert (found["0"].error, found["0"].finish_reason) == (None, "eos")
+    assert (found["1"].error, found["1"].least_frames) == (None, 36)
+    row = found["2"]
+    assert row.error == (
+        "its speech ended after 38 frames (3.8 s), its text takes at least 39 in 3 attempts"
+    )
+    assert (row.finish_reason, row.attempts, row.frames) == ("early", 3, 38)
+    assert len(row.samples) == 2 * 38
+    assert row.frames_dropped == 2 * 38
+    assert row.expected_s == pytest.approx(38 * 0.075)
+
+
+class Unstuck(FakeSpeechModel):
+    """Only a row's first seed stands still; those of a fake model all do."""
+
+    def codes(self, slot: int, frames: int) -> torch.Tensor:
+        codes = super().codes(slot, frames)
+        return codes if self.slots[slot].request.seed < 99 else codes.flip(1)
+
+
+@pytest.mark.parametrize("model", [FakeSpeechModel, Unstuck])
+def test_speech_that_stands_still(open_fake: Open, model: type[FakeSpeechModel]) -> None:
+    """One first code for 4 s and more; only the audio's judge sees it, when the slot is free."""
+    session = open_fake(2)
+    other: Any = model(2)
+    other.info = session.model.info
+    session.model = other
+    found = speak(session, rows(*["xy" * 20, "xy" * 20, "xy" * 6] * 4), takers=3)
+    assert len(found) == 12
+    for number, row in enumerate(found.values()):
+        assert row is found[row.id], number
+        if len(row.request.text) == 12:
+            assert (row.error, row.attempts) == (None, 1)
+            assert row.suspect == ["one first code for 1.2 s"]
+        elif model is Unstuck:
+            assert (row.error, row.attempts, row.finish_reason) == (None, 2, "eos")
+            assert (row.frames_dropped, row.suspect) == (40, [])
+            assert row.seed > 99
+        else:
+            stuck = "its speech stood still: one first code for 4.0 s in 3 attempts"
+            assert (row.error, row.attempts, row.finish_reason) == (stuck, 3, "stuck")
+            assert (row.frames_dropped, len(row.samples)) == (80, 80)
 
 
 def test_nan_has_an_error_and_no_audio(open_fake: Open) -> None:
