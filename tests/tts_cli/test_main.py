@@ -192,6 +192,22 @@ def test_errors_become_messages_and_codes(
     assert "Traceback" not in err
 
 
+def test_a_signal_that_a_library_turned_into_its_own_error(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A SIGTERM while torch was imported ended as `internal error: ImportError`, with code 4."""
+
+    def fail() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException as error:
+            raise ImportError("cannot import name 'x'") from error
+
+    install(fail)
+    assert main(["doctor"]) == 143
+    assert capsys.readouterr().err == "error: stopped by SIGTERM\n"
+
+
 @pytest.mark.parametrize("error", [ValueError("odd"), SetupError("missing")])
 def test_debug_shows_the_traceback(
     install: Install, capsys: pytest.CaptureFixture[str], error: Exception

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli import signals
 from tts_cli.commands.options import (
     common_options,
     device_options,
@@ -83,6 +80,7 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan
 
+    signals.check()  # after the imports, which may have swallowed one
     choose_device(config)
     info = read_info(config) if config.dry_run else approved_info(config)
     summary = inspect_manifest(source, config, info)
@@ -98,6 +96,7 @@ def run(source: Source, config: RunConfig) -> int:
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         survey = plan.survey()
+        signals.check()
         if survey.pending:
             return speak(config, info, plan, survey)
         record_bad_rows(plan)
@@ -140,19 +139,29 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
 
+    signals.check()
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     session = open_session(config)
+    signals.check()
     prepare(session, survey.needs)
+    signals.check()
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
         skipped=survey.skipped,
         load_s=session.load_s,
         capture_s=session.capture_s,
     )
-    error: Exception | None = None
+    error: BaseException | None = None
     started_s = time.perf_counter()
     with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
-        recorder = Recorder(plan.writer, plan.journal, info.frame_s, totals, progress.update)
+        recorder = Recorder(
+            plan.writer,
+            plan.journal,
+            info.frame_s,
+            totals,
+            progress.update,
+            config.failures_allowed(survey.pending),
+        )
         speech = SpeechRun(
             session,
             recorder.take,
@@ -162,9 +171,9 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
             takers=WRITERS,
         )
         try:
-            with stop_on_signal(speech.stop):
+            with signals.stopping(speech.stop):
                 speech.run(plan.due(recorder.fail, speech.is_stopped))
-        except Exception as caught:
+        except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
     totals.is_interrupted = error is not None
@@ -209,39 +218,3 @@ def add_device_totals(totals: Totals, session: Session) -> None:
             totals.graph_misses_by[runner.name] = runner.stats.misses
     if session.device.type == "cuda":
         totals.peak_memory_bytes = torch.cuda.max_memory_allocated(session.device)
-
-
-@contextmanager
-def stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """First SIGINT or SIGTERM: stop admitting and finish writing; a second ends the process at
-    once.
-
-    Raises:
-        Interrupted: on leaving, when a signal came.
-    """
-    received: list[int] = []
-
-    def handle(number: int, frame: Any) -> None:
-        if received:
-            sys.stderr.write("stopped at once; finished rows are kept\n")
-            sys.stderr.flush()
-            kill_self(number)
-        received.append(number)
-        log.warning("stopping: finishing what is decoded (again to stop at once)")
-        stop()
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    if received:
-        raise Interrupted(received[0])
-
-
-def kill_self(number: int) -> None:
-    """End the process without clean-up, with the exit code of a signal."""
-    import os
-
-    os._exit(128 + number)
