@@ -19,6 +19,13 @@ import click
 
 from tts_cli import signals
 from tts_cli.commands.options import LOGGERS, WARNINGS_LOGGER, Invocation
+from tts_cli.commands.streams import (
+    flush,
+    is_stdout_error,
+    open_closed_streams,
+    silence,
+    stdout_error,
+)
 from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError
 
 log = logging.getLogger("tts_cli")
@@ -59,7 +66,8 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # click would end with 1: some rows failed
-            return _silence_stdout()
+            silence(sys.stdout)
+            return EXIT_PIPE
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -134,6 +142,7 @@ def main(args: Sequence[str] | None = None) -> int:
     # milliseconds an operation once anything else wants their core; asleep they cost nothing.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     invocation = Invocation()
+    open_closed_streams()
     handler = _set_up_logging()
     try:
         with signals.watching():
@@ -146,7 +155,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
     try:
         code = cli.main(args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
-        sys.stdout.flush()
+        flush()
         signals.check()  # one that got lost somewhere
         return int(code or 0)
     except (click.Abort, KeyboardInterrupt):
@@ -166,7 +175,10 @@ def _explain(error: Exception, invocation: Invocation) -> int:
         error.show()
         return 2
     if isinstance(error, BrokenPipeError):
-        return _silence_stdout()
+        silence(sys.stdout)
+        return EXIT_PIPE
+    if isinstance(error, OSError) and is_stdout_error(error):
+        error = stdout_error(error)
     if not isinstance(error, TtsCliError):
         kind = type(error).__name__
         error = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")
@@ -176,13 +188,6 @@ def _explain(error: Exception, invocation: Invocation) -> int:
 def _report(error: TtsCliError | Interrupted, invocation: Invocation) -> int:
     """Log the error being handled; the traceback only with --debug."""
     log.error("%s", error, exc_info=invocation.is_debug)
+    with contextlib.suppress(OSError, ValueError):
+        flush()
     return error.exit_code
-
-
-def _silence_stdout() -> int:
-    """Nobody reads stdout any more; Python must not complain when it flushes it at exit."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    with contextlib.suppress(OSError, ValueError):  # stdout may be no real file
-        os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
-    return EXIT_PIPE

@@ -172,7 +172,8 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (Interrupted(signal.SIGINT), 130, "error: interrupted\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
-        (OSError(28, "No space left on device"), 4, "internal error: OSError"),
+        (OSError(28, "No space left on device"), 3, "cannot write to stdout: No space left"),
+        (OSError(13, "Permission denied", "f"), 4, "internal error: PermissionError"),
         (click.UsageError("odd"), 2, "odd"),
         (click.FileError("f", "gone"), 2, "gone"),
     ],
@@ -305,6 +306,21 @@ def test_signals(signal_number: int, code: int) -> None:
             timer.cancel()
             process.kill()
         assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("--help >&-", 3, "error: cannot write to stdout: it is closed"),
+        ("validate - <&-", 2, "error: <stdin>: is closed"),
+    ],
+)
+def test_closed_streams(line: str, code: int, words: str) -> None:
+    """Both ended as `internal error: AttributeError`; the journal could become number 1."""
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m tts_cli {line}"], stderr=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
 
 
 def test_a_reader_that_went_away() -> None:

@@ -23,8 +23,9 @@ from tts_cli.commands.options import (
     run_options,
     sampling_options,
 )
+from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.errors import Interrupted, StoppedEarly
+from tts_cli.errors import Interrupted, StoppedEarly, UsageError
 from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
+    from tts_cli.output.run_file import REPORT_NAME
     from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device
@@ -91,6 +93,10 @@ def run(source: Source, config: RunConfig) -> int:
         return 0
     assert config.out is not None
     prepare_folder(config.out)
+    if (config.out / REPORT_NAME).is_dir():
+        raise UsageError(
+            f"{config.out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
+        )
     with FolderLock(config.out), Journal(config.out) as journal:
         remove_stale_parts(config.out)
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
@@ -118,7 +124,7 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that every row is done; run.json of the run that did it stays."""
     if config.json:
         found = {"pending": 0, "skipped": survey.skipped, "bad": survey.bad}
-        click.echo(json.dumps(found))
+        show_result(json.dumps(found))
         return
     reason = f"all {survey.skipped} rows are done already"
     if config.retry_failed:
@@ -127,7 +133,13 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
         reason = "no row of this manifest is in this shard"
     elif not survey.skipped:
         reason = "no good row"
-    click.echo(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+    show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+
+
+def show_result(text: str) -> None:
+    """Print what came of the rows. The folder has it as well, so a lost stdout fails nothing."""
+    if problem := show_or_warn(text):
+        log.warning("%s", problem)
 
 
 def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
@@ -194,14 +206,13 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     assert config.out is not None
     try:
         write_report(config.out, report)
-    except StoppedEarly:
-        if error is None:
-            raise
+    except (OSError, StoppedEarly) as problem:
+        log.warning("run.json is missing: %s", problem)
     if config.json:
-        click.echo(json.dumps(report, indent=2))
+        show_result(json.dumps(report, indent=2))
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
-        click.echo("\n".join(summary_lines(totals, left_out)))
+        show_result("\n".join(summary_lines(totals, left_out)))
     if error is not None:
         raise error
     return exit_code

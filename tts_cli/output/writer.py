@@ -59,12 +59,23 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
         return f"the free space of {place} is unknown: {error.strerror or error}"
     if needed_bytes <= free_bytes:
         return None
-    message = f"about {needed_bytes / 1e6:,.0f} MB are needed and {free_bytes / 1e6:,.0f} MB free"
+    message = f"needs about {shown_size(needed_bytes)}, and {shown_size(free_bytes)} are free"
+    if free_bytes == 0:
+        message = f"the disk is full; about {shown_size(needed_bytes)} are needed"
     if needed_bytes > 2 * free_bytes:
         raise SetupError(
             f"--out {out}: {message}", remedy="make room, use --format flac, or split by --shard"
         )
     return f"--out {out}: {message}; the run may stop early"
+
+
+def shown_size(num_bytes: float) -> str:
+    """Bytes in the unit that shows their first digits."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:.0f} {unit}" if unit == "bytes" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:,.1f} TB"
 
 
 class AudioWriter:
