@@ -4,7 +4,10 @@ TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+# On all cores, eight at most (a worker takes 1 GB); in one process where a GPU is (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
+
+.PHONY: demo test quick long clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -25,7 +28,16 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q --durations=10
+	$(PYTEST) -m "not long" --durations=10
+
+# Within a minute: no whole commands, no recipe, no file marked `slow`.
+quick: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(PYTEST) -m "not slow and not long" --ignore tests/e2e --ignore tests/samples
+
+# pytest answers 5 where nothing is marked `long`.
+long: $(VENV)/.installed-dev
+	$(PYTEST) -m long --durations=10 || test $$? = 5
 
 clean:
 	rm -rf $(VENV) wavs build dist *.egg-info

@@ -1,7 +1,7 @@
-"""Shared by all tests: Triton's interpreter where there is no GPU, seeds, skips of `gpu` tests.
+"""Shared by all tests: one thread, interpreted kernels without a GPU, seeds, skips of `gpu` tests.
 
 Triton reads TRITON_INTERPRET when a kernel is decorated, so it is set here, before anything imports
-`kernels`; OpenMP reads its wait policy when torch is loaded.
+`kernels`; OpenMP reads its wait policy and its threads when torch is loaded.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import random
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `tts_cli.main` does
+# Tensors this small only lose time to threads, here and in the processes that tests start.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import torch
@@ -19,6 +22,11 @@ import torch
 HAS_CUDA = torch.cuda.is_available()
 if not HAS_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Workers of `-n auto`: none beside this process where tests share and time one GPU."""
+    return 0 if HAS_CUDA else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +37,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interpreter() -> Iterator[None]:
+    """Interpreted kernels round as compiled ones do, and take half the time."""
+    from kernels.launch import dispatch
+
+    with pytest.MonkeyPatch.context() as patch:
+        if dispatch.IS_INTERPRETED:
+            import interpreter
+
+            interpreter.round_like_hardware(patch)
+            interpreter.interpret_quickly(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -176,6 +176,7 @@ def test_kernels_has_no_version() -> None:
     assert "__version__" not in names
 
 
+@pytest.mark.slow
 def test_transformers_loads_beside_our_kernels() -> None:
     program = (
         "import kernels; from transformers import AutoTokenizer, PreTrainedModel;"

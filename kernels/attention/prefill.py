@@ -23,6 +23,10 @@ from torch import Tensor
 
 from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
 
+# On a CPU attention rounds by its length; in multiples of this many positions it adds up the same
+# way whether a prompt fills the last block or not.
+WHOLE = 32
+
 
 def prefill_attention_ref(
     q: Tensor,
@@ -35,6 +39,11 @@ def prefill_attention_ref(
 ) -> Tensor:
     """Plain PyTorch in float32, row by row: the CPU path, and what the kernel is tested against."""
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+
+    def whole(x: Tensor) -> Tensor:
+        """(T, heads, D_h) to (1, heads, T and what is missing to whole blocks, D_h)."""
+        return F.pad(x.float(), (0, 0, 0, 0, 0, -len(x) % WHOLE)).transpose(0, 1)[None]
+
     out = torch.zeros_like(q)
     row_of, place_of = slots.tolist(), positions.tolist()
     first = 0
@@ -43,16 +52,15 @@ def prefill_attention_ref(
         while last < len(row_of) and row_of[last] >= 0 and place_of[last] > 0:
             last += 1
         length, slot = last - first, row_of[first]
-        queries = q[first:last].view(length, num_heads, head_dim).transpose(0, 1).float()
         attended = F.scaled_dot_product_attention(
-            queries[None],
-            k_cache[slot, :, :length].float()[None],
-            v_cache[slot, :, :length].float()[None],
+            whole(q[first:last].view(length, num_heads, head_dim)),
+            whole(k_cache[slot, :, :length].transpose(0, 1)),
+            whole(v_cache[slot, :, :length].transpose(0, 1)),
             is_causal=True,
             scale=scale,
             enable_gqa=num_heads != num_kv_heads,
         )
-        out[first:last] = attended[0].transpose(0, 1).reshape(length, -1).to(q.dtype)
+        out[first:last] = attended[0, :, :length].transpose(0, 1).reshape(length, -1).to(q.dtype)
         first = last
     return out
 

@@ -1,7 +1,7 @@
 """Time decoder steps by path and rows: `python -m kernels.bench.step`.
 
 Paths of one step (embedding, layers, head) of the 0.6B models, random weights, bf16, in a CUDA
-graph: `chain` is separate operations, `persistent` (one and two rows) one launch, and what follows
+graph: `chain` is separate operations, `persistent` (one row) one launch, and what follows
 its name how its settings differ from the default. Products of `chain` are those that a step in
 `models.decoder.decoder` takes for as many rows: our kernels where `use_row_kernels` says so, then
 with the launches of `kernels.launch.early_launch` where all of a step is ours, else PyTorch's.
@@ -40,12 +40,10 @@ from kernels.attention.step import step_attention
 from kernels.bench.graph_timing import replay_us
 from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, describe, jit, tl
 from kernels.launch.early_launch import dependent_launches
-from kernels.linear.choose import linear, linear_parts, linear_swiglu
-from kernels.linear.few_rows import use_row_kernels
-from kernels.linear.rms_norm import add_rms_norm_, rms_norm
+from kernels.linear.choose import linear
+from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
 from kernels.persistent.stages import arrive, wait_for
 from kernels.persistent.step import (
-    MAX_ROWS,
     NUM_COUNTERS,
     DecoderWeights,
     Settings,
@@ -92,18 +90,18 @@ def variants(parts: Sequence[str], rows: Sequence[int]) -> Iterator[Variant]:
         for part in parts:
             shape = SHAPES[part]
             yield Variant(part, count, "chain", None, shape)
-            if count <= MAX_ROWS:
-                for name, settings in _named(count, shape.cache):
+            if count == 1:
+                for name, settings in _named(shape.cache):
                     yield Variant(part, count, name, settings, shape)
             if count in (1, 64):
-                best = default_settings(shape.cache, count) if count <= MAX_ROWS else None
+                best = default_settings(shape.cache) if count == 1 else None
                 path = "chain" if best is None else "persistent"
                 for name, thin in _thin(shape):
                     yield Variant(part, count, f"{path}, {name}", best, thin)
 
 
-def _named(rows: int, cache: int) -> Iterator[tuple[str, Settings]]:
-    base = default_settings(cache, rows)
+def _named(cache: int) -> Iterator[tuple[str, Settings]]:
+    base = default_settings(cache)
     yield "persistent", base
     yield "persistent, other warps", replace(base, num_warps=12 - base.num_warps)
     yield "persistent, plain poll", replace(base, use_atomic_poll=False)
@@ -180,37 +178,31 @@ def make_step(shape: Shape, rows: int, device: str = "cuda") -> Step:
     )
 
 
-def is_all_ours(x: Tensor, weights: DecoderWeights) -> bool:
-    """Whether no kernel of a step of x is a library's, as `models.decoder.decoder.Decoder` asks."""
-    products = (weights.qkv, weights.o, weights.gate_up, weights.down)
-    return all(use_row_kernels(x, product[0]) for product in products)
-
-
 def separate(step: Step, index: int, shape: Shape) -> Tensor:
     """One step of separate operations, as `models.decoder.decoder.Decoder.run`: logits."""
-    x = F.embedding(step.codes[:, index].clamp(min=0), step.tables[index])
-    with dependent_launches(x, is_all_ours(x, step.weights)):
-        hidden = _layers(step, x, index, shape)
-    return linear(hidden, step.heads[index])
-
-
-def _layers(step: Step, x: Tensor, index: int, shape: Shape) -> Tensor:
     weights = step.weights
-    hidden = rms_norm(x, weights.norms[0], _EPS)
     q_norms, k_norms = weights.q_norms, weights.k_norms
     assert q_norms is not None
     assert k_norms is not None
-    for layer in range(shape.layers):
-        attended = step_attention(
-            linear(hidden, weights.qkv[layer]), q_norms[layer], k_norms[layer], step.cos,
-            step.sin, step.positions[index], step.cache[layer, 0], step.cache[layer, 1],
-            shape.heads, _HEAD_DIM**-0.5, _EPS,
+
+    def attend(qkv: Tensor, layer: int) -> Tensor:
+        return step_attention(
+            qkv, q_norms[layer], k_norms[layer], step.cos, step.sin, step.positions[index],
+            step.cache[layer, 0], step.cache[layer, 1], shape.heads, _HEAD_DIM**-0.5, _EPS,
         )  # fmt: skip
-        mixed = linear_parts(attended, weights.o[layer])
-        hidden = add_rms_norm_(mixed, x, weights.post_norms[layer], _EPS)
-        mlp = linear_parts(linear_swiglu(hidden, weights.gate_up[layer]), weights.down[layer])
-        hidden = add_rms_norm_(mlp, x, weights.norms[layer + 1], _EPS)
-    return hidden
+
+    layers = layers_of(weights)
+    x = F.embedding(step.codes[:, index].clamp(min=0), step.tables[index])
+    with dependent_launches(x, is_all_ours(x, layers[0])):
+        hidden = run_layers(x, layers, weights.norms[-1], _EPS, attend)
+    return linear(hidden, step.heads[index])
+
+
+def layers_of(weights: DecoderWeights) -> list[LayerWeights]:
+    """Each layer's share of stacked weights."""
+    norms, post_norms = weights.norms[:-1], weights.post_norms
+    stacked = (norms, weights.qkv, weights.o, post_norms, weights.gate_up, weights.down)
+    return [LayerWeights(*parts) for parts in zip(*stacked, strict=True)]
 
 
 def persistent(step: Step, index: int, shape: Shape, settings: Settings) -> Tensor:

@@ -59,23 +59,18 @@ def next_power_of_2(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def set_mode(mode: Mode) -> None:
-    """Choose for the whole process; `override` does the same for a block."""
+@contextmanager
+def override(mode: Mode) -> Iterator[None]:
+    """Set the mode inside a `with` block; in it nobody may ask for another one."""
     global _mode
     if mode not in _MODES:
         raise ValueError(f"kernel mode {mode!r} is none of {', '.join(_MODES)}")
-    _mode = mode
-
-
-@contextmanager
-def override(mode: Mode) -> Iterator[None]:
-    """Set the mode inside a `with` block and restore it after."""
-    before = _mode
-    set_mode(mode)
+    assert _mode in ("auto", mode), f"kernel mode {mode!r} inside a block of mode {_mode!r}"
+    before, _mode = _mode, mode
     try:
         yield
     finally:
-        set_mode(before)
+        _mode = before
 
 
 def use_triton(tensor: Tensor) -> bool:

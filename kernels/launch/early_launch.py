@@ -26,7 +26,7 @@ if HAS_TRITON:
     from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 LEAST_ROWS = 17  # of a step that gains by it
-_is_on = False
+_is_on: bool | None = None  # None: outside of any block
 
 
 @jit
@@ -46,9 +46,10 @@ def launch_options() -> dict[str, Any]:
 def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
     """Inside, kernels of a step of x (R, D) are launched this way, if wanted and if it can be."""
     global _is_on
-    before = _is_on
     is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= LEAST_ROWS
-    _is_on = is_wanted and is_possible and has_copy_engine(x.device)
+    before, is_on = _is_on, is_wanted and is_possible and has_copy_engine(x.device)
+    assert before in (None, is_on), f"early launches {is_on} inside a step where they are {before}"
+    _is_on = is_on
     try:
         yield
     finally:

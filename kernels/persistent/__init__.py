@@ -1,1 +1,1 @@
-"""A whole decoder step of one or two rows as one launch."""
+"""A whole decoder step of one slot as one launch."""

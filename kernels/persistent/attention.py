@@ -65,14 +65,13 @@ def attend_split(
     counter_ptr,
     target_count,
     task,
-    slot_stride,
     head_stride,
     eps,
     scale,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
-    ROWS_PER_SLOT: tl.constexpr,
+    ROWS: tl.constexpr,
     HAS_NORM: tl.constexpr,
     SPLITS: tl.constexpr,
     BLOCK_S: tl.constexpr,
@@ -94,7 +93,6 @@ def attend_split(
     pair = task // SPLITS
     row_index = pair // NUM_KV_HEADS
     head = pair % NUM_KV_HEADS
-    slot = row_index // ROWS_PER_SLOT
     line = tl.arange(0, 1)
     dims = tl.arange(0, BLOCK_H)[None, :]
     mask = dims < HALF
@@ -106,8 +104,7 @@ def attend_split(
     if begin < length:
         end = tl.minimum(begin + span, length)
         ends = line + end
-        base = (line.to(tl.int64) + slot) * slot_stride + head * head_stride
-        base = base[:, None]
+        base = (line.to(tl.int64) + head * head_stride)[:, None]
         at = begin + tl.arange(0, BLOCK_S)
         keys_low, keys_high = cache_tile(keys_ptr, base, at, ends, dims, HEAD_DIM)
         values_low, values_high = cache_tile(values_ptr, base, at, ends, dims, HEAD_DIM)
@@ -126,11 +123,10 @@ def attend_split(
         keys_high = keys_high.to(tl.float32)
         values_low = values_low.to(tl.float32)
         values_high = values_high.to(tl.float32)
-        for index in tl.static_range(ROWS_PER_SLOT):
-            mate = slot * ROWS_PER_SLOT + index
-            position = tl.load(positions_ptr + mate).to(tl.int32)
+        for index in tl.static_range(ROWS):
+            position = tl.load(positions_ptr + index).to(tl.int32)
             k_low, k_high, v_low, v_high = _new_pair(
-                qkv_ptr, mate, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
+                qkv_ptr, index, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
                 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
             )  # fmt: skip
             is_new = (at == position)[None, :]
@@ -138,7 +134,7 @@ def attend_split(
             keys_high = put(is_new, k_high, keys_high)
             values_low = put(is_new, v_low.to(tl.float32), values_low)
             values_high = put(is_new, v_high.to(tl.float32), values_high)
-            if (mate == row_index) & (split == 0):
+            if (row_index == index) & (split == 0):
                 target = base + position * HEAD_DIM + dims
                 store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
         seen = (at < end)[None, :]
@@ -169,11 +165,10 @@ def attend_split(
                 more_keys_high = more_keys_high.to(tl.float32)
                 more_values_low = more_values_low.to(tl.float32)
                 more_values_high = more_values_high.to(tl.float32)
-                for index in tl.static_range(ROWS_PER_SLOT):
-                    mate = slot * ROWS_PER_SLOT + index
-                    position = tl.load(positions_ptr + mate).to(tl.int32)
+                for index in tl.static_range(ROWS):
+                    position = tl.load(positions_ptr + index).to(tl.int32)
                     k_low, k_high, v_low, v_high = _new_pair(
-                        qkv_ptr, mate, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims,
+                        qkv_ptr, index, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims,
                         mask, eps, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
                     )  # fmt: skip
                     is_new = (more == position)[None, :]

@@ -65,7 +65,6 @@ def _persistent_decoder_kernel(
     x_stride,
     codes_stride,
     layer_stride,
-    slot_stride,
     head_stride,
     eps,
     scale,
@@ -76,7 +75,6 @@ def _persistent_decoder_kernel(
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
-    ROWS_PER_SLOT: tl.constexpr,
     HAS_QK_NORM: tl.constexpr,
     HAS_CODES: tl.constexpr,
     QKV_PER: tl.constexpr,
@@ -143,8 +141,8 @@ def _persistent_decoder_kernel(
                 qkv_ptr, q_norms_ptr + layer * HEAD_DIM, k_norms_ptr + layer * HEAD_DIM, cos_ptr,
                 sin_ptr, positions_ptr, keys_ptr + long_layer * layer_stride,
                 values_ptr + long_layer * layer_stride, attended_ptr, mixed_ptr, stats_ptr,
-                tickets_ptr, counters_ptr, arrived, task, slot_stride, head_stride, eps, scale,
-                NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, ROWS_PER_SLOT, HAS_QK_NORM, SPLITS, BLOCK_S,
+                tickets_ptr, counters_ptr, arrived, task, head_stride, eps, scale,
+                NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, ROWS, HAS_QK_NORM, SPLITS, BLOCK_S,
                 BLOCK_H, POLL_ATOMIC,
             )  # fmt: skip
         arrived += ROWS * NUM_KV_HEADS

@@ -1,6 +1,6 @@
-"""A whole decoder step of one or two rows, all its layers, in one launch.
+"""A whole decoder step of one slot, all its layers, in one launch.
 
-At so few rows a step is a chain of small operations: the GPU waits for launches and for the first
+With one row a step is a chain of small operations: the GPU waits for launches and for the first
 bytes of each kernel, not for arithmetic. Here the programs stay for the whole step and each takes
 its share of every stage; between stages they wait for each other on a counter in global memory. A
 layer has five waits:
@@ -13,11 +13,16 @@ A program loads its columns of a stage's weight into registers before it waits f
 `models.decoder.decoder.Decoder.step`; all sums have a fixed order, so a step is the same at every
 replay.
 
-Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): one row 2.67 to
-2.86, separate operations, whose products were cuBLAS's then, 4.1 to 5.0; two rows 3.84 against
-4.67. Tried and dropped: products in
-tiles of tl.dot, split along K, for any number of rows. 3.5 with one row and 3.64 with two, but a
-code predictor's step took 262 us against 208 with 64 rows and 578 against 255 with 256.
+Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): 2.601 in 43
+launches against 3.643 as separate operations in 835, 29 % less. A frame of two slots took 3.765
+against 3.817, 1.4 %, which is not worth it: a launch serves the rows of one slot, which are one
+new position or, in a code predictor's first pass, two. Its kernels take 25 s to compile, so only a
+model allocated for one slot has them (`models.decoder.decoder.Decoder.allocate`): a run of more
+slots that steps its last row alone takes the separate operations.
+
+Tried and dropped: products in tiles of tl.dot, split along K, for any number of rows. 3.5 ms with
+one row and 3.64 with two, but a code predictor's step took 262 us against 208 with 64 rows and 578
+against 255 with 256.
 
 The counter only grows during a launch, and every stage knows the count it waits for, so a program
 without work in a stage neither waits nor arrives. The last program to leave sets it back to zero:
@@ -31,15 +36,13 @@ Source of the counter scheme: the usual grid barrier of cooperative kernels, wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import IS_INTERPRETED, next_power_of_2, use_triton
+from kernels.launch.dispatch import IS_INTERPRETED, next_power_of_2
 from kernels.persistent.kernel import _persistent_decoder_kernel
 
 
@@ -83,48 +86,26 @@ MAX_KV_HEADS = 16
 # Counters of a launch: arrivals, leavers, and one a row and KV head for attention in splits.
 NUM_COUNTERS = 2 + MAX_ROWS * MAX_KV_HEADS
 MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
-_max_rows = MAX_ROWS
-_DTYPES = (torch.bfloat16, torch.float16)
-
-
-@contextmanager
-def limit_rows(rows: int) -> Iterator[None]:
-    """Within the block, only steps of at most `rows` rows take the persistent launch; 0: none."""
-    global _max_rows
-    before, _max_rows = _max_rows, min(rows, MAX_ROWS)
-    try:
-        yield
-    finally:
-        _max_rows = before
-
-
-def use_persistent(
-    weights: DecoderWeights, x: Tensor, num_rows: int, num_heads: int, cache: Tensor
-) -> bool:
-    """Whether a step of `num_rows` rows runs as one launch: Triton, a half-width dtype (float32
-    takes twice the registers), not more rows than `MAX_ROWS`, weights that fit into registers.
-    """
-    if num_rows > _max_rows or x.dtype not in _DTYPES or not use_triton(x):
-        return False
-    num_positions, head_dim = cache.shape[4:]
-    return choose_settings(weights, num_heads, head_dim, num_positions, num_rows) is not None
 
 
 def choose_settings(
-    weights: DecoderWeights, num_heads: int, head_dim: int, num_positions: int, num_rows: int
+    weights: DecoderWeights, num_heads: int, head_dim: int, num_positions: int
 ) -> Settings | None:
     """The default settings, with more warps where a GPU of fewer multiprocessors needs them; None
-    where no settings serve.
+    where no settings serve: weights that do not fit into registers, or float32, which takes twice
+    as many.
     """
-    best = default_settings(num_positions, num_rows)
+    if weights.qkv.itemsize != 2:
+        return None
+    best = default_settings(num_positions)
     for settings in (best, replace(best, num_warps=8)):
         if fits(weights, num_heads, head_dim, settings):
             return settings
     return None
 
 
-def default_settings(num_positions: int, num_rows: int) -> Settings:
-    """Settings by cache length and rows.
+def default_settings(num_positions: int) -> Settings:
+    """Settings by cache length.
 
     128 programs: the products of the 0.6B models have 4096, 1024, 3072 and 2048 columns. Measured
     on an H200, microseconds of a step with 4 / 8 / 16 warps: code predictor 134 / 126 / 162, talker
@@ -133,7 +114,7 @@ def default_settings(num_positions: int, num_rows: int) -> Settings:
     is_short = num_positions <= 32
     return Settings(
         num_programs=128,
-        num_warps=8 if is_short or num_rows > 1 else 4,
+        num_warps=8 if is_short else 4,
         attention_splits=1 if is_short else 16,
     )
 
@@ -183,22 +164,20 @@ def persistent_step(
     num_heads: int,
     scale: float,
     eps: float,
-    rows_per_slot: int = 1,
     codes: Tensor | None = None,
     head: Tensor | None = None,
     settings: Settings | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """One new position a row through all layers and the final norm.
+    """New positions of slot 0, one a row, through all layers and the final norm.
 
     Args:
         weights: L layers; every tensor contiguous, one dtype.
         x: (R, D) inputs, kept; with `codes` an embedding table (V, D).
-        positions: (R,) int64 cache positions to write; a row sees 0..its position.
+        positions: (R,) int64 rising cache positions to write; a row sees 0..its position.
         cache: (L, 2, N, H_kv, S, D_h), keys and values, contiguous.
         cos, sin: (S, D_h) tables of x's dtype.
         counters: (NUM_COUNTERS,) int32, zero before the first launch and left so. Launches that
             share counters must not overlap.
-        rows_per_slot: consecutive rows that share a slot, at rising positions.
         codes: (R,) int64 rows of the table to start from, may be strided; below 0 counts as 0.
         head: (V, D) weight of a last product, contiguous, or None.
         settings: default `choose_settings`.
@@ -209,16 +188,14 @@ def persistent_step(
     """
     num_rows = positions.shape[0]
     num_layers, width, inner = weights.down.shape
-    _, _, num_slots, num_kv_heads, num_positions, head_dim = cache.shape
+    num_kv_heads, num_positions, head_dim = cache.shape[3:]
     if settings is None:
-        settings = choose_settings(weights, num_heads, head_dim, num_positions, num_rows)
+        settings = choose_settings(weights, num_heads, head_dim, num_positions)
     if settings is None or not fits(weights, num_heads, head_dim, settings):
         wanted = settings or "any settings"
         raise ValueError(f"width {width}, MLP {inner} and {num_heads} heads do not fit {wanted}")
     if num_rows > MAX_ROWS:
         raise ValueError(f"{num_rows} rows are too many: at most {MAX_ROWS}")
-    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
-        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
     if x.shape[1:] != (width,) or (codes is None and x.shape[0] != num_rows):
         raise ValueError(f"x {tuple(x.shape)} must be ({num_rows}, {width}), or a table as wide")
     if not cache.is_contiguous() or not positions.is_contiguous() or x.stride(1) != 1:
@@ -241,7 +218,7 @@ def persistent_step(
     splits = settings.attention_splits
     spans = num_rows * num_heads * splits
     q_norms, k_norms = weights.q_norms, weights.k_norms
-    options = {} if IS_INTERPRETED else {"launch_cooperative_grid": True}
+    options: dict[str, int] = {} if IS_INTERPRETED else {"launch_cooperative_grid": True}
     for name, count in (("QKV", qkv_width), ("OUT", width), ("MLP", inner), ("HEAD", head_size)):
         per, first, more = _columns(count, programs)
         options |= {f"{name}_PER": per, f"{name}_A": first, f"{name}_B": more}
@@ -275,7 +252,6 @@ def persistent_step(
         x.stride(0),
         0 if codes is None else codes.stride(0),
         cache.stride(0),
-        cache.stride(2),
         cache.stride(3),
         eps,
         scale,
@@ -286,7 +262,6 @@ def persistent_step(
         NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,
         HEAD_DIM=head_dim,
-        ROWS_PER_SLOT=rows_per_slot,
         HAS_QK_NORM=q_norms is not None,
         HAS_CODES=codes is not None,
         SPLITS=splits,

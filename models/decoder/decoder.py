@@ -1,43 +1,36 @@
 """The transformer both the talker and the code predictor are made of, over a static cache.
 
 Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
-residual. Three ways through it: `prefill` for whole prompts side by side, `prefill_packed` for
-whole prompts one behind the other, `step` for one new position a row.
+residual. Two ways through it: `prefill` for whole prompts one behind the other, `step` for one new
+position a row.
 Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32
 and round where it rounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernels.attention.prefill import prefill_attention
-from kernels.attention.rope import apply_rope, qk_norm_rope_store, rope_tables
+from kernels.attention.rope import qk_norm_rope_store, rope_tables
 from kernels.attention.step import step_attention
+from kernels.launch.dispatch import use_triton
 from kernels.launch.early_launch import dependent_launches
-from kernels.linear.choose import linear, linear_parts, linear_swiglu
-from kernels.linear.few_rows import use_row_kernels
-from kernels.linear.rms_norm import add_rms_norm_, rms_norm
+from kernels.linear.choose import linear
+from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
 from kernels.persistent.step import (
     NUM_COUNTERS,
     DecoderWeights,
     choose_settings,
     persistent_step,
-    use_persistent,
 )
 from models.checkpoint.weights import fuse, rename
 from models.decoder.config import TransformerConfig
 from models.decoder.kv_cache import StaticKVCache
-
-# Without cuDNN's, which builds a plan for every new shape: 30 ms a prefill on an H200.
-PREFILL_ATTENTION = [
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
 
 
 class Weight(nn.Module):
@@ -55,7 +48,9 @@ class NoWeight(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Weights of one layer; `Decoder` computes, because residuals chain across layers."""
+    """Weights of one layer; `kernels.linear.layers` computes, because residuals chain across
+    layers.
+    """
 
     def __init__(
         self,
@@ -76,12 +71,24 @@ class DecoderLayer(nn.Module):
         self.gate_up = Weight(2 * mlp_width, width)
         self.down = Weight(width, mlp_width)
 
+    @property
+    def weights(self) -> LayerWeights:
+        """As `run_layers` takes them."""
+        return LayerWeights(
+            self.input_norm.weight,
+            self.qkv.weight,
+            self.o.weight,
+            self.post_norm.weight,
+            self.gate_up.weight,
+            self.down.weight,
+        )
+
 
 class Decoder(nn.Module):
     """A stack of layers with its final norm.
 
     Args:
-        has_qk_norm: without it (`q_norm.weight` is None) there is `step` only, no `prefill`.
+        has_qk_norm: without it `q_norm.weight` is None.
         rope_dtype: what the RoPE tables are rounded to; None: the weights' dtype.
     """
 
@@ -107,25 +114,36 @@ class Decoder(nn.Module):
         self.rope_theta = rope_theta
         self.eps = norm_eps
         self.scale = head_dim**-0.5
-        self.layers = nn.ModuleList(
+        self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim, has_qk_norm)
             for _ in range(num_layers)
         )
         self.norm = Weight(width)
         self.cos: Tensor
         self.sin: Tensor
-        self.cache: StaticKVCache
+        self._cache: StaticKVCache | None = None
+        self.is_one_launch = False
         self.stacked: DecoderWeights | None = None
         self.counters: Tensor
 
+    @property
+    def cache(self) -> StaticKVCache:
+        """Keys and values of every slot. Raises RuntimeError before `allocate`."""
+        if self._cache is None:
+            raise RuntimeError("there is no cache yet: allocate() comes first")
+        return self._cache
+
     def allocate(self, num_slots: int, num_positions: int) -> None:
-        """Allocate the cache and the RoPE tables on the weights' device and in their dtype."""
+        """Allocate the cache and the RoPE tables on the weights' device and in their dtype.
+
+        With one slot, steps are one launch where `kernels.persistent.step` serves the sizes.
+        """
         weight = self.norm.weight
-        self.__dict__.pop("cache", None)  # frees the old one before the new one is made
+        self._cache = None  # frees the old one before the new one is made
         rounded = self.rope_dtype or weight.dtype
         tables = rope_tables(num_positions, self.head_dim, self.rope_theta, weight.device, rounded)
         self.cos, self.sin = (table.to(weight.dtype) for table in tables)
-        self.cache = StaticKVCache(
+        self._cache = StaticKVCache(
             len(self.layers),
             num_slots,
             self.num_kv_heads,
@@ -134,19 +152,25 @@ class Decoder(nn.Module):
             weight.device,
             weight.dtype,
         )
-        if weight.is_cuda and self._has_one_launch():
+        self.is_one_launch = num_slots == 1 and weight.is_cuda and self._fits_one_launch()
+        if self.is_one_launch:
             self.stack()
 
-    def _has_one_launch(self) -> bool:
-        """Whether steps of one row can be one launch, by the sizes of a layer."""
-        first = self.layers[0]
-        parts = (first.qkv, first.o, first.gate_up, first.down, first.input_norm, first.post_norm)
-        weights = DecoderWeights(*(part.weight[None] for part in parts), None, None)
-        if weights.qkv.itemsize != 2:
-            return False
-        num_positions = self.cache.data.shape[4]
-        chosen = choose_settings(weights, self.num_heads, self.head_dim, num_positions, 1)
-        return chosen is not None
+    def _fits_one_launch(self) -> bool:
+        """Whether steps of one slot can be one launch, by the sizes of a layer."""
+        first = self.layers[0].weights
+        weights = DecoderWeights(
+            qkv=first.qkv[None],
+            o=first.o[None],
+            gate_up=first.gate_up[None],
+            down=first.down[None],
+            norms=first.input_norm[None],
+            post_norms=first.post_norm[None],
+            q_norms=None,
+            k_norms=None,
+        )
+        num_positions = self.cache.num_positions
+        return choose_settings(weights, self.num_heads, self.head_dim, num_positions) is not None
 
     def stack(self) -> None:
         """Put the weights of all layers behind each other, for steps in one launch.
@@ -159,17 +183,17 @@ class Decoder(nn.Module):
         ):
             return
         layers = self.layers
-        norms = _stack([*(layer.input_norm for layer in layers), self.norm])
-        has_qk_norm = layers[0].q_norm.weight is not None
+        q_norms = [layer.q_norm for layer in layers if isinstance(layer.q_norm, Weight)]
+        k_norms = [layer.k_norm for layer in layers if isinstance(layer.k_norm, Weight)]
         self.stacked = DecoderWeights(
             qkv=_stack([layer.qkv for layer in layers]),
             o=_stack([layer.o for layer in layers]),
             gate_up=_stack([layer.gate_up for layer in layers]),
             down=_stack([layer.down for layer in layers]),
-            norms=norms,
+            norms=_stack([*(layer.input_norm for layer in layers), self.norm]),
             post_norms=_stack([layer.post_norm for layer in layers]),
-            q_norms=_stack([layer.q_norm for layer in layers]) if has_qk_norm else None,
-            k_norms=_stack([layer.k_norm for layer in layers]) if has_qk_norm else None,
+            q_norms=_stack(q_norms) if q_norms else None,
+            k_norms=_stack(k_norms) if k_norms else None,
         )
 
     def run(
@@ -182,7 +206,7 @@ class Decoder(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """`step`, with an embedding in front and a product behind it.
 
-        All of it is one launch where `kernels.persistent.step` serves the shape.
+        All of it is one launch where `is_one_launch`.
 
         Args:
             codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is kept. Codes
@@ -191,21 +215,19 @@ class Decoder(nn.Module):
         Returns:
             hidden states (R, D) after the final norm, and logits (R, V) or None.
         """
-        stacked, cache = self.stacked, self.cache.data
-        num_rows = positions.shape[0]
-        if stacked is not None and use_persistent(stacked, x, num_rows, self.num_heads, cache):
+        if self.is_one_launch and use_triton(x):
+            assert self.stacked is not None
             return persistent_step(
-                stacked,
+                self.stacked,
                 x,
                 positions,
-                cache,
+                self.cache.data,
                 self.cos,
                 self.sin,
                 self.counters,
                 self.num_heads,
                 self.scale,
                 self.eps,
-                rows_per_slot,
                 codes,
                 head,
             )
@@ -218,93 +240,35 @@ class Decoder(nn.Module):
         """One new position a row, as separate operations.
 
         Args:
-            x: (R, D) inputs, used up: the residual stream is kept in its storage.
+            x: (R, D) inputs, used up.
             positions: (R,) int64 cache positions to write; a row sees 0..its position.
             rows_per_slot: consecutive rows that share a slot (their positions must differ).
         Returns:
             (R, D) after the final norm.
         """
-        with dependent_launches(x, self._is_all_ours(x)):
-            return self._step(x, positions, rows_per_slot)
 
-    def _is_all_ours(self, x: Tensor) -> bool:
-        """Whether no kernel of a step of x is a library's."""
-        first = self.layers[0]
-        products = (first.qkv, first.o, first.gate_up, first.down)
-        return all(use_row_kernels(x, product.weight) for product in products)
-
-    def _step(self, x: Tensor, positions: Tensor, rows_per_slot: int) -> Tensor:
-        eps = self.eps
-        hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
-        for index, layer in enumerate(self.layers):
-            attended = step_attention(
-                linear(hidden, layer.qkv.weight),
+        def attend(qkv: Tensor, index: int) -> Tensor:
+            layer, (keys, values) = self.layers[index], self.cache.layer(index)
+            return step_attention(
+                qkv,
                 layer.q_norm.weight,
                 layer.k_norm.weight,
                 self.cos,
                 self.sin,
                 positions,
-                *self.cache.layer(index),
+                keys,
+                values,
                 self.num_heads,
                 self.scale,
-                eps,
+                self.eps,
                 rows_per_slot,
             )
-            mixed = linear_parts(attended, layer.o.weight)
-            hidden = add_rms_norm_(mixed, x, layer.post_norm.weight, eps)
-            mlp = linear_parts(linear_swiglu(hidden, layer.gate_up.weight), layer.down.weight)
-            is_last = index + 1 == len(self.layers)
-            norm = self.norm if is_last else self.layers[index + 1].input_norm
-            hidden = add_rms_norm_(mlp, x, norm.weight, eps)
-        return hidden
 
-    def prefill(self, x: Tensor, slots: Tensor, last: Tensor) -> Tensor:
-        """Whole prompts from position 0, right-padded; fills the cache of their slots.
+        with dependent_launches(x, is_all_ours(x, self.layers[0].weights)):
+            return self._run_layers(x, attend)
 
-        Args:
-            x: (B, T, D) inputs, used up. Padding may hold anything finite: attention is causal,
-                and the cache beyond a row's length is overwritten before it is read.
-            slots: (B,) int64, distinct.
-            last: (B,) int64 index of each row's last real position.
-        Returns:
-            (B, D) after the final norm, at `last`.
-        """
-        batch, length, width = x.shape
-        num_q, num_kv, head_dim = self.num_heads, self.num_kv_heads, self.head_dim
-        cos, sin = self.cos[:length], self.sin[:length]
-        x = x.reshape(batch * length, width)
-        hidden = rms_norm(x, self.layers[0].input_norm.weight, self.eps)
-        for index, layer in enumerate(self.layers):
-            qkv = linear(hidden, layer.qkv.weight)
-            qkv = qkv.view(batch, length, num_q + 2 * num_kv, head_dim).transpose(1, 2)
-            q, k, v = qkv.split([num_q, num_kv, num_kv], dim=1)  # each (B, heads, T, D_h)
-            q = apply_rope(rms_norm(q, layer.q_norm.weight, self.eps), cos, sin)
-            k = apply_rope(rms_norm(k, layer.k_norm.weight, self.eps), cos, sin)
-            self.cache.store(index, slots, k, v)
-            with sdpa_kernel(PREFILL_ATTENTION):
-                attended = F.scaled_dot_product_attention(
-                    q,
-                    k,
-                    v.contiguous(),
-                    is_causal=True,
-                    scale=self.scale,
-                    enable_gqa=num_q != num_kv,
-                )
-            attended = attended.transpose(1, 2).reshape(batch * length, num_q * head_dim)
-            if index + 1 == len(self.layers):
-                # Only the last position leaves the stack.
-                rows = torch.arange(batch, device=x.device) * length + last
-                attended, x = attended[rows], x[rows]
-            mixed = linear_parts(attended, layer.o.weight)
-            hidden = add_rms_norm_(mixed, x, layer.post_norm.weight, self.eps)
-            mlp = linear_parts(linear_swiglu(hidden, layer.gate_up.weight), layer.down.weight)
-            is_last = index + 1 == len(self.layers)
-            norm = self.norm if is_last else self.layers[index + 1].input_norm
-            hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
-        return hidden
-
-    def prefill_packed(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
-        """Whole prompts, one behind the other; fills the cache of their slots as `prefill` does.
+    def prefill(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
+        """Whole prompts, one behind the other; fills the cache of their slots.
 
         Every shape depends on the number of tokens and of rows alone, so it can be captured.
 
@@ -316,12 +280,11 @@ class Decoder(nn.Module):
         Returns:
             (B, D) after the final norm, at `last`.
         """
-        eps = self.eps
-        hidden = rms_norm(x, self.layers[0].input_norm.weight, eps)
-        for index, layer in enumerate(self.layers):
-            keys, values = self.cache.layer(index)
+
+        def attend(qkv: Tensor, index: int) -> Tensor:
+            layer, (keys, values) = self.layers[index], self.cache.layer(index)
             q = qk_norm_rope_store(
-                linear(hidden, layer.qkv.weight),
+                qkv,
                 layer.q_norm.weight,
                 layer.k_norm.weight,
                 self.cos,
@@ -330,22 +293,18 @@ class Decoder(nn.Module):
                 keys,
                 values,
                 self.num_heads,
-                eps,
+                self.eps,
                 slots=slots,
             )
-            attended = prefill_attention(
-                q, keys, values, slots, positions, self.num_heads, self.scale
-            )
-            is_last = index + 1 == len(self.layers)
-            if is_last:
-                # Only the last position leaves the stack.
-                attended, x = attended[last], x[last]
-            mixed = linear_parts(attended, layer.o.weight)
-            hidden = add_rms_norm_(mixed, x, layer.post_norm.weight, eps)
-            mlp = linear_parts(linear_swiglu(hidden, layer.gate_up.weight), layer.down.weight)
-            norm = self.norm if is_last else self.layers[index + 1].input_norm
-            hidden = add_rms_norm_(mlp, x, norm.weight, eps)
-        return hidden
+            return prefill_attention(q, keys, values, slots, positions, self.num_heads, self.scale)
+
+        return self._run_layers(x, attend, last)
+
+    def _run_layers(
+        self, x: Tensor, attend: Callable[[Tensor, int], Tensor], leaving: Tensor | None = None
+    ) -> Tensor:
+        layers = [layer.weights for layer in self.layers]
+        return run_layers(x, layers, self.norm.weight, self.eps, attend, leaving=leaving)
 
 
 def _stack(weights: list[Weight]) -> Tensor:

@@ -40,12 +40,6 @@ class StaticKVCache:
         """Keys and values of one layer, each (N, H_kv, S, D_h), the live storage."""
         return self.data[index, 0], self.data[index, 1]
 
-    def store(self, index: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Write (B, H_kv, T, D_h) keys and values at positions 0..T-1 of the given slots (B,)."""
-        length = keys.shape[2]
-        self.data[index, 0, :, :, :length][slots] = keys
-        self.data[index, 1, :, :, :length][slots] = values
-
     def move(self, sources: Tensor, targets: Tensor) -> None:
         """Copy whole slots (n,) to (n,); sources and targets must not overlap.
 

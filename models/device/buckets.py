@@ -35,22 +35,15 @@ def round_up(count: int, step: int) -> int:
     return -(-count // step) * step
 
 
-def prefill_groups(
-    lengths: Sequence[int], max_tokens: int, is_one_length: bool = False
-) -> list[list[int]]:
-    """Rows that share a prefill pass: indices into `lengths`, short rows first.
+def padded_groups(lengths: Sequence[int], most: int) -> list[list[int]]:
+    """Rows that are padded together: indices into `lengths`, short rows first.
 
     Args:
-        lengths: padded prompt lengths.
-        max_tokens: rows times the longest length of a group; one row alone may exceed it.
-        is_one_length: only rows of equal length share a pass.
+        most: rows times the longest length of a group; one row alone may exceed it.
     """
     groups: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
-        group = groups[-1] if groups else []
-        is_full = (len(group) + 1) * lengths[row] > max_tokens
-        is_other = is_one_length and bool(group) and lengths[group[0]] != lengths[row]
-        if not group or is_full or is_other:
+        if not groups or (len(groups[-1]) + 1) * lengths[row] > most:
             groups.append([])
         groups[-1].append(row)
     return groups

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from models.device.buckets import prefill_groups
+from models.device.buckets import padded_groups
 
 # Padded samples of one batch, 44 s at 24 kHz and 24 s at 44.1: bounds the activations of an
 # encoder's first convolutions to 1 GiB.
@@ -29,7 +29,7 @@ def clip_batches(
     indices = list(wanted)
     groups = [[place] for place in range(len(indices))]
     if use_batches:
-        groups = prefill_groups([len(waves[index]) for index in indices], BATCH_SAMPLES)
+        groups = padded_groups([len(waves[index]) for index in indices], BATCH_SAMPLES)
     for group in groups:
         batch = [indices[place] for place in group]
         padded = torch.zeros(len(batch), max(len(waves[index]) for index in batch))

@@ -33,6 +33,13 @@ class CodePredictor(nn.Module):
         self.head = Weight(num_rest_codes, width)
         self.decoder = build_decoder(config.predictor, ROPE_DTYPE)
 
+    @property
+    def num_codes(self) -> int:
+        """Logits of each further codebook."""
+        return self.head.weight.shape[0]
+
+    projection_weights = 0  # it is as wide as the talker
+
     def embed(self, codes: Tensor) -> Tensor:
         """(B,) codes of any codebook to (B, D). Codes below 0 (a failed row) count as 0."""
         return F.embedding(codes.clamp(min=0), self.embedding.weight)
@@ -40,3 +47,14 @@ class CodePredictor(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, D) to (B, V) logits of a further codebook, in the model's dtype."""
         return linear(hidden, self.head.weight)
+
+    def start(self, pair: Tensor, positions: Tensor) -> Tensor:
+        """First pass: (2B, D) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V) logits of
+        codebook 1.
+        """
+        hidden = self.decoder.step(pair, positions, rows_per_slot=2)
+        return self.logits(hidden.unflatten(0, (-1, 2))[:, 1])
+
+    def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
+        """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""
+        return self.logits(self.decoder.step(self.embed(codes), positions))

@@ -33,6 +33,16 @@ class CodePredictor(nn.Module):
         )
         self.decoder = build_decoder(shape)
 
+    @property
+    def num_codes(self) -> int:
+        """Logits of each further codebook."""
+        return self.heads.weight.shape[1]
+
+    @property
+    def projection_weights(self) -> int:
+        """Weights between talker and code predictor."""
+        return 0 if self.projection is None else self.projection.weight.numel()
+
     def project(self, x: Tensor) -> Tensor:
         """(R, talker width) to (R, predictor width)."""
         return x if self.projection is None else self.projection(x)
@@ -46,6 +56,13 @@ class CodePredictor(nn.Module):
     def logits(self, hidden: Tensor, codebook: int) -> Tensor:
         """(B, D) to (B, V) logits of codebook 1..K-1, in the model's dtype."""
         return linear(hidden, self.heads.weight[codebook - 1])
+
+    def start(self, pair: Tensor, positions: Tensor) -> Tensor:
+        """First pass: (2B, talker width) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V)
+        logits of codebook 1.
+        """
+        hidden, _ = self.decoder.run(self.project(pair), positions, rows_per_slot=2)
+        return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
     def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
         """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""

@@ -42,6 +42,11 @@ class Talker(nn.Module):
         self.codec_head = Weight(config.vocab_size, shape.width)
         self.decoder = build_decoder(shape)
 
+    @property
+    def head(self) -> Weight:
+        """(V, D): logits of the first codebook."""
+        return self.codec_head
+
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to talker inputs (..., D) through the projection."""
         x = F.embedding(ids, self.text_embedding.weight)
@@ -54,13 +59,11 @@ class Talker(nn.Module):
     def embed_prompt(
         self, text_ids: Tensor, codec_ids: Tensor, cloned: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
-        """(B, T) text ids and codec ids, negative for none, to (B, T, D) prompt vectors.
-
-        A position with neither (padding) gives zeros.
+        """(T,) text ids and codec ids, negative for none, to (T, D) prompt vectors.
 
         Args:
-            cloned: (N,) places in the flattened batch, distinct, and (N, D) vectors of a cloned
-                voice that stand there for a codec embedding.
+            cloned: (N,) places, distinct, and (N, D) vectors of cloned voices that stand there for
+                a codec embedding.
         """
         text = self.embed_text(text_ids.clamp(min=0))
         codec = self.embed_codec(codec_ids.clamp(min=0))
@@ -68,9 +71,9 @@ class Talker(nn.Module):
         codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
         if cloned is not None:
             places, vectors = cloned
-            codec.view(-1, codec.shape[-1])[places] = vectors
+            codec[places] = vectors
         return text + codec
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, D) to (B, V) first-codebook logits in the model's dtype."""
-        return linear(hidden, self.codec_head.weight)
+        return linear(hidden, self.head.weight)

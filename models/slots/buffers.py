@@ -64,6 +64,11 @@ class SlotBuffers:
         self.next_code = zeros(num_slots)
         self.index = torch.arange(num_slots, device=device)
 
+    @property
+    def num_slots(self) -> int:
+        """Slots there are."""
+        return len(self.index)
+
     def trailing_text(self, bucket: int) -> Tensor:
         """(B, D) text vectors that the coming frame adds; the last entry repeats for ever."""
         if self.trailing.shape[1] == 1:

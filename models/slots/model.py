@@ -1,84 +1,224 @@
-"""What every family does with its slots: start, step, watch, move and clear them, and decode audio.
+"""A `SpeechModel` around a talker, a code predictor and a vocoder, whatever the family.
 
-A family adds its networks, `plan`, `allocate`, `_embed` (and `_trailing`) and the frame itself.
+One frame, in the reference's order: the code predictor expands the first code drawn last time into
+K codes (`predict`), their embeddings are summed and the talker steps (`step`), the next first code
+is drawn (`draw_first`), and the slots advance. So the last drawn first code is never expanded. The
+whole frame is one function of the bucket over static buffers, which is what a graph captures.
+
+A family adds its config, `prompt`, `embed` (and `trailing`), `first_inputs`, `frame_inputs`,
+`draw_first` and its sampling slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from models.base import NO_ID, ModelInfo, Prompt, SlotStatus
+from models.base import ModelInfo, Prompt, RequestError, SlotStatus
 from models.decoder.config import TransformerConfig
-from models.decoder.decoder import Decoder
+from models.decoder.decoder import Decoder, Weight
 from models.decoder.kv_cache import cache_bytes
-from models.device.buckets import batch_buckets, prefill_groups, round_up
-from models.device.graphs import GraphRunner
+from models.device.buckets import batch_buckets, round_up
+from models.device.graphs import Capturers, GraphRunner
+from models.device.spans import Stage
 from models.device.threads import decode_threads, limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll, SlotBuffers
 from models.slots.prefill import PackedPrefill
 from models.slots.sampling import SamplingSlots
-from models.vocoder.runner import VocoderRunner
+from models.slots.stages import frame_stages
+from models.vocoder.chunks import Cut
+from models.vocoder.network import CodecDecoder
+from models.vocoder.runner import vocoder_runner
 
-PREFILL_TOKENS = 16384  # padded positions of one prefill pass; larger groups are split
-# Prompt lengths are padded to a multiple of this: few different shapes, because GPU libraries
-# choose an algorithm anew for each, and whole blocks of the CPU's attention.
-PREFILL_STEP = 32
+CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
+
+
+class FamilyConfig(Protocol):
+    """What a family's config must say."""
+
+    @property
+    def talker(self) -> TransformerConfig: ...
+    @property
+    def predictor(self) -> TransformerConfig: ...
+    @property
+    def num_codebooks(self) -> int: ...
 
 
 class TalkerNetwork(Protocol):
-    """What the shared half asks of a family's talker."""
+    """What is asked of a family's talker."""
+
+    decoder: Decoder
+
+    @property
+    def head(self) -> Weight:
+        """(V, D): logits of the first codebook."""
+        ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """(B, D) to logits of the first codebook (B, V)."""
+        """(B, D) to (B, V) logits of the first codebook."""
+        ...
+
+
+class PredictorNetwork(Protocol):
+    """What is asked of a family's code predictor."""
+
+    decoder: Decoder
+
+    @property
+    def num_codes(self) -> int:
+        """Logits of each further codebook."""
+        ...
+
+    @property
+    def projection_weights(self) -> int:
+        """Weights between talker and code predictor."""
+        ...
+
+    def start(self, pair: Tensor, positions: Tensor) -> Tensor:
+        """First pass: (2B, D) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V) logits of
+        codebook 1.
+        """
+        ...
+
+    def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
+        """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""
+        ...
+
+
+class VoiceEncoder(Protocol):
+    """What turns references into what a prompt holds of them."""
+
+    def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
+        """As `SpeechModel.encode_voices`."""
         ...
 
 
 class SlotModel:
-    """The family-independent half of a `SpeechModel`."""
+    """The family-independent part of a loaded checkpoint.
 
-    info: ModelInfo
-    device: torch.device
-    dtype: torch.dtype
-    shape: TransformerConfig  # the talker's
-    decoder: Decoder  # the talker's
-    frames: GraphRunner[int]
-    vocoder: VocoderRunner
-    slots: SlotBuffers
-    sampling: SamplingSlots
-    talker: TalkerNetwork
-    packed: PackedPrefill
-    # On a CPU prompts stay side by side: there a row rounds as in any batch.
-    packs_prompts: bool = False
-    max_positions: int = 0  # prompt and frames a slot holds; set by `allocate`
+    Order is a contract: `allocate`, then `capture`, then prompts.
+
+    Args:
+        cut: how the vocoder cuts long rows.
+        voices: None where the checkpoint cannot clone.
+    """
+
+    decodes_references = True  # whether a row's reference codes go through the vocoder with it
+
+    def __init__(
+        self,
+        config: FamilyConfig,
+        info: ModelInfo,
+        talker: TalkerNetwork,
+        predictor: PredictorNetwork,
+        vocoder: CodecDecoder,
+        cut: Cut,
+        capturers: Capturers,
+        voices: VoiceEncoder | None,
+    ) -> None:
+        self.config = config
+        self.info = info
+        self.talker = talker
+        self.predictor = predictor
+        self.voices = voices
+        self.device = talker.head.weight.device
+        self.dtype = talker.head.weight.dtype
+        self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
+        is_cuda = self.device.type == "cuda"
+        self.packed = PackedPrefill(talker.decoder, capturers.frames, has_buckets=is_cuda)
+        self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder)
+        self.max_positions = 0  # prompt and frames a slot holds
+        self.sampling: SamplingSlots
+        self._slots: SlotBuffers | None = None
+
+    @property
+    def slots(self) -> SlotBuffers:
+        """State of every slot. Raises RuntimeError before `allocate`."""
+        if self._slots is None:
+            raise RuntimeError("there are no slots yet: allocate() comes first")
+        return self._slots
 
     def slot_bytes(self, max_positions: int) -> int:
         """Cache bytes of one slot for rows of up to max_positions."""
-        shape, positions = self.shape, cache_positions(max_positions)
+        shape, positions = self.config.talker, cache_positions(max_positions)
         return cache_bytes(
             shape.num_layers, shape.num_kv_heads, shape.head_dim, positions, self.dtype
         )
+
+    @torch.inference_mode()
+    def allocate(
+        self, max_batch: int, max_positions: int, max_frames: int, max_trailing: int = 0
+    ) -> None:
+        """Allocate caches and slot buffers; graphs of older ones are dropped.
+
+        Args:
+            max_positions: prompt and frames of the longest row together.
+            max_trailing: longest trailing text of a prompt.
+        """
+        num_codebooks, device = self.config.num_codebooks, self.device
+        self.frames.reset()
+        self.max_positions = max_positions
+        self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
+        self.packed.allocate(max_batch, max_positions)
+        self.predictor.decoder.allocate(max_batch, num_codebooks)
+        self._slots = SlotBuffers(
+            max_batch,
+            self.config.talker.width,
+            num_codebooks,
+            max_frames,
+            max_trailing + 1,
+            device,
+            self.dtype,
+        )
+        self.sampling = self.new_sampling(max_batch)
+        self._pair_positions = torch.tensor([0, 1], device=device).repeat(max_batch)
+        steps = torch.arange(num_codebooks, device=device)
+        self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
+
+    def new_sampling(self, num_slots: int) -> SamplingSlots:
+        """Settings and history of that many slots."""
+        raise NotImplementedError
 
     @torch.inference_mode()
     def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
         """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
         use.
         """
+        num_slots = self.slots.num_slots
+        assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
         self.frames.capture(batch_buckets(max_batch), size=int)
-        if self.packs_prompts:
-            self.packed.capture()
-        everyone = list(range(self.slots.index.numel()))
-        self.release(everyone)
-        self.vocoder.capture(max_batch, max_audio_frames, max_reference_frames)
+        self.packed.capture()
+        self.release(list(range(num_slots)))
+        reference_frames = max_reference_frames if self.decodes_references else 0
+        self.vocoder.capture(max_batch, max_audio_frames, reference_frames)
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
         return [self.frames, self.packed.runner, *self.vocoder.layout.runners]
+
+    def stages(self, batch: int, position: int) -> list[Stage]:
+        """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
+        return frame_stages(self, batch, position)
+
+    @torch.inference_mode()
+    def encode_voices(
+        self, waves: list[Tensor], modes: list[str]
+    ) -> list[tuple[Tensor, Tensor | None]]:
+        """Each reference (n,) float32 at `info.sample_rate_hz` to its embedding (D,) float32 and
+        its codes (R, K) int64 (None for xvec), on the device.
+
+        Raises:
+            RequestError: this checkpoint cannot clone.
+            ValueError: a reference is shorter than the encoders can take.
+        """
+        if self.voices is None:
+            reason = self.info.needs or f"it is a {self.info.type} checkpoint"
+            raise RequestError(f"this checkpoint cannot clone a voice: {reason}")
+        return self.voices.encode(waves, modes)
 
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
@@ -95,68 +235,33 @@ class SlotModel:
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
-        if self.packs_prompts:
-            for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
-                self._prefill_packed([prompts[row] for row in rows], [slots[row] for row in rows])
-            return
-        lengths = [round_up(prompt.num_tokens, PREFILL_STEP) for prompt in prompts]
-        # On a CPU only rows of one padded length go together: attention rounds by that length.
-        is_exact = self.device.type == "cpu"
-        for rows in prefill_groups(lengths, PREFILL_TOKENS, is_one_length=is_exact):
-            self._prefill_group([prompts[row] for row in rows], [slots[row] for row in rows])
+        for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
+            self._prefill([prompts[row] for row in rows], [slots[row] for row in rows])
 
-    def _prefill_packed(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass over prompts one behind the other."""
+    def _prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
+        """One pass over prompts one behind the other; their slots are ready for the first frame."""
         text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
         codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
         lengths = [prompt.num_tokens for prompt in prompts]
-        x = self._embed(prompts, text_ids, codec_ids.split(lengths))
-        hidden = self.packed.run(x, lengths, slots)
-        self._start(prompts, slots, self._index(slots), self._index(lengths), hidden)
-
-    def _prefill_group(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """One pass over prompts side by side, padded to the longest."""
-        length = round_up(max(prompt.num_tokens for prompt in prompts), PREFILL_STEP)
-        text_ids = torch.full((len(prompts), length), NO_ID, dtype=torch.int64)
-        codec_ids = torch.full((len(prompts), length), NO_ID, dtype=torch.int64)
-        for row, prompt in enumerate(prompts):
-            text_ids[row, : prompt.num_tokens] = torch.tensor(prompt.text_ids)
-            codec_ids[row, : prompt.num_tokens] = torch.tensor(prompt.codec_ids)
-        index = self._index(slots)
-        lengths = self._index([prompt.num_tokens for prompt in prompts])
-        x = self._embed(prompts, text_ids.flatten(), codec_ids.unbind())
-        hidden = self.decoder.prefill(x.view(len(prompts), length, -1), index, lengths - 1)
-        self._start(prompts, slots, index, lengths, hidden)
-
-    def _embed(self, prompts: list[Prompt], text_ids: Tensor, rows: Sequence[Tensor]) -> Tensor:
-        """(n, D) talker inputs of a pass: its text ids (n,) and each prompt's codec ids, both with
-        their padding (NO_ID) if they have any.
-        """
-        raise NotImplementedError
-
-    def _start(
-        self,
-        prompts: list[Prompt],
-        slots: list[int],
-        index: Tensor,
-        lengths: Tensor,
-        hidden: Tensor,
-    ) -> None:
-        """Draw the first codes of prefilled rows and make their slots ready for the first frame.
-
-        Args:
-            index: `slots` on the device. lengths: (n,) prompt positions, on the device.
-            hidden: (n, D) talker output at each prompt's end.
-        """
         requests = [prompt.request for prompt in prompts]
+        hidden = self.packed.run(self.embed(prompts, text_ids, codec_ids), lengths, slots)
+        index, positions = self._index(slots), self._index(lengths)
         self.sampling.assign(index, [r.sampling for r in requests], [r.seed for r in requests])
         frame, code = torch.zeros_like(index), torch.empty_like(index)
         uniform = self.sampling.first_draws(index, frame)
         self.sampling.first(index, self.talker.logits(hidden), uniform, frame, code)
         limits = self._index([request.max_frames for request in requests])
-        self.slots.admit(index, hidden, code, lengths, limits, self._trailing(prompts))
+        self.slots.admit(index, hidden, code, positions, limits, self.trailing(prompts))
 
-    def _trailing(self, prompts: list[Prompt]) -> Tensor:
+    def embed(self, prompts: list[Prompt], text_ids: Tensor, codec_ids: Tensor) -> Tensor:
+        """(n, D) talker inputs of a pass over prompts.
+
+        Args:
+            text_ids, codec_ids: (n,) of all prompts, one behind the other, on the host.
+        """
+        raise NotImplementedError
+
+    def trailing(self, prompts: list[Prompt]) -> Tensor:
         """(n, max_trailing, D) text vectors for the frames to come; none."""
         trailing = self.slots.trailing
         return trailing.new_zeros(len(prompts), *trailing.shape[1:])
@@ -164,14 +269,61 @@ class SlotModel:
     @torch.inference_mode()
     def decode_frames(self, bucket: int, count: int) -> None:
         """Run `count` frames for slots 0..bucket-1 without waiting for them."""
+        num_slots = self.slots.num_slots
+        assert bucket <= num_slots, f"a frame of {bucket} slots, allocated for {num_slots}"
         if self.device.type == "cuda":
             for _ in range(count):
                 self.frames.run(bucket)
             return
-        layer_weights = self.shape.num_weights // self.shape.num_layers
-        with limited_threads(decode_threads(layer_weights, bucket)):
+        shape = self.config.talker
+        with limited_threads(decode_threads(shape.num_weights // shape.num_layers, bucket)):
             for _ in range(count):
                 self.frames.run(bucket)
+
+    def _frame(self, bucket: int) -> None:
+        """One frame for slots 0..bucket-1, on static buffers only."""
+        self.predict(bucket)
+        hidden, logits = self.step(bucket)
+        self.draw_first(bucket, logits)
+        self.slots.advance(bucket, hidden, self.sampling.eos)
+
+    def predict(self, bucket: int) -> None:
+        """Code predictor: expand each slot's first code into the K codes of its frame, in
+        `slots.work`.
+        """
+        slots, predictor = self.slots, self.predictor
+        work = slots.work[:bucket]
+        # Column 0 of the draws was used a frame ago, for the first code.
+        uniform = self.sampling.draws(slice(0, bucket), slots.frame[:bucket], work.shape[1])
+        work[:, 0], embedded = self.first_inputs(slots.code[:bucket])
+        pair = torch.stack([slots.hidden[:bucket], embedded], dim=1).flatten(0, 1)
+        logits = predictor.start(pair, self._pair_positions[: 2 * bucket])
+        for codebook in range(1, work.shape[1]):
+            if codebook > 1:
+                positions = self._positions[codebook, :bucket]
+                logits = predictor.expand(work[:, codebook - 1], codebook, positions)
+            self.sampling.rest(bucket, logits, uniform[:, codebook], work[:, codebook])
+
+    def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
+        raise NotImplementedError
+
+    def step(self, bucket: int) -> tuple[Tensor, Tensor]:
+        """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook
+        logits (B, V).
+        """
+        x, positions = self.frame_inputs(bucket), self.slots.position[:bucket]
+        hidden, logits = self.talker.decoder.run(x, positions, head=self.talker.head.weight)
+        assert logits is not None
+        return hidden, logits
+
+    def frame_inputs(self, bucket: int) -> Tensor:
+        """(B, D) talker inputs for the frames in `slots.work` of slots 0..bucket-1."""
+        raise NotImplementedError
+
+    def draw_first(self, bucket: int, logits: Tensor) -> None:
+        """Draw the first code of the frame to come into `slots.next_code`."""
+        raise NotImplementedError
 
     def poll(self) -> Poll:
         """Start copying the slots' status to the host."""
@@ -185,9 +337,9 @@ class SlotModel:
     def move(self, sources: list[int], targets: list[int]) -> None:
         """Move live slots into free ones."""
         source, target = self._index(sources), self._index(targets)
-        self.decoder.cache.move(source, target)
-        self.sampling.move(source, target)
         self.slots.move(source, target)
+        self.sampling.move(source, target)
+        self.talker.decoder.cache.move(source, target)
 
     @torch.inference_mode()
     def release(self, slots: list[int], is_failed: bool = False) -> None:
@@ -195,7 +347,7 @@ class SlotModel:
         index = self._index(slots)
         self.slots.release(index)
         if is_failed:
-            self.decoder.cache.clear(index)
+            self.talker.decoder.cache.clear(index)
 
     def codes(self, slot: int, frames: int) -> Tensor:
         """(F, K) int64 codes of a slot, a copy on the model's device."""
@@ -205,6 +357,8 @@ class SlotModel:
         """Which of the rows that wait for `decode_audio`, the oldest first, to give it together:
         indices in their order; none where it is better to wait for more.
         """
+        if not self.decodes_references:
+            references = [0] * len(frames)
         return self.vocoder.choose(frames, references)
 
     @torch.inference_mode()
@@ -214,8 +368,11 @@ class SlotModel:
         """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device.
 
         Args:
-            references: a cloned row's reference codes (R, K), decoded in front and cut off again.
+            references: a cloned row's reference codes (R, K), decoded in front and cut off again
+                where the family does so.
         """
+        if not self.decodes_references:
+            references = None
         if self.device.type == "cuda":
             return self.vocoder.decode(codes, references)
         with limited_threads(vocoder_threads(self._vocoder_weights)):
@@ -225,14 +382,13 @@ class SlotModel:
     def _vocoder_weights(self) -> int:
         return sum(weight.numel() for weight in self.vocoder.network.parameters())
 
-    def _index(self, slots: list[int]) -> Tensor:
-        return to_device(slots, self.device)
+    def _index(self, numbers: list[int]) -> Tensor:
+        return to_device(numbers, self.device)
 
 
 def cache_positions(max_positions: int) -> int:
     """Positions of a slot's cache for rows of up to max_positions.
 
-    A finished row goes on writing at the position after its last one, and a prefill fills whole
-    steps.
+    A finished row goes on writing at the position after its last one.
     """
-    return round_up(max_positions + 1, PREFILL_STEP)
+    return round_up(max_positions + 1, CACHE_STEP)

@@ -4,6 +4,8 @@ Prompts of a pass lie one behind the other in static buffers; how many tokens th
 bucket, and what is missing to it is padding that reads nothing and writes nothing. So one long
 prompt among short ones costs its own tokens only, and the few shapes can all be recorded: the
 eager pass spends more time launching its 250 kernels than the device needs for them.
+
+On a CPU, which records nothing, a pass is as long as its prompts.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from models.base import REFERENCE, Prompt
 from models.decoder.decoder import Decoder
 from models.device.buckets import choose_bucket, packed_groups, round_up
 from models.device.graphs import Capturer, GraphRunner
@@ -26,15 +29,30 @@ TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none a
 SAMPLE_TOKENS = 64
 
 
+def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
+    """(N, K) codes of the reference frames that stand in prompts, one behind the other, on the
+    host; None where there are none.
+    """
+    codes = []
+    for prompt in prompts:
+        clone = prompt.request.clone
+        if clone is not None and clone.codes is not None:
+            ids = torch.tensor(prompt.codec_ids)
+            codes.append(clone.codes[REFERENCE - ids[ids <= REFERENCE]])
+    return torch.cat(codes) if codes else None
+
+
 class PackedPrefill:
     """The static buffers of packed prompts and the runner of their buckets.
 
     Args:
         decoder: allocated before this is.
+        has_buckets: whether passes are filled up to one.
     """
 
-    def __init__(self, decoder: Decoder, capturer: Capturer | None) -> None:
+    def __init__(self, decoder: Decoder, capturer: Capturer | None, has_buckets: bool) -> None:
         self.decoder = decoder
+        self.has_buckets = has_buckets
         self.runner: GraphRunner[int] = GraphRunner("prefill", self._run, capturer, self._sample)
         self.buckets: list[int] = []
         self.max_rows = 0
@@ -88,6 +106,8 @@ class PackedPrefill:
 
     def _key(self, num_tokens: int, num_rows: int) -> int:
         needed = max(num_tokens, num_rows * TOKENS_PER_ROW)
+        if not self.has_buckets:
+            return needed
         if needed > self.buckets[-1]:
             return round_up(needed, TOKEN_BUCKETS[0])
         return choose_bucket(needed, self.buckets)
@@ -124,7 +144,7 @@ class PackedPrefill:
 
     def _run(self, bucket: int) -> Tensor:
         # A copy, because the decoder uses its input up: a pass can then be repeated.
-        return self.decoder.prefill_packed(
+        return self.decoder.prefill(
             self.x[:bucket].clone(),
             self.slots[:bucket],
             self.positions[:bucket],

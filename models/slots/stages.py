@@ -7,57 +7,25 @@ out, so achieved rates read a little low.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from models.decoder.kv_cache import cache_bytes
 from models.device.spans import Stage
-from models.slots.buffers import SlotBuffers
-from models.slots.sampling import SamplingSlots
+
+if TYPE_CHECKING:
+    from models.slots.model import SlotModel
 
 
-class StagedModel(Protocol):
-    """What a family's model must have."""
-
-    config: Any  # with talker, predictor (`TransformerConfig`) and num_codebooks
-    device: torch.device
-    dtype: torch.dtype
-    slots: SlotBuffers
-    sampling: SamplingSlots
-
-    def predict(self, bucket: int) -> None:
-        """Code predictor of slots 0..bucket-1."""
-        ...
-
-    def step(self, bucket: int) -> tuple[Tensor, Tensor]:
-        """Talker of slots 0..bucket-1."""
-        ...
-
-    def draw_first(self, bucket: int, logits: Tensor) -> None:
-        """Draw the first codes of slots 0..bucket-1."""
-        ...
-
-
-def frame_stages(
-    model: StagedModel,
-    batch: int,
-    position: int,
-    *,
-    num_first: int,
-    num_codes: int,
-    projection: int = 0,
-) -> list[Stage]:
+def frame_stages(model: SlotModel, batch: int, position: int) -> list[Stage]:
     """Stages of one frame for slots 0..batch-1 that stand at `position`.
 
     The draws of the other codebooks are part of the code predictor; the last stage times all
     draws of a frame alone, to show what they cost.
-
-    Args:
-        num_first, num_codes: logits of the first codebook, and of each other one.
-        projection: weights between talker and code predictor.
     """
+    num_first, num_codes = model.talker.head.weight.shape[0], model.predictor.num_codes
+    projection = model.predictor.projection_weights
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor
     num_rest = config.num_codebooks - 1

@@ -19,13 +19,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.attention.rope import apply_rope
-from kernels.linear.rms_norm import add_rms_norm_, rms_norm
-from kernels.linear.swiglu import swiglu
+from kernels.linear.layers import PLAIN, run_layers
 from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.conv_tile import has_kernel
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.vocoder.snake import snake_beta
-from models.decoder.decoder import Weight
+from models.decoder.decoder import DecoderLayer, Weight
 from models.vocoder.sizes import DILATIONS, KERNEL
 
 # Channels times dilation from which a convolution in half precision that none of our kernels serves
@@ -140,20 +139,6 @@ class Snake(nn.Module):
         return snake_beta(x.transpose(1, 2), *constants, left_pad, kept).transpose(1, 2)
 
 
-class TransformerLayer(nn.Module):
-    """Weights of one transformer layer; layer scales are folded into `o` and `down`."""
-
-    def __init__(self, config: WindowSizes) -> None:
-        super().__init__()
-        width, heads = config.width, config.num_heads
-        self.input_norm = Weight(width)
-        self.qkv = Weight((heads + 2 * config.num_kv_heads) * config.head_dim, width)
-        self.o = Weight(width, heads * config.head_dim)
-        self.post_norm = Weight(width)
-        self.gate_up = Weight(2 * config.mlp_width, width)
-        self.down = Weight(width, config.mlp_width)
-
-
 class PreTransformer(nn.Module):
     """Causal transformer over frames with a sliding window.
 
@@ -169,7 +154,18 @@ class PreTransformer(nn.Module):
         self.window = config.window
         self.eps = config.norm_eps
         self.input_proj = Affine(config.width, config.latent_dim) if has_projections else None
-        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
+        # Layer scales are folded into `o` and `down`.
+        self.layers = nn.ModuleList(
+            DecoderLayer(
+                config.width,
+                config.mlp_width,
+                config.num_heads,
+                config.num_kv_heads,
+                config.head_dim,
+                has_qk_norm=False,
+            )
+            for _ in range(config.num_layers)
+        )
         self.norm = Weight(config.width)
         self.output_proj = Affine(config.latent_dim, config.width) if has_projections else None
 
@@ -191,19 +187,14 @@ class PreTransformer(nn.Module):
             cos, sin = cos[places].unsqueeze(1), sin[places].unsqueeze(1)  # (B, 1, F, D_h)
         if self.input_proj is not None:
             x = F.linear(x, self.input_proj.weight, self.input_proj.bias)
-        x = x.reshape(batch * frames, -1)
-        hidden = rms_norm(x, self.layers[0].input_norm.weight, self.eps)
-        for index, layer in enumerate(self.layers):
-            attended = self.attend(
-                F.linear(hidden, layer.qkv.weight), batch, frames, cos, sin, mask
-            )
-            hidden = add_rms_norm_(
-                F.linear(attended, layer.o.weight), x, layer.post_norm.weight, self.eps
-            )
-            mlp = F.linear(swiglu(F.linear(hidden, layer.gate_up.weight)), layer.down.weight)
-            is_last = index + 1 == len(self.layers)
-            norm = self.norm if is_last else self.layers[index + 1].input_norm
-            hidden = add_rms_norm_(mlp, x, norm.weight, self.eps)
+        hidden = run_layers(
+            x.reshape(batch * frames, -1),
+            [layer.weights for layer in self.layers],
+            self.norm.weight,
+            self.eps,
+            lambda qkv, _: self.attend(qkv, batch, frames, cos, sin, mask),
+            products=PLAIN,
+        )
         if self.output_proj is not None:
             hidden = F.linear(hidden, self.output_proj.weight, self.output_proj.bias)
         return hidden.view(batch, frames, latent_dim)

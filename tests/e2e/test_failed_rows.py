@@ -83,8 +83,11 @@ class TestRunaways:
         assert found == ("ok", "max_frames", 1, "sub/x.wav")
 
     @pytest.mark.usefixtures("short_caps")
-    def test_a_retry_that_ends_well_is_a_success(self, bench: Workbench) -> None:
-        """Some of these rows run into their usual cap of 100 frames, and not all of them twice."""
+    def test_a_retry_that_ends_well_is_a_success(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Some of these rows run into their usual cap of 40 frames, and not all of them twice."""
+        monkeypatch.setattr(requests, "CAP_S", 4 * FRAME_S)
         rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
         bench.synth(rows)
         retried = [

@@ -184,7 +184,7 @@ class TestReleasedSize:
     @pytest.mark.parametrize("name", ["greedy", "sampled"])
     @torch.inference_mode()
     def test_packed_prefill(self, name: str, request: pytest.FixtureRequest) -> None:
-        """By graph as eagerly, and as with prompts side by side; short passes after long ones."""
+        """By graph as eagerly, and as with a pass a prompt; short passes after long ones."""
         model: Qwen3TTS = request.getfixturevalue(name)
         packed, tolerance = model.packed, 1e-5 if model.dtype == torch.float32 else 2e-2
         packed.capture()
@@ -194,17 +194,18 @@ class TestReleasedSize:
             items = released_requests(count, SAMPLED_FRAMES, GREEDY)
             prompts, slots = [model.prompt(item) for item in items], list(range(count))
             found = []
-            for is_packed, capturer in (
-                (True, packed.runner.capturer),
-                (True, None),
-                (False, None),
+            for capturer, size in (
+                (packed.runner.capturer, count),
+                (None, count),
+                (None, 1),
             ):
                 before, packed.runner.capturer = packed.runner.capturer, capturer
-                model.packs_prompts = is_packed
                 try:
-                    model.prefill(prompts, slots)
+                    for first in range(0, count, size):
+                        some = slice(first, first + size)
+                        model.prefill(prompts[some], slots[some])
                 finally:
-                    packed.runner.capturer, model.packs_prompts = before, True
+                    packed.runner.capturer = before
                 cache = model.talker.decoder.cache.data
                 keys = [cache[:, :, s, :, : p.num_tokens] for s, p in enumerate(prompts)]
                 found.append([model.slots.hidden[:count].clone(), *(k.clone() for k in keys)])
@@ -241,6 +242,17 @@ class TestReleasedSize:
                 assert wave.abs().max() > 0.01
                 assert torch.equal(wave, other)
         assert (graphs.stats.hits, graphs.stats.misses) == (4, 0)
+
+    def test_one_slot_steps_in_one_launch(self, bfloat_model: Qwen3TTS) -> None:
+        """Allocates anew, so it comes last: by graph as eagerly, and no such launch with two."""
+        decoders = bfloat_model.talker.decoder, bfloat_model.predictor.decoder
+        allocate(bfloat_model, 2, SAMPLED_FRAMES)
+        assert not any(decoder.is_one_launch for decoder in decoders)
+        allocate(bfloat_model, 1, SAMPLED_FRAMES)
+        assert all(decoder.is_one_launch for decoder in decoders)
+        with torch.inference_mode():
+            bfloat_model.frames.capture([1], size=int)
+        self.check(bfloat_model, released_requests(1, SAMPLED_FRAMES, Sampling()), 1)
 
 
 class TestTinyCheckpoint:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
@@ -21,7 +21,7 @@ RECIPE = ROOT / "samples" / "voice" / "recipe"
 EVERY = 3
 MAX_WER_PERCENT = {"arthur": 4.0, "clara": 6.0, "ewan": 4.0}
 MIN_SHIFTED_PERCENT = 90.0
-MAX_SECONDS = 180.0  # on two cores, recognition included; 65 to 80 where nothing else runs
+MAX_CPU_SECONDS = 150.0  # recognition included; 67 on a machine that much else ran on
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +39,13 @@ def score() -> ModuleType:
     return module
 
 
+def cpu_seconds() -> float:
+    """Of this process and of those it has waited for."""
+    return sum(os.times()[:4])
+
+
 def test_words_are_recognised(score: ModuleType, tmp_path: Path) -> None:
-    """Word error rate per speaker, the control against shifted texts, and the time for both."""
+    """Word error rate per speaker, the control against shifted texts, and the work of both."""
     lines = (RECIPE / "sentences.txt").read_text().splitlines()
     chosen = range(0, len(lines), EVERY)
     rows = [
@@ -51,12 +56,12 @@ def test_words_are_recognised(score: ModuleType, tmp_path: Path) -> None:
     manifest = tmp_path / "sentences.jsonl"
     manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
     out = tmp_path / "wavs"
-    start_s = time.perf_counter()
+    start_s = cpu_seconds()
     command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out)]
     command += ["--device", "cpu", "--seed", "0"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    synth_s = time.perf_counter() - start_s
+    synth_s = cpu_seconds() - start_s
 
     sentences = score.read_sentences(RECIPE / "sentences.txt")
     references = [sentences[index] for index in chosen]
@@ -68,11 +73,11 @@ def test_words_are_recognised(score: ModuleType, tmp_path: Path) -> None:
         heard = score.recognise(paths, model)
         wer[voice] = round(score.word_error_rate(references, heard), 1)
         shifted[voice] = round(score.shifted_error_rate(references, heard), 1)
-    total_s = time.perf_counter() - start_s
+    total_s = cpu_seconds() - start_s
 
-    figures = f"wer {wer}, shifted {shifted}, synth {synth_s:.1f} s, in all {total_s:.1f} s"
+    figures = f"wer {wer}, shifted {shifted}, CPU: synth {synth_s:.1f} s, in all {total_s:.1f} s"
     print(figures)
     assert len(references) == 20
     assert all(wer[voice] <= bar for voice, bar in MAX_WER_PERCENT.items()), figures
     assert min(shifted.values()) >= MIN_SHIFTED_PERCENT, figures
-    assert total_s < MAX_SECONDS, figures
+    assert total_s < MAX_CPU_SECONDS, figures

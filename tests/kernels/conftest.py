@@ -87,30 +87,3 @@ def assert_same_rounding() -> Callable[..., None]:
             assert different <= max(1, out.numel() // 100), f"{different} of {out.numel()}"
 
     return check
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _round_like_hardware() -> Iterator[None]:
-    """Make the interpreter round float32 to bfloat16 to nearest even, as GPUs and PyTorch do.
-
-    It truncates by itself, which would hide whether a kernel rounds where its reference does.
-    """
-    if not dispatch.IS_INTERPRETED:
-        yield
-        return
-    import numpy as np
-    import triton.language as tl
-    from triton.runtime import interpreter
-
-    plain = interpreter._convert_float
-
-    def convert(data: Any, source: Any, target: Any, rounding: Any) -> Any:
-        if source == tl.float32 and target == tl.bfloat16:
-            values = torch.from_numpy(np.array(data, dtype=np.float32))
-            return values.bfloat16().view(torch.int16).numpy().view(np.uint16)
-        return plain(data, source, target, rounding)
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(interpreter, "_convert_float", convert)
-    yield
-    patch.undo()

@@ -85,6 +85,15 @@ def test_audio_is_resampled_scaled_and_padded(score, tmp_path):
     assert np.array_equal(samples, score.load_audio(tmp_path / "a.wav"))
 
 
+def test_dictionary_holds_the_words_of_the_model_and_no_others(score, tmp_path):
+    """Reading all 134,000 took most of a recognition."""
+    lines = ["the DH AH\n", "the(2) DH IY\n", "them DH EH M\n", "a AH\n", "it's IH T S\n"]
+    (tmp_path / "all.dict").write_text("".join(lines))
+    score.write_bigram_model([["the", "it's"]], tmp_path / "m.arpa")
+    path = score.write_dictionary(tmp_path / "m.arpa", tmp_path / "all.dict")
+    assert path.read_text().splitlines(keepends=True) == [lines[0], lines[1], lines[4]]
+
+
 def test_silence_is_heard_as_few_words(score, tmp_path):
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
     score.write_bigram_model([["hello", "world"]], tmp_path / "m.arpa")

@@ -2,7 +2,7 @@
 
     python tests/support/time_frame.py [batch ...]
 
-Paths: chain (separate operations); at one or two rows also persistent (one launch a step).
+Paths: chain (separate operations); with one row also persistent (one launch a step).
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import torch  # noqa: E402
 
 from kernels.bench.graph_timing import replay_us  # noqa: E402
 from kernels.bench.step import launches  # noqa: E402
-from kernels.persistent.step import MAX_ROWS, limit_rows  # noqa: E402
 from models.qwen3_tts.synthetic import load_synthetic  # noqa: E402
 
-PATHS = {"chain": 0, "persistent": MAX_ROWS}  # rows up to which a step is one launch
+PATHS = ("chain", "persistent")
 POSITION, REPLAYS = 150, 30
 
 
@@ -31,12 +30,15 @@ def main() -> None:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; ms, position {POSITION}")
     print(f"{'batch':>5} {'path':16} {'frame':>8} {'predict':>8} {'talker':>8} launches")
     for batch in batches:
-        for path, rows in PATHS.items():
-            if path == "persistent" and batch > rows:
+        for path in PATHS:
+            if path == "persistent" and batch > 1:
                 continue
-            with limit_rows(rows), torch.inference_mode():
+            with torch.inference_mode():
                 try:
                     model.allocate(batch, 400, 300)
+                    if path == "chain":
+                        for network in (model.talker, model.predictor):
+                            network.decoder.is_one_launch = False
                     model.slots.hidden.normal_()
                     model.slots.position.fill_(POSITION)
                     stages = (

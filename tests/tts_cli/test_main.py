@@ -282,10 +282,17 @@ def test_outside_the_main_thread(install: Install) -> None:
 
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals(signal_number: int, code: int) -> None:
-    program = (
-        "import sys; from tts_cli.main import main; print('ready', flush=True); "
-        "sys.exit(main(['validate', '-', '--manifest-format', 'txt']))"
-    )
+    program = textwrap.dedent("""
+        import sys
+        from tts_cli.main import main
+        class Stdin:
+            def __init__(self, buffer): self.buffer, self.given = self, buffer
+            def read(self, size=-1):
+                print("ready", flush=True)
+                return self.given.read(size)
+        sys.stdin = Stdin(sys.stdin.buffer)
+        sys.exit(main(["validate", "-", "--manifest-format", "txt"]))
+    """)
     with subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
@@ -298,7 +305,7 @@ def test_signals(signal_number: int, code: int) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "ready\n"
-        timer = threading.Timer(0.5, process.send_signal, [signal_number])
+        timer = threading.Timer(0.1, process.send_signal, [signal_number])
         timer.start()
         try:
             assert process.wait(timeout=30) == code

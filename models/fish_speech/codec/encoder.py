@@ -181,8 +181,17 @@ class FishVoiceEncoder:
         self.device = encoder.codebooks.device
         self.use_batches = self.device.type == "cuda" if use_batches is None else use_batches
 
+    def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
+        """Each clip to its embedding and its codes (R, K) int64 (None for xvec), on the device.
+        There is no embedding; a zero stands for it. Raises as `codes` does.
+        """
+        spoken = [wave for wave, mode in zip(waves, modes, strict=True) if mode == "icl"]
+        codes = iter(self.codes(spoken) if spoken else [])
+        embedding = torch.zeros(1, device=self.device)
+        return [(embedding, next(codes) if mode == "icl" else None) for mode in modes]
+
     @torch.inference_mode()
-    def encode(self, waves: list[Tensor]) -> list[Tensor]:
+    def codes(self, waves: list[Tensor]) -> list[Tensor]:
         """Each clip (n,) float32 at the codec's sample rate to its codes (R, K) int64, on the
         device; R is n / samples_per_frame, rounded up.
 

@@ -12,6 +12,8 @@ from kernels.attention.decode import (
     num_splits,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def make(positions, heads, kv_heads, head_dim, num_positions, device, dtype, per_slot=1):
     """Arguments; the caches are views with holes, and NaN wherever no row of a slot is."""

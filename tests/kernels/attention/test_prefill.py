@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.attention.prefill import prefill_attention
+from kernels.attention.prefill import WHOLE, prefill_attention
 
 
 def pack(lengths: list[int], slots: list[int], padding: int) -> tuple[Tensor, Tensor]:
@@ -117,3 +117,26 @@ def test_wrong_arguments_are_named(device, with_kernel) -> None:
         with_kernel(prefill_attention, q, k, v, owners, places[:2], 2, scale)
     with pytest.raises(ValueError, match="share a dtype"):
         with_kernel(prefill_attention, q, k.bfloat16(), v, owners, places, 2, scale)
+
+
+def test_on_a_cpu_a_row_rounds_as_in_any_pass() -> None:
+    """Alone or among others, and whether or not its last block is full: attention by length alone
+    made the audio of a prompt depend on what stood beside it.
+    """
+    lengths, slots = [21, 31, 60, 43], [3, 0, 2, 1]
+    q, *caches, owners, places, heads, scale = make(
+        lengths, slots, 5, 4, 2, 16, "cpu", torch.float32
+    )
+    out = prefill_attention(q, *caches, owners, places, heads, scale)
+    first = 0
+    for length in lengths:
+        row = slice(first, first + length)
+        alone = prefill_attention(q[row], *caches, owners[row], places[row], heads, scale)
+        assert torch.equal(out[row], alone)
+        grown = torch.cat([q[row], torch.randn(-length % WHOLE, q.shape[1])])
+        cache = [c[owners[first]].nan_to_num()[None] for c in caches]
+        cache = [torch.nn.functional.pad(c, (0, 0, 0, WHOLE)) for c in cache]
+        more = torch.zeros(len(grown), dtype=torch.int64), torch.arange(len(grown))
+        whole = prefill_attention(grown, *cache, *more, heads, scale)
+        assert torch.equal(whole[:length], alone)
+        first += length

@@ -9,6 +9,8 @@ from kernels.attention.decode import decode_attention
 from kernels.attention.rope import qk_norm_rope_store, rope_tables
 from kernels.attention.step import step_attention
 
+pytestmark = pytest.mark.slow
+
 CASES = [
     # positions, H, H_kv, D_h, S, has_norm, rows_per_slot
     ([0], 1, 1, 16, 1, True, 1),

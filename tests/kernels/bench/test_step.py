@@ -9,16 +9,19 @@ from kernels.bench import step as bench_step
 from kernels.bench.step import (
     SHAPES,
     Shape,
-    is_all_ours,
+    layers_of,
     make_step,
     persistent,
     separate,
     variants,
 )
 from kernels.linear.choose import linear
+from kernels.linear.layers import is_all_ours
 from kernels.persistent import step as persistent_decoder
-from kernels.persistent.step import MAX_ROWS, DecoderWeights, default_settings, fits
+from kernels.persistent.step import DecoderWeights, default_settings, fits
 from models.decoder.decoder import Decoder
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")
@@ -35,7 +38,7 @@ def test_variants_are_distinct_and_fit(monkeypatch) -> None:
     assert len({(one.part, one.rows, one.name) for one in chosen}) == len(chosen)
     assert chosen[0].name == "chain"
     for one in chosen:
-        assert one.settings is None or one.rows <= MAX_ROWS
+        assert one.settings is None or one.rows == 1
         if one.settings is None:
             continue
         width, inner, mixed = 1024, one.shape.inner, one.shape.heads * 128
@@ -56,12 +59,12 @@ def test_variants_are_distinct_and_fit(monkeypatch) -> None:
 
 @pytest.mark.parametrize("position", [0, 14])
 def test_paths_agree(position, device, with_kernel, with_reference, assert_close) -> None:
-    """One layer, two rows."""
+    """One layer, one row."""
     shape = Shape(1, 16, 64, inner=512, heads=4, kv_heads=2)
-    step = make_step(shape, 2, device)
+    step = make_step(shape, 1, device)
     expected = with_reference(separate, step, position, shape)
     assert_close(with_kernel(separate, step, position, shape), expected, 2e-2)
-    out = with_kernel(persistent, step, position, shape, default_settings(shape.cache, 2))
+    out = with_kernel(persistent, step, position, shape, default_settings(shape.cache))
     assert_close(out, expected, 2e-2)
     assert not step.counters.any()
 
@@ -99,7 +102,7 @@ def test_chain_is_the_step_of_the_models(rows, device, with_kernel) -> None:
     decoder.allocate(rows, shape.cache)
     decoder.cache.data.copy_(step.cache)
     x = step.tables[3][step.codes[:, 3]]
-    assert with_kernel(is_all_ours, x, weights)
+    assert with_kernel(is_all_ours, x, layers_of(weights)[0])
     hidden = with_kernel(decoder.step, x, step.positions[3])
     expected = with_kernel(linear, hidden, step.heads[3])
     assert torch.equal(with_kernel(separate, step, 3, shape), expected)
@@ -153,14 +156,14 @@ def test_a_variant_that_ends_its_process_is_skipped(monkeypatch, capsys) -> None
         monkeypatch.setattr(bench_step, name, value)
     monkeypatch.setattr(bench_step.subprocess, "Popen", Warmer)
     monkeypatch.setattr(bench_step.subprocess, "run", run)
-    assert bench_step.main(["--part", "predictor", "--rows", "2"]) == 1
+    assert bench_step.main(["--part", "predictor", "--rows", "1"]) == 1
     assert started == [0, 2]
     assert "variant 1 ended its process (1)" in capsys.readouterr().out
 
 
 @pytest.mark.gpu
 def test_a_line_is_measured() -> None:
-    chosen = list(variants(["predictor"], [2]))[:2]
+    chosen = list(variants(["predictor"], [1]))[:2]
     expected: dict = {}
     with torch.inference_mode():
         for one in chosen:

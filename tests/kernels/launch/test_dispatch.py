@@ -60,17 +60,20 @@ def test_override_is_undone_even_after_an_error() -> None:
     assert not dispatch.use_triton(x)
 
 
-def test_set_mode_lasts() -> None:
-    dispatch.set_mode("reference")
-    try:
-        assert "switched off" in dispatch.describe("cuda")
-    finally:
-        dispatch.set_mode("auto")
+def test_a_mode_inside_another_is_a_bug() -> None:
+    with dispatch.override("reference"):
+        with dispatch.override("reference"):
+            pass
+        inside = pytest.raises(AssertionError, match="'triton' inside a block of mode 'reference'")
+        with inside, dispatch.override("triton"):
+            pass
+        assert "switched off" in dispatch.describe("cpu")
 
 
 def test_unknown_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="'fast' is none of auto, triton, reference"):
-        dispatch.set_mode("fast")
+    refused = pytest.raises(ValueError, match="'fast' is none of auto, triton, reference")
+    with refused, dispatch.override("fast"):
+        pass
 
 
 def test_without_triton_auto_uses_the_reference_and_triton_raises(monkeypatch) -> None:

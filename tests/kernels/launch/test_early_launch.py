@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import models.decoder.decoder
-from kernels.launch import dispatch
+from kernels.launch import dispatch, early_launch
 from kernels.launch.dispatch import has_copy_engine
 from kernels.launch.early_launch import LEAST_ROWS, dependent_launches, launch_options
 from models.decoder.decoder import Decoder
@@ -20,6 +20,14 @@ def test_off_where_it_cannot_be() -> None:
     assert launch_options() == OFF
     with dependent_launches(torch.zeros(64, 8), True):
         assert launch_options() == OFF
+
+
+def test_a_block_inside_another_of_another_kind_is_a_bug(monkeypatch) -> None:
+    monkeypatch.setattr(early_launch, "_is_on", True)
+    inside = pytest.raises(AssertionError, match="False inside a step where they are True")
+    with inside, dependent_launches(torch.zeros(64, 8), False):
+        pass
+    assert launch_options()["IS_DEPENDENT"]
 
 
 @pytest.mark.gpu

@@ -15,6 +15,8 @@ from kernels.linear import few_rows
 from kernels.linear.choose import linear, linear_parts, linear_swiglu
 from models.decoder.decoder import Decoder
 
+pytestmark = pytest.mark.slow
+
 INTERPRETED = pytest.mark.skipif(
     not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors beside a GPU"
 )

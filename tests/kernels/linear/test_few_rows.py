@@ -19,6 +19,8 @@ from kernels.linear.few_rows import (
 from kernels.linear.rms_norm import add_rms_norm_
 from kernels.linear.swiglu import swiglu
 
+pytestmark = pytest.mark.slow
+
 # Rows, columns, width: columns that end inside a tile, one block of K, several parts.
 SHAPES = [(1, 64, 128), (3, 40, 256), (64, 97, 384), (70, 40, 256), (130, 64, 128)]
 # Fish Speech's q/k/v, o, down and head; Qwen3-TTS 1.7B's and 0.6B's down.

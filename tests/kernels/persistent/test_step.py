@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -19,11 +20,12 @@ from kernels.persistent.step import (
     choose_settings,
     default_settings,
     fits,
-    limit_rows,
     num_processors,
     persistent_step,
 )
 from models.decoder.decoder import Decoder
+
+pytestmark = pytest.mark.slow
 
 EPS, THETA = 1e-6, 1e4
 TINY = Settings(block_s=4)
@@ -99,14 +101,14 @@ def run(decoder: Decoder, x: Tensor, positions: Tensor, **options) -> tuple[Tens
 
 
 CASES = [
-    # width, inner, layers, H, H_kv, D_h; positions; rows_per_slot; settings.
+    # width, inner, layers, H, H_kv, D_h; positions of the slot's rows; settings.
     # Columns that are no power of two, a cache in one and in several spans.
-    ((32, 64, 2, 4, 2, 16), [5], 1, TINY),
-    ((32, 64, 3, 2, 2, 16), [0, 9], 1, replace(TINY, use_atomic_poll=False)),
-    ((32, 48, 2, 4, 2, 16), [0, 11], 1, replace(TINY, attention_splits=2)),
-    ((48, 80, 2, 6, 2, 16), [9, 2], 1, replace(TINY, attention_splits=4, block_s=2)),
-    ((32, 64, 2, 2, 2, 16), [0, 1], 2, TINY),
-    ((32, 64, 2, 4, 1, 32), [3, 10], 2, replace(TINY, attention_splits=2)),
+    ((32, 64, 2, 4, 2, 16), [5], TINY),
+    ((32, 64, 3, 2, 2, 16), [9], replace(TINY, use_atomic_poll=False)),
+    ((32, 48, 2, 4, 2, 16), [11], replace(TINY, attention_splits=2)),
+    ((48, 80, 2, 6, 2, 16), [9], replace(TINY, attention_splits=4, block_s=2)),
+    ((32, 64, 2, 2, 2, 16), [0, 1], TINY),
+    ((32, 64, 2, 4, 1, 32), [3, 10], replace(TINY, attention_splits=2)),
 ]
 
 
@@ -114,19 +116,17 @@ CASES = [
 def test_step_equals_the_separate_operations(
     case, dtype, device, with_kernel, with_reference, assert_close
 ) -> None:
-    shape, at, per_slot, settings = case
-    decoder = make_decoder(shape, len(at) // per_slot + 1, 12, device, dtype)
+    shape, at, settings = case
+    decoder = make_decoder(shape, 2, 12, device, dtype)
     positions = torch.tensor(at, device=device)
     x = torch.randn(len(at), shape[0], device=device).to(dtype)
     head = torch.randn(VOCAB, shape[0], device=device).to(dtype)
     before = decoder.cache.data.clone()
-    expected = with_reference(decoder.step, x.clone(), positions, rows_per_slot=per_slot)
+    expected = with_reference(decoder.step, x.clone(), positions, rows_per_slot=len(at))
     cache = decoder.cache.data.clone()
     decoder.cache.data.copy_(before)
     given = x.clone()
-    hidden, logits = with_kernel(
-        run, decoder, x, positions, rows_per_slot=per_slot, head=head, settings=settings
-    )
+    hidden, logits = with_kernel(run, decoder, x, positions, head=head, settings=settings)
     assert torch.equal(x, given)
     assert_close(hidden, expected, 2e-2 if dtype == torch.bfloat16 else 1e-5)
     assert_close(decoder.cache.data, cache, 2e-2 if dtype == torch.bfloat16 else 1e-5)
@@ -148,53 +148,29 @@ def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
     assert logits is None
 
 
-def test_rows_do_not_depend_on_their_batch(dtype, device, with_kernel) -> None:
+@pytest.mark.parametrize("at", [[3], [3, 8]])
+def test_nothing_beyond_a_slot_is_read_or_written(at, dtype, device, with_kernel) -> None:
     decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, dtype)
-    positions = torch.tensor([9, 1], device=device)
-    x = torch.randn(2, 32, device=device).to(dtype)
-    cache = decoder.cache.data.clone()
-    whole, _ = with_kernel(run, decoder, x, positions, settings=TINY)
-    decoder.cache.data.copy_(cache)
-    alone, _ = with_kernel(run, decoder, x[:1], positions[:1], settings=TINY)
-    assert torch.equal(alone[0], whole[0])
-
-
-def test_nothing_beyond_a_row_is_read_or_written(dtype, device, with_kernel) -> None:
-    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, dtype)
-    positions = torch.tensor([3, 8], device=device)
-    x = torch.randn(2, 32, device=device).to(dtype)
-    cache = decoder.cache.data
+    positions = torch.tensor(at, device=device)
+    x = torch.randn(len(at), 32, device=device).to(dtype)
+    cache, last = decoder.cache.data, at[-1]
     before = cache.clone()
     clean, _ = with_kernel(run, decoder, x, positions, settings=TINY)
     after = cache.clone()
     cache.copy_(before)
-    cache[:, :, 2:] = float("nan")
-    for slot, position in enumerate(positions.tolist()):
-        cache[:, :, slot, :, position:] = float("nan")
+    cache[:, :, 1:] = float("nan")
+    cache[:, :, 0, :, last:] = float("nan")
     stale, _ = with_kernel(run, decoder, x, positions, settings=TINY)
     assert torch.equal(stale, clean)
-    for slot, position in enumerate(positions.tolist()):
-        kept = slice(0, position + 1)
-        assert torch.equal(cache[:, :, slot, :, kept], after[:, :, slot, :, kept])
-        assert cache[:, :, slot, :, position + 1 :].isnan().all()
-    assert cache[:, :, 2].isnan().all()
+    assert torch.equal(cache[:, :, 0, :, : last + 1], after[:, :, 0, :, : last + 1])
+    assert cache[:, :, 0, :, last + 1 :].isnan().all()
+    assert cache[:, :, 1:].isnan().all()
 
 
-@pytest.mark.filterwarnings("ignore:All-NaN")  # of the interpreter
-def test_nan_stays_in_its_row(device, with_kernel) -> None:
-    decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, torch.float32)
-    positions = torch.tensor([3, 8], device=device)
-    x = torch.randn(2, 32, device=device)
-    clean, _ = with_kernel(run, decoder, x, positions, settings=TINY)
-    x[1, 5] = float("nan")
-    out, _ = with_kernel(run, decoder, x, positions, settings=TINY)
-    assert out[1].isnan().all()
-    assert torch.equal(out[0], clean[0])
-
-
-def test_decoder_takes_the_launch_or_the_operations(device, assert_close) -> None:
+def test_decoder_takes_the_launch_or_the_operations(device, assert_close, monkeypatch) -> None:
     """`Decoder.run` both ways, over stacked weights that are still the parameters."""
-    decoder = make_decoder((32, 64, 2, 4, 2, 16), 2, 40, device, torch.bfloat16)
+    decoder = make_decoder((32, 64, 2, 4, 2, 16), 1, 40, device, torch.bfloat16)
+    decoder.is_one_launch = False
     decoder.stack()
     stacked = decoder.stacked
     assert stacked is not None
@@ -205,17 +181,37 @@ def test_decoder_takes_the_launch_or_the_operations(device, assert_close) -> Non
     table = torch.randn(20, 32, device=device).bfloat16()
     head = torch.randn(VOCAB, 32, device=device).bfloat16()
     codes, positions = torch.tensor([4, -1], device=device), torch.tensor([3, 7], device=device)
+    one_launch = []
+
+    def count(*arguments: Any) -> tuple[Tensor, Tensor | None]:
+        one_launch.append(True)
+        return persistent_step(*arguments)
+
+    monkeypatch.setattr("models.decoder.decoder.persistent_step", count)
     results = []
-    for rows in (2, 1):
-        with limit_rows(rows), dispatch.override("triton"):
-            is_one_launch = module.use_persistent(stacked, table, 2, 4, decoder.cache.data)
-            assert is_one_launch == (rows == 2)
-            results.append(decoder.run(table, positions, codes=codes, head=head))
+    with dispatch.override("triton"):
+        results.append(decoder.run(table, positions, 2, codes, head))
+        assert not one_launch
+        decoder.is_one_launch = True
+        results.append(decoder.run(table, positions, 2, codes, head))
+    assert one_launch == [True]
     for out, expected in zip(*results, strict=True):
         assert_close(out, expected, 2e-2)
-    with limit_rows(3), dispatch.override("triton"):
-        assert not module.use_persistent(stacked, table, 3, 4, decoder.cache.data)
-        assert not module.use_persistent(stacked, table.float(), 1, 4, decoder.cache.data)
+
+
+@pytest.mark.gpu
+def test_only_a_decoder_of_one_slot_takes_the_launch() -> None:
+    """A run of more slots also records steps of one row, and must not compile this for them."""
+    decoder = make_decoder(REAL, 1, 40, "cuda", torch.bfloat16)
+    assert decoder.is_one_launch
+    decoder.allocate(2, 40)
+    assert not decoder.is_one_launch
+    with dispatch.override("reference"):
+        decoder.allocate(1, 40)
+        out, _ = decoder.run(
+            torch.ones(1, 1024, device="cuda").bfloat16(), torch.zeros(1).long().cuda()
+        )
+    assert out.isfinite().all()
 
 
 def test_wrong_arguments_are_named(device, with_kernel) -> None:
@@ -226,8 +222,6 @@ def test_wrong_arguments_are_named(device, with_kernel) -> None:
         with_kernel(run, decoder, x[:1], positions, settings=TINY)
     with pytest.raises(ValueError, match="too many"):
         with_kernel(run, decoder, x.repeat(2, 1), positions.repeat(2), settings=TINY)
-    with pytest.raises(ValueError, match="do not fit 2 slots"):
-        with_kernel(run, decoder, x[:1], positions[:1], rows_per_slot=2, settings=TINY)
     with pytest.raises(ValueError, match="must be contiguous"):
         with_kernel(run, decoder, x, positions, settings=TINY, head=x.new_zeros(32, 20).T)
     decoder.num_heads = 3
@@ -240,25 +234,19 @@ REAL = (1024, 3072, 5, 16, 8, 128)
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("at", [0, 15, 150, 511])
+@pytest.mark.parametrize("at", [1, 15, 150, 511])
 def test_real_shapes(rows, at, assert_close) -> None:
-    """The predictor's and the talker's cache; two slots, or two positions of one slot."""
-    slots_positions = 16 if at < 16 else 512
-    for per_slot in (1, 2):
-        if rows < per_slot:
-            continue
-        decoder = make_decoder(REAL, 2, slots_positions, "cuda", torch.bfloat16)
-        positions = torch.tensor([at, max(0, at - 3)][:rows], device="cuda")
-        if per_slot == 2:
-            positions = torch.tensor([max(0, at - 1), max(1, at)], device="cuda")
-        x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
-        before = decoder.cache.data.clone()
-        expected = decoder.step(x.clone(), positions, per_slot)
-        cache = decoder.cache.data.clone()
-        decoder.cache.data.copy_(before)
-        out, _ = run(decoder, x, positions, rows_per_slot=per_slot)
-        assert_close(out, expected, 3e-2)
-        assert_close(decoder.cache.data, cache, 3e-2)
+    """The predictor's and the talker's cache; one new position or two."""
+    decoder = make_decoder(REAL, 1, 16 if at < 16 else 512, "cuda", torch.bfloat16)
+    positions = torch.tensor([at - 1, at][-rows:], device="cuda")
+    x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
+    before = decoder.cache.data.clone()
+    expected = decoder.step(x.clone(), positions, rows)
+    cache = decoder.cache.data.clone()
+    decoder.cache.data.copy_(before)
+    out, _ = run(decoder, x, positions)
+    assert_close(out, expected, 3e-2)
+    assert_close(decoder.cache.data, cache, 3e-2)
 
 
 @pytest.mark.gpu
@@ -266,10 +254,10 @@ def test_real_shapes(rows, at, assert_close) -> None:
 @pytest.mark.parametrize(("length", "at"), [(16, 9), (512, 150)])
 def test_graph_replays_are_equal(rows, length, at) -> None:
     """A race or a counter left behind would show as different bits or a hang."""
-    decoder = make_decoder(REAL, rows, length, "cuda", torch.bfloat16)
+    decoder = make_decoder(REAL, 1, length, "cuda", torch.bfloat16)
     weights = stack(decoder)
     counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device="cuda")
-    positions = torch.full((rows,), at, device="cuda")
+    positions = torch.arange(at, at + rows, device="cuda")
     x = torch.randn(rows, REAL[0], device="cuda").bfloat16()
 
     def call() -> Tensor:
@@ -289,13 +277,12 @@ def test_graph_replays_are_equal(rows, length, at) -> None:
     assert not counters.any()
 
 
-@pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("length", [16, 1024])
 @pytest.mark.parametrize("processors", [108, 114, 132])
-def test_weights_of_the_small_models_fit(processors, rows, length, monkeypatch) -> None:
+def test_weights_of_the_small_models_fit(processors, length, monkeypatch) -> None:
     """The 0.6B models, not those twice as wide, nor 17 KV heads."""
     monkeypatch.setattr(module, "num_processors", lambda device: processors)
-    default = default_settings(length, rows)
+    default = default_settings(length)
     for width, inner, qkv in ((1024, 3072, 4096), (2048, 6144, 4096), (1024, 3072, 6400)):
         shapes = {
             "qkv": (2, qkv, width),
@@ -310,7 +297,7 @@ def test_weights_of_the_small_models_fit(processors, rows, length, monkeypatch) 
             for name, shape in shapes.items()
         }
         weights = DecoderWeights(**empty, q_norms=None, k_norms=None)
-        settings = choose_settings(weights, 16, 128, length, rows)
+        settings = choose_settings(weights, 16, 128, length)
         if width != 1024 or qkv != 4096:
             assert settings is None
             continue
@@ -335,4 +322,4 @@ def test_grid_is_one_program_without_a_gpu(device) -> None:
 def test_only_what_can_be_one_launch_is_stacked(width, inner, dtype, expected, monkeypatch) -> None:
     monkeypatch.setattr(module, "num_processors", lambda device: 132)
     decoder = make_decoder((width, inner, 1, 16, 8, 128), 1, 600, "meta", dtype)
-    assert decoder._has_one_launch() == expected
+    assert decoder._fits_one_launch() == expected

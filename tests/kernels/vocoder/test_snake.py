@@ -5,6 +5,8 @@ import torch
 
 from kernels.vocoder.snake import snake_beta, snake_beta_ref
 
+pytestmark = pytest.mark.slow
+
 SHAPES = [(1, 1, 1), (2, 3, 63), (1, 20, 100), (2, 48, 70)]
 GPU_SHAPES = [(4, 1536, 500), (2, 384, 10_000), (2, 96, 240_001)]
 

@@ -89,13 +89,16 @@ def assert_close(out: Tensor, expected: Tensor) -> None:
     assert error < 1e-5, f"relative rms error {error:.2e}"
 
 
-def prefill(decoder: Decoder, rows: list[Tensor], slots: list[int], pad: float = 0.0) -> Tensor:
-    """Right-padded prefill of rows of any length."""
-    lengths = torch.tensor([len(row) for row in rows])
-    x = torch.full((len(rows), int(lengths.max()), WIDTH), pad)
-    for index, row in enumerate(rows):
-        x[index, : len(row)] = row
-    return decoder.prefill(x, torch.tensor(slots), lengths - 1)
+def prefill(
+    decoder: Decoder, rows: list[Tensor], slots: list[int], padding: int = 0, pad: float = 0.0
+) -> Tensor:
+    """Rows one behind the other, padding behind them."""
+    lengths = [len(row) for row in rows]
+    x = torch.cat([*rows, torch.full((padding, WIDTH), pad)])
+    owners = torch.tensor(slots).repeat_interleave(torch.tensor(lengths))
+    owners = torch.cat([owners, torch.full((padding,), -1)])
+    places = torch.cat([torch.arange(n) for n in [*lengths, *[1] * padding]])
+    return decoder.prefill(x, owners, places, torch.tensor(lengths).cumsum(0) - 1)
 
 
 @pytest.mark.parametrize("length", [1, 2, POSITIONS])
@@ -114,25 +117,6 @@ def test_prefill_and_steps_equal_one_full_pass(decoder: Decoder, prompt: int) ->
         assert_close(out[0], expected[position])
 
 
-def test_rows_of_different_lengths_do_not_see_each_other_or_their_padding(decoder: Decoder) -> None:
-    rows = [torch.randn(length, WIDTH) for length in (2, 9, 5)]
-    out = prefill(decoder, rows, [4, 0, 2], pad=1e3)
-    for index, row in enumerate(rows):
-        assert_close(out[index], plain_transformer(decoder, row)[-1])
-
-
-def prefill_packed(
-    decoder: Decoder, rows: list[Tensor], slots: list[int], padding: int = 0, pad: float = 0.0
-) -> Tensor:
-    """Rows one behind the other, padding behind them."""
-    lengths = [len(row) for row in rows]
-    x = torch.cat([*rows, torch.full((padding, WIDTH), pad)])
-    owners = torch.tensor(slots).repeat_interleave(torch.tensor(lengths))
-    owners = torch.cat([owners, torch.full((padding,), -1)])
-    places = torch.cat([torch.arange(n) for n in [*lengths, *[1] * padding]])
-    return decoder.prefill_packed(x, owners, places, torch.tensor(lengths).cumsum(0) - 1)
-
-
 INTERPRETED = pytest.mark.skipif(
     not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors beside a GPU"
 )
@@ -143,18 +127,19 @@ INTERPRETED = pytest.mark.skipif(
 def test_packed_rows_equal_a_plain_transformer(decoder: Decoder, padding: int, mode: str) -> None:
     rows = [torch.randn(length, WIDTH) for length in (2, 9, 1, 5)]
     with dispatch.override(mode):
-        out = prefill_packed(decoder, rows, [4, 0, 1, 2], padding, pad=7.0)
+        out = prefill(decoder, rows, [4, 0, 1, 2], padding, pad=7.0)
     assert out.shape == (4, WIDTH)
     for index, row in enumerate(rows):
         assert_close(out[index], plain_transformer(decoder, row)[-1])
 
 
-def test_packed_rows_fill_the_cache_as_rows_side_by_side_do(decoder: Decoder) -> None:
+def test_packed_rows_fill_the_cache_as_rows_alone_do(decoder: Decoder) -> None:
     rows = [torch.randn(length, WIDTH) for length in (2, 9, 5)]
-    prefill(decoder, rows, [4, 0, 2])
+    for row, slot in zip(rows, [4, 0, 2], strict=True):
+        prefill(decoder, [row], [slot])
     expected = decoder.cache.data.clone()
     decoder.cache.data.fill_(float("nan"))
-    prefill_packed(decoder, rows, [4, 0, 2], padding=6, pad=float("inf"))
+    prefill(decoder, rows, [4, 0, 2], padding=6, pad=float("inf"))
     for row, slot in zip(rows, [4, 0, 2], strict=True):
         assert_close(
             decoder.cache.data[:, :, slot, :, : len(row)], expected[:, :, slot, :, : len(row)]
@@ -163,19 +148,22 @@ def test_packed_rows_fill_the_cache_as_rows_side_by_side_do(decoder: Decoder) ->
     assert decoder.cache.data[:, :, [1, 3]].isnan().all()
 
 
-def test_a_packed_row_that_is_not_finite_stays_alone(decoder: Decoder) -> None:
+def test_a_row_that_is_not_finite_stays_alone(decoder: Decoder) -> None:
     rows = [torch.randn(4, WIDTH) for _ in range(3)]
-    clean = prefill_packed(decoder, rows, [0, 1, 2])
+    clean = prefill(decoder, rows, [0, 1, 2])
     rows[1][2] = float("nan")
-    out = prefill_packed(decoder, rows, [0, 1, 2])
+    out = prefill(decoder, rows, [0, 1, 2])
     assert out[1].isnan().all()
     assert torch.equal(out[[0, 2]], clean[[0, 2]])
+    stepped = decoder.step(torch.randn(3, WIDTH), torch.tensor([4, 4, 4]))
+    assert stepped[1].isnan().all()
+    assert stepped[[0, 2]].isfinite().all()
 
 
 def test_steps_of_a_batch_at_different_positions(decoder: Decoder) -> None:
     rows = [torch.randn(10, WIDTH) for _ in range(3)]
     lengths = [2, 7, 4]
-    prefill(decoder, [row[:n] for row, n in zip(rows, lengths, strict=True)], [0, 1, 2], pad=50.0)
+    prefill(decoder, [row[:n] for row, n in zip(rows, lengths, strict=True)], [0, 1, 2])
     for step in range(3):
         x = torch.stack([row[n + step] for row, n in zip(rows, lengths, strict=True)])
         out = decoder.step(x, torch.tensor(lengths) + step)
@@ -209,19 +197,6 @@ def test_a_slot_used_before_gives_the_same_as_a_new_one(decoder: Decoder) -> Non
     prefill(decoder, [short[:2]], [1])
     again = decoder.step(torch.cat([short[2:3]] * 2), torch.tensor([0, 2]))[1]
     assert torch.equal(fresh, again)
-
-
-def test_a_row_that_is_not_finite_stays_alone(decoder: Decoder) -> None:
-    rows = [torch.randn(4, WIDTH) for _ in range(3)]
-    clean = prefill(decoder, rows, [0, 1, 2])
-    rows[1][2] = float("nan")
-    out = prefill(decoder, rows, [0, 1, 2])
-    assert out[1].isnan().all()
-    assert torch.equal(out[[0, 2]], clean[[0, 2]])
-    x, positions = torch.randn(3, WIDTH), torch.tensor([4, 4, 4])
-    stepped = decoder.step(x.clone(), positions)
-    assert stepped[1].isnan().all()
-    assert stepped[[0, 2]].isfinite().all()
 
 
 def test_allocate_again_gives_a_new_cache(decoder: Decoder) -> None:

@@ -10,7 +10,7 @@ from models.device.buckets import (
     is_power_of_two,
     next_power_of_two,
     packed_groups,
-    prefill_groups,
+    padded_groups,
     round_up,
 )
 
@@ -57,13 +57,12 @@ def test_round_up() -> None:
     assert [round_up(count, 32) for count in (0, 1, 31, 32, 33)] == [0, 32, 32, 32, 64]
 
 
-def test_prefill_groups_hold_every_row_once_and_stay_within_their_tokens() -> None:
+def test_padded_groups_hold_every_row_once_and_stay_within_their_size() -> None:
     lengths = [64, 32, 96, 32, 64, 256]
-    groups = prefill_groups(lengths, max_tokens=192)
+    groups = padded_groups(lengths, 192)
     assert sorted(row for group in groups for row in group) == list(range(6))
     assert groups == [[1, 3, 0], [4, 2], [5]]  # a row alone may be longer than the limit
-    assert prefill_groups(lengths, 192, is_one_length=True) == [[1, 3], [0, 4], [2], [5]]
-    assert prefill_groups([], 192) == []
+    assert padded_groups([], 192) == []
 
 
 def test_packed_groups_keep_the_order_and_stay_within_tokens_and_rows() -> None:

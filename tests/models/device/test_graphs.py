@@ -236,7 +236,7 @@ def test_what_runs_beside_the_frames_has_a_capturer_of_its_own(
         loader, folder = fish_loader, tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
     monkeypatch.setattr(loader, "cuda_capturers", lambda device: capturers)
     # A CPU has no lanes, and so no graphs of the vocoder.
-    monkeypatch.setattr(f"models.{family}.model.vocoder_runner", lanes_runner)
+    monkeypatch.setattr("models.slots.model.vocoder_runner", lanes_runner)
     model = loader.load(folder, torch.device("cpu"), torch.float32, True)
     assert {
         runner.name: runner.capturer is capturers.frames for runner in model.graph_runners()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,15 +41,6 @@ class Golden:
         return SpeechRequest(
             row["text"], sampling=GREEDY, max_frames=row["max_frames"], clone=clone
         )
-
-
-@pytest.fixture(scope="session", autouse=True)
-def single_thread() -> Iterator[None]:
-    """Tensors this small only lose time to threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

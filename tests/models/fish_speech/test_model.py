@@ -22,6 +22,8 @@ from models.fish_speech.model import FishSpeech
 from models.registry import load_model
 from models.sampling import Sampling
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 30
 SPEC = tiny.SPECS["small"]
 GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)
@@ -131,16 +133,16 @@ def test_prefill_in_one_group_or_several(
     model: FishSpeech, requests: list[SpeechRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = speak(model, requests, 8)
-    monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 60)
+    monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (16, 64))
     assert_same(speak(model, requests, 8), expected)
 
 
-def test_packed_prompts_speak_like_prompts_side_by_side(
+def test_passes_filled_up_to_a_bucket_give_the_same_codes(
     model: FishSpeech, requests: list[SpeechRequest]
 ) -> None:
     items = [replace(item, sampling=GREEDY) for item in requests]
     expected = speak(model, items, 4)
-    model.packs_prompts = True
+    model.packed.has_buckets = True
     assert_same(speak(model, items, 4), expected)
 
 

@@ -24,8 +24,11 @@ from torch import Tensor
 from kernels.sampling.nucleus import sample_nucleus
 from models.base import REFERENCE, SpeechRequest
 from models.fish_speech.model import FishSpeech
+from models.fish_speech.sampling import NucleusSlots
 from models.registry import load_model
 from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 ORACLE = Path(__file__).parents[2] / "oracle"
 LOGIT_TOLERANCE = 1e-4  # float32 products summed in another order, over logits of about 5
@@ -39,16 +42,16 @@ def recorded_logits(
     first: list[Tensor] = []
     rest: list[Tensor] = []
 
-    def recorder(function: Callable[[Tensor], Tensor], kept: list[Tensor]) -> Any:
-        def call(hidden: Tensor) -> Tensor:
-            kept.append(function(hidden)[0].clone())
-            return function(hidden)
+    def recorder(draw: Callable[..., Tensor], kept: list[Tensor]) -> Any:
+        def call(slots: NucleusSlots, rows: Any, logits: Tensor, *others: Tensor) -> Tensor:
+            kept.append(logits[0].clone())
+            return draw(slots, rows, logits, *others)
 
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(model.talker, "logits", recorder(model.talker.logits, first))
-        patch.setattr(model.predictor, "logits", recorder(model.predictor.logits, rest))
+        patch.setattr(NucleusSlots, "first", recorder(NucleusSlots.first, first))
+        patch.setattr(NucleusSlots, "rest", recorder(NucleusSlots.rest, rest))
         speak(model, [request], 1)
     frames = len(first) - 1
     return torch.stack(first), torch.stack(rest).view(frames, model.config.num_codebooks - 1, -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,6 @@ class Golden:
     long: dict[str, Any]  # the same of a decode of random codes
     seed: int
     tensors: dict[str, Tensor]  # codes.ID, samples.ID (thinned), prompt.ID, trailing.ID
-
-
-@pytest.fixture(scope="session", autouse=True)
-def single_thread() -> Iterator[None]:
-    """Tensors this small only lose time to threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,8 @@ from models.checkpoint.files import CheckpointError
 from models.registry import describe, load_model
 from models.sampling import Sampling
 
+pytestmark = pytest.mark.slow
+
 Write = Callable[..., Path]
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 REQUEST = SpeechRequest("Hello there.", "ada", sampling=GREEDY, max_frames=9)

@@ -17,6 +17,8 @@ from models.base import SpeechRequest, Voice
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 SPEC = SPECS["base_wide"]
 FRAMES = 24
 
@@ -67,7 +69,7 @@ def capturer(model: Qwen3TTS) -> Iterator[FakeCapturer]:
     """Graphs and lanes as on a GPU, in the order a GPU needs them."""
     fake = FakeCapturer()
     alone, model.vocoder = model.vocoder, in_lanes(model.vocoder, fake)
-    model.packs_prompts = True
+    model.packed.has_buckets = True
     runners = [model.frames, model.packed.runner]
     for runner in runners:
         runner.capturer = fake
@@ -75,7 +77,7 @@ def capturer(model: Qwen3TTS) -> Iterator[FakeCapturer]:
     for runner in runners:
         runner.reset()
         runner.capturer = None
-    model.vocoder, model.packs_prompts = alone, False
+    model.vocoder, model.packed.has_buckets = alone, False
 
 
 def assert_same(rows: list[Row], expected: list[Row]) -> None:
@@ -109,7 +111,7 @@ def test_long_prompts_are_prefilled_in_parts(
     alone: list[Row],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 250)
+    monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (128, 256))
     assert_same(speak(model, requests, 16), alone)
 
 
@@ -133,11 +135,11 @@ def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
     # The sum of a frame's embeddings stands at its place, added to the text there.
     voice = random_voice(model, SPEC.talker.width, 3, SPEC.codebook_size)
     prompt = model.prompt(SpeechRequest("hi", clone=voice, layout="non_streaming"))
-    ids = torch.tensor([prompt.codec_ids])
+    ids = torch.tensor(prompt.codec_ids)
     found = model._cloned([prompt], ids)
     assert found is not None
     places, vectors = found
-    assert places.tolist() == [ids[0].tolist().index(-2), *range(ids.shape[1] - 3, ids.shape[1])]
+    assert places.tolist() == [ids.tolist().index(-2), *range(len(ids) - 3, len(ids))]
     assert torch.equal(vectors[0], voice.embedding)
     assert voice.codes is not None
     tables = [model.talker.codec_embedding.weight, *model.predictor.embeddings.weight]
@@ -147,7 +149,7 @@ def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
 
 
 def test_plain_prompts_need_no_voice(model: Qwen3TTS) -> None:
-    assert model._cloned([], torch.tensor([[5, -1, 7]])) is None
+    assert model._cloned([], torch.tensor([5, -1, 7])) is None
 
 
 def test_a_bfloat16_model_clones(folder: Path) -> None:

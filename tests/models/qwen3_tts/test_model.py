@@ -5,8 +5,9 @@ Everything runs on a CPU in float32 with drawn codes, where the promise is equal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,17 +24,10 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 40
 LONG, SHORT = "the longer of the two texts", "hi"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Tiny products gain nothing from threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +90,12 @@ def alone(model: Qwen3TTS, item: SpeechRequest) -> Spoken:
     return finish(model, [0], 1)[0]
 
 
+@pytest.fixture(scope="module")
+def spoken_alone(folder: Path) -> Callable[[SpeechRequest], Spoken]:
+    """`alone` in a model that no other test touches, each row once."""
+    return cache(partial(alone, load(folder)))
+
+
 def assert_same(rows: list[Spoken], expected: list[Spoken]) -> None:
     for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
         assert row.reason == other.reason, index
@@ -156,8 +156,10 @@ class TestBatching:
         ]
 
     @pytest.fixture
-    def expected(self, model: Qwen3TTS, requests: list[SpeechRequest]) -> list[Spoken]:
-        return [alone(model, item) for item in requests]
+    def expected(
+        self, spoken_alone: Callable[[SpeechRequest], Spoken], requests: list[SpeechRequest]
+    ) -> list[Spoken]:
+        return [spoken_alone(item) for item in requests]
 
     @staticmethod
     def as_spoken(rows: list[Row]) -> list[Spoken]:
@@ -193,7 +195,7 @@ class TestBatching:
         expected: list[Spoken],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("models.slots.model.PREFILL_TOKENS", 40)
+        monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (16, 48))
         allocate(model, 8)
         start(model, requests, list(range(7)))
         assert_same(finish(model, list(range(7)), 8), expected)
@@ -221,7 +223,7 @@ class TestStaleRows:
 
     @pytest.mark.parametrize("has_streaming", [False, True])
     def test_batches_of_different_sizes_one_after_the_other(
-        self, folder: Path, model: Qwen3TTS, has_streaming: bool
+        self, spoken_alone: Callable[[SpeechRequest], Spoken], model: Qwen3TTS, has_streaming: bool
     ) -> None:
         layout = "streaming" if has_streaming else "auto"
         batches = [
@@ -230,14 +232,13 @@ class TestStaleRows:
             [request("the ring", 40 + i, layout=layout) for i in range(3)],
             [request(SHORT, 50, layout=layout)],
         ]
-        fresh = load(folder)
         allocate(model, 4, max_trailing=80)
         for batch in batches:
             slots = list(range(len(batch)))
             start(model, batch, slots)
             rows = finish(model, slots, 4)
             model.release(slots)
-            assert_same(rows, [alone(fresh, item) for item in batch])
+            assert_same(rows, [spoken_alone(item) for item in batch])
 
     def test_a_slot_released_early_is_as_good_as_new(self, folder: Path, model: Qwen3TTS) -> None:
         allocate(model, 2, max_trailing=60)
@@ -296,9 +297,8 @@ class TestNotFinite:
     """A row that goes wrong fails alone, and its slot serves the next row."""
 
     @pytest.fixture
-    def expected(self, folder: Path) -> list[Spoken]:
-        fresh = load(folder)
-        return [alone(fresh, item) for item in ITEMS]
+    def expected(self, spoken_alone: Callable[[SpeechRequest], Spoken]) -> list[Spoken]:
+        return [spoken_alone(item) for item in ITEMS]
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     @torch.inference_mode()
@@ -353,11 +353,14 @@ class TestMove:
     @pytest.mark.parametrize("layout", ["non_streaming", "streaming"])
     @pytest.mark.parametrize("frames", [0, 1, 6])
     def test_codes_stay_the_same(
-        self, folder: Path, model: Qwen3TTS, layout: str, frames: int
+        self,
+        spoken_alone: Callable[[SpeechRequest], Spoken],
+        model: Qwen3TTS,
+        layout: str,
+        frames: int,
     ) -> None:
         items = [request(LONG, 3, layout=layout), request("the ring", 4, layout=layout)]
-        fresh = load(folder)
-        expected = [alone(fresh, item) for item in items]
+        expected = [spoken_alone(item) for item in items]
         allocate(model, 8, max_trailing=40)
         start(model, [request(SHORT, 9), *items], [1, 5, 6])
         if frames:
@@ -396,14 +399,15 @@ class TestStreaming:
             model.decode_frames(2, 1)
         assert frame > len(trailing) or status(model, 1).finish_reason == "eos"
 
-    def test_rows_of_both_layouts_share_a_batch(self, folder: Path, model: Qwen3TTS) -> None:
+    def test_rows_of_both_layouts_share_a_batch(
+        self, spoken_alone: Callable[[SpeechRequest], Spoken], model: Qwen3TTS
+    ) -> None:
         items = [
             request(LONG, 3, layout="streaming"),
             request(LONG, 3),
             request(SHORT, 4, layout="streaming"),
         ]
-        fresh = load(folder)
-        expected = [alone(fresh, item) for item in items]
+        expected = [spoken_alone(item) for item in items]
         assert not torch.equal(expected[0].codes, expected[1].codes)
         allocate(model, 4, max_trailing=40)
         start(model, items, [0, 1, 2])
@@ -439,7 +443,7 @@ class TestLimits:
 
     def test_slot_bytes_is_what_a_slot_takes(self, model: Qwen3TTS) -> None:
         model.allocate(4, max_positions=50, max_frames=8)
-        assert model.talker.decoder.cache.num_bytes == 4 * model.slot_bytes(50)
+        assert model.talker.decoder.cache.data.nbytes == 4 * model.slot_bytes(50)
 
 
 class TestGraphs:

@@ -1,8 +1,7 @@
-"""Packed prompts of a whole tiny model against prompts side by side, with and without graphs."""
+"""Prompts in buckets, as on a GPU, against passes of their own length, with and without graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,9 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.slots.prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 12
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +46,8 @@ def assert_same(rows: list[Row], expected: list[Row]) -> None:
 
 
 def pack(model: Qwen3TTS) -> FakeCapturer:
-    """Prompts packed, and recorded as on a GPU."""
-    model.packs_prompts = True
+    """Passes filled up to buckets and recorded, as on a GPU."""
+    model.packed.has_buckets = True
     model.packed.runner.capturer = capturer = FakeCapturer()
     return capturer
 
@@ -74,7 +67,7 @@ def test_packed_prompts_give_the_same_codes(model: Qwen3TTS, max_batch: int) -> 
 def test_without_graphs_too(model: Qwen3TTS) -> None:
     items = requests(5)
     expected = speak(model, items, 4)
-    model.packs_prompts = True
+    model.packed.has_buckets = True
     assert_same(speak(model, items, 4), expected)
     assert model.packed.runner.stats.hits == 0
 

@@ -26,6 +26,8 @@ from kernels.sampling.sample import sample
 from models.base import SpeechModel
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 ORACLE = Path(__file__).parents[2] / "oracle"
 SAMPLE_VOICE = Path(__file__).parents[3] / "samples" / "voice" / "checkpoint"
 

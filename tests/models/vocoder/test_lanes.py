@@ -16,6 +16,8 @@ from models.vocoder.lane_plan import plan_lanes
 from models.vocoder.lanes import LANE_BUCKETS, LANE_FRAMES, MAX_LANES, Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 SPEC = SPECS["custom_voice_wide"]
 LENGTHS = [1, 13, 33, 310, 70, 5, 299, 125, 64]

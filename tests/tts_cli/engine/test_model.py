@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from engine_harness import MODES, Harness
 from fakes import FakeCapturer, in_lanes
-from speak import speak
+from speak import Row, speak
 from tiny_qwen3_tts import write_checkpoint
 
 from models.base import SpeechRequest
@@ -17,6 +17,8 @@ from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +45,14 @@ def requests() -> list[SpeechRequest]:
     return rows
 
 
+@pytest.fixture(scope="module")
+def expected(load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]) -> list[Row]:
+    """Every row alone."""
+    return speak(load(), requests, 1)
+
+
 class TestRealModel:
     """A whole tiny checkpoint through the engine equals rows spoken one by one."""
-
-    @pytest.fixture(autouse=True)
-    def _one_thread(self) -> Iterator[None]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(before)
 
     @staticmethod
     def prepare(model: Qwen3TTS, requests: list[SpeechRequest], max_batch: int) -> None:
@@ -69,10 +70,10 @@ class TestRealModel:
         self,
         load: Callable[[], Qwen3TTS],
         requests: list[SpeechRequest],
+        expected: list[Row],
         is_async: bool,
         has_graphs: bool,
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         if has_graphs:
             capturer = FakeCapturer()
@@ -101,9 +102,8 @@ class TestRealModel:
             assert model.frames.stats.hits == harness.engine.steps
 
     def test_running_out_of_memory_changes_no_code(
-        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest]
+        self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest], expected: list[Row]
     ) -> None:
-        expected = speak(load(), requests, 1)
         model = load()
         self.prepare(model, requests, 4)
         run, calls = model.decode_frames, 0

@@ -54,6 +54,7 @@ def reason(path: Path, root: Path | None = None) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 class TestHostile:
     def test_there_are_enough(self) -> None:
         assert len(HOSTILE) >= 50

@@ -23,6 +23,8 @@ from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_F
 from models.fish_speech.codec.convert import convert
 from models.fish_speech.codec.load import load_codec
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 STALE = {
     "quantizer.pre_module.freqs_cis": torch.zeros(4, 2, 2, dtype=torch.bfloat16),

@@ -37,7 +37,7 @@ def test_stored_official_codes(variant) -> None:
         if not name.startswith(prefix):
             continue
         length = int(name.removeprefix(prefix))
-        (codes,) = encoder.encode([tiny.reference_wave(seed, length)])
+        (codes,) = encoder.codes([tiny.reference_wave(seed, length)])
         assert codes.dtype == torch.int64
         assert codes.tolist() == expected.tolist(), name
         compared += codes.numel()
@@ -58,8 +58,8 @@ def test_official_encoder(variant, oracle) -> None:
     width = config.samples_per_frame
     for length in (1, width - 1, width, width + 1, 7 * width + 5, 40 * width):
         wave = tiny.reference_wave(6, length)
-        expected = official.encode(dac, wave)
-        (codes,) = encoder.encode([wave])
+        expected = official.codes(dac, wave)
+        (codes,) = encoder.codes([wave])
         # A choice between two entries all but equally near may fall the other way.
         assert (codes != expected).sum() <= codes.numel() // 100, length
 
@@ -67,12 +67,12 @@ def test_official_encoder(variant, oracle) -> None:
 def test_frames_are_rounded_up(small) -> None:
     width = tiny.SMALL.samples_per_frame
     lengths = (1, width, width + 1, 5 * width - 1)
-    codes = small.encode([tiny.reference_wave(1, length) for length in lengths])
+    codes = small.codes([tiny.reference_wave(1, length) for length in lengths])
     assert [tuple(found.shape) for found in codes] == [(1, 4), (1, 4), (2, 4), (5, 4)]
 
 
 def test_codes_are_in_range(small) -> None:
-    (codes,) = small.encode([tiny.reference_wave(3, 40 * tiny.SMALL.samples_per_frame)])
+    (codes,) = small.codes([tiny.reference_wave(3, 40 * tiny.SMALL.samples_per_frame)])
     sizes = torch.tensor(tiny.SMALL.codebook_sizes)
     assert (codes >= 0).all()
     assert (codes < sizes).all()
@@ -82,11 +82,11 @@ def test_codes_are_in_range(small) -> None:
 def test_batches_equal_single_clips(small, monkeypatch) -> None:
     lengths = (1, 300, 1000, 999, 4000, 77)
     waves = [tiny.reference_wave(seed, length) for seed, length in enumerate(lengths)]
-    alone = small.encode(waves)
+    alone = small.codes(waves)
     batched = FishVoiceEncoder(small.encoder, use_batches=True)
     for most in (100, 2500, 10**6):
         monkeypatch.setattr(clips, "BATCH_SAMPLES", most)
-        for found, expected in zip(batched.encode(waves), alone, strict=True):
+        for found, expected in zip(batched.codes(waves), alone, strict=True):
             assert torch.equal(found, expected)
 
 
@@ -95,7 +95,7 @@ def test_a_frame_knows_nothing_of_what_follows(small) -> None:
     wave = tiny.reference_wave(2, 20 * width)
     changed = wave.clone()
     changed[11 * width :] = 0.3
-    (before,), (after,) = small.encode([wave]), small.encode([changed])
+    (before,), (after,) = small.codes([wave]), small.codes([changed])
     assert torch.equal(before[:11], after[:11])
     assert not torch.equal(before[11:], after[11:])
 
@@ -103,7 +103,7 @@ def test_a_frame_knows_nothing_of_what_follows(small) -> None:
 def test_waves_are_left_alone(small) -> None:
     wave = tiny.reference_wave(2, 2 * tiny.SMALL.samples_per_frame)
     kept = wave.clone()
-    small.encode([wave])
+    small.codes([wave])
     assert torch.equal(wave, kept)
 
 
@@ -122,7 +122,7 @@ def test_kernels_equal_references(small) -> None:
 @pytest.mark.parametrize("shape", [(0,), (2, 100), (1200 * 144 + 1,)])
 def test_wrong_waves_are_refused(small, shape) -> None:
     with pytest.raises(ValueError, match="1 to 172800 samples are needed"):
-        small.encode([torch.zeros(shape)])
+        small.codes([torch.zeros(shape)])
 
 
 @pytest.mark.parametrize("length", [0, 143, 145])
@@ -137,7 +137,7 @@ def test_released_size_on_the_gpu() -> None:
     encoder = random_encoder(device, torch.Generator(device).manual_seed(7))
     waves = [tiny.reference_wave(seed, 44100 * (seed + 1)) for seed in range(3)]
     with torch.backends.cudnn.flags(allow_tf32=False):
-        codes = encoder.encode(waves)
-        alone = encoder.encode(waves[:1])[0]
+        codes = encoder.codes(waves)
+        alone = encoder.codes(waves[:1])[0]
     assert [tuple(found.shape) for found in codes] == [(22, 10), (44, 10), (65, 10)]
     assert (alone == codes[0]).float().mean() > 0.95

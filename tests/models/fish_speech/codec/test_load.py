@@ -28,6 +28,8 @@ from models.vocoder.chunks import Cut
 from models.vocoder.lanes import LANE_FRAMES, Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
 CPU = torch.device("cpu")

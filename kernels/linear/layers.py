@@ -1,0 +1,85 @@
+"""The layers of a transformer, whatever attends inside them.
+
+    h = norm(x);   x += attend(h . qkv) . o
+    h = norm(x);   x += swiglu(h . gate_up) . down
+
+Talkers and code predictors (prefill and step), the vocoders' transformers and `kernels.bench.step`
+all go through here, so what is measured is what runs. A sum and the norm behind it, which belongs
+to the next half or to the next layer, are one operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from kernels.linear.choose import linear, linear_parts, linear_swiglu
+from kernels.linear.few_rows import use_row_kernels
+from kernels.linear.rms_norm import add_rms_norm_, rms_norm
+from kernels.linear.swiglu import swiglu
+
+
+class LayerWeights(NamedTuple):
+    """What a layer multiplies by, apart from what its attention needs."""
+
+    input_norm: Tensor  # (D,)
+    qkv: Tensor  # ((H + 2 H_kv) D_h, D)
+    o: Tensor  # (D, H D_h)
+    post_norm: Tensor  # (D,)
+    gate_up: Tensor  # (2I, D)
+    down: Tensor  # (D, I)
+
+
+class Products(NamedTuple):
+    """Who multiplies rows (R, K) by a weight (N, K)."""
+
+    whole: Callable[[Tensor, Tensor], Tensor]
+    parts: Callable[[Tensor, Tensor], Tensor]  # whole or in parts, as `add_rms_norm_` takes it
+    gated: Callable[[Tensor, Tensor], Tensor]  # SwiGLU of the product
+
+
+CHOSEN = Products(linear, linear_parts, linear_swiglu)  # as `kernels.linear.choose` finds
+PLAIN = Products(F.linear, F.linear, lambda x, weight: swiglu(F.linear(x, weight)))
+
+
+def run_layers(
+    x: Tensor,
+    layers: Sequence[LayerWeights],
+    last_norm: Tensor,
+    eps: float,
+    attend: Callable[[Tensor, int], Tensor],
+    *,
+    leaving: Tensor | None = None,
+    products: Products = CHOSEN,
+) -> Tensor:
+    """All layers and the norm behind them.
+
+    Args:
+        x: (R, D) inputs, used up: the residual stream is kept in its storage.
+        last_norm: (D,).
+        attend: the attention of a layer: its q/k/v products (R, (H + 2 H_kv) D_h) and its index to
+            (R, H D_h).
+        leaving: (n,) int64 rows that are asked for; the others end with the last layer's attention.
+    Returns:
+        (R, D) after the last norm, or (n, D) of the rows that leave.
+    """
+    norms = [*(layer.input_norm for layer in layers[1:]), last_norm]
+    hidden = rms_norm(x, layers[0].input_norm, eps)
+    for index, (layer, next_norm) in enumerate(zip(layers, norms, strict=True)):
+        attended = attend(products.whole(hidden, layer.qkv), index)
+        if leaving is not None and index + 1 == len(layers):
+            attended, x = attended[leaving], x[leaving]
+        mixed = products.parts(attended, layer.o)
+        hidden = add_rms_norm_(mixed, x, layer.post_norm, eps)
+        mlp = products.parts(products.gated(hidden, layer.gate_up), layer.down)
+        hidden = add_rms_norm_(mlp, x, next_norm, eps)
+    return hidden
+
+
+def is_all_ours(x: Tensor, layer: LayerWeights) -> bool:
+    """Whether no product of x (R, D) with such a layer is a library's."""
+    products = (layer.qkv, layer.o, layer.gate_up, layer.down)
+    return all(use_row_kernels(x, weight) for weight in products)

@@ -1,0 +1,112 @@
+"""What every family's model checks of the order it is used in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tiny_fish_speech
+import tiny_qwen3_tts
+import torch
+
+from models.base import Prompt, RequestError, SpeechRequest
+from models.registry import load_model
+from models.slots.model import SlotModel
+
+FRAMES = 4
+
+
+@pytest.fixture(scope="module", params=["qwen3_tts", "fish_speech"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    if request.param == "qwen3_tts":
+        return tiny_qwen3_tts.write_checkpoint(folder, "custom_voice_wide")
+    return tiny_fish_speech.write_checkpoint(folder, "wide", 2)
+
+
+def load(folder: Path) -> SlotModel:
+    model = load_model(str(folder))
+    assert isinstance(model, SlotModel)
+    return model
+
+
+@pytest.fixture
+def model(folder: Path) -> SlotModel:
+    return load(folder)
+
+
+@pytest.fixture(scope="module")
+def fresh(folder: Path) -> SlotModel:
+    """Nobody allocates it."""
+    return load(folder)
+
+
+def prompt(model: SlotModel) -> Prompt:
+    voice = next(iter(model.info.voices), None)
+    sampling = model.info.sampling
+    return model.prompt(SpeechRequest("the thing", voice, sampling=sampling, max_frames=FRAMES))
+
+
+CALLS: dict[str, Callable[[SlotModel], object]] = {
+    "capture": lambda model: model.capture(1, FRAMES),
+    "prefill": lambda model: model.prefill([prompt(model)], [0]),
+    "frames": lambda model: model.decode_frames(1, 1),
+    "predict": lambda model: model.predict(1),
+    "step": lambda model: model.step(1),
+    "draw_first": lambda model: model.draw_first(1, torch.zeros(1, 1)),
+    "poll": lambda model: model.poll(),
+    "codes": lambda model: model.codes(0, 1),
+    "move": lambda model: model.move([0], [1]),
+    "release": lambda model: model.release([0]),
+    "decoder": lambda model: model.talker.decoder.step(
+        torch.zeros(1, model.config.talker.width), torch.tensor([0])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_before_allocate_everything_names_it(fresh: SlotModel, name: str) -> None:
+    """An AttributeError of some buffer told nobody what was missing; a capture kept it to itself
+    and left a model that ran eagerly.
+    """
+    with pytest.raises(RuntimeError, match=r"allocate\(\) comes first"):
+        CALLS[name](fresh)
+
+
+def test_no_more_rows_than_allocated(model: SlotModel) -> None:
+    # Slices of the buffers would be shorter without a word.
+    model.allocate(2, max_positions=100, max_frames=FRAMES)
+    with pytest.raises(AssertionError, match="4 slots, allocated for 2"):
+        model.decode_frames(4, 1)
+    with pytest.raises(AssertionError, match="4 rows, allocated for 2"):
+        model.capture(4, FRAMES)
+    model.prefill([prompt(model)], [1])
+    model.decode_frames(2, FRAMES)
+    assert model.status(model.poll(), [1])[0].is_finished
+
+
+def test_a_frame_is_its_stages_in_their_order(
+    model: SlotModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.allocate(1, max_positions=100, max_frames=FRAMES)
+    model.prefill([prompt(model)], [0])
+    called = []
+
+    def note(owner: object, name: str) -> None:
+        function = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *arguments: (called.append(name), function(*arguments))[1]
+        )
+
+    for name in ("predict", "step", "draw_first"):
+        note(model, name)
+    note(model.slots, "advance")
+    model.decode_frames(1, 1)
+    assert called == ["predict", "step", "draw_first", "advance"]
+
+
+def test_a_checkpoint_without_encoders_says_why(model: SlotModel) -> None:
+    model.voices = None
+    with pytest.raises(RequestError, match=f"cannot clone a voice: it is a {model.info.type}"):
+        model.encode_voices([torch.zeros(100)], ["icl"])
