@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.checkpoint.files import CheckpointError, resolve
+from models.checkpoint.files import CheckpointError, read_plain, resolve
 
 if TYPE_CHECKING:
     import torch
@@ -151,7 +151,7 @@ def _family(folder: Path) -> Family:
     """The family that a folder's config.json names."""
     path = folder / "config.json"
     try:
-        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+        kind = json.loads(read_plain(path)).get("model_type")
     except FileNotFoundError:
         raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?") from None
     except (OSError, ValueError, AttributeError, RecursionError) as error:

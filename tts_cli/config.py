@@ -128,6 +128,12 @@ class RunConfig:
         "Stop with exit code 4 once more rows than N, or than P% of the run, have failed.",
         "no limit",
     )
+    verify_files: bool = _setting(
+        False, "Read every recorded file and speak again what is not as it was written."
+    )
+    take_over: bool = _setting(
+        False, "Take the folder from a run of another host, which must be dead."
+    )
     overwrite: bool = _setting(False, "Speak rows again that are already done.")
     retry_failed: bool = _setting(False, "Speak only rows that failed in an earlier run.")
 

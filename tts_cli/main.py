@@ -7,6 +7,7 @@ click command called `command`, whose return value is the exit code (None is 0).
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import logging
 import os
@@ -26,7 +27,7 @@ from tts_cli.commands.streams import (
     silence,
     stdout_error,
 )
-from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError
+from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError, UsageError
 
 log = logging.getLogger("tts_cli")
 
@@ -179,6 +180,9 @@ def _explain(error: Exception, invocation: Invocation) -> int:
         return EXIT_PIPE
     if isinstance(error, OSError) and is_stdout_error(error):
         error = stdout_error(error)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        path = str(error.filename)
+        error = UsageError(f"{path[:60]}{'...' * (len(path) > 60)}: the name or path is too long")
     if not isinstance(error, TtsCliError):
         kind = type(error).__name__
         error = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -83,6 +85,20 @@ def resolve(source: str, revision: str | None = None) -> Path:
     except (HfHubHTTPError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(f"{source}: the hub refused or failed: {reason}") from None
+
+
+def read_plain(path: Path) -> str:
+    """The text of a plain file; a pipe or device, which could wait for ever, is refused.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no plain file, or no UTF-8.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(handle, encoding="utf-8") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("is no plain file")
+        return file.read()
 
 
 def weight_files(folder: Path) -> list[Path]:

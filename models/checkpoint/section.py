@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint.files import CheckpointError
+from models.checkpoint.files import CheckpointError, read_plain
 
 
 class Section:
@@ -21,7 +21,7 @@ class Section:
     def from_file(cls, path: Path) -> Section:
         """Read a JSON object; raises CheckpointError naming the file."""
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = json.loads(read_plain(path))
         except FileNotFoundError:
             raise CheckpointError(f"{path}: not found; is this a complete checkpoint?") from None
         except (OSError, ValueError, RecursionError) as error:

@@ -75,6 +75,7 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
+    from tts_cli.output.leftovers import unrecorded_rows
     from tts_cli.output.run_file import REPORT_NAME
     from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.consent import approved_info
@@ -97,11 +98,15 @@ def run(source: Source, config: RunConfig) -> int:
         raise UsageError(
             f"{config.out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
         )
-    with FolderLock(config.out), Journal(config.out) as journal:
+    lock = FolderLock(config.out, config.take_over)
+    with lock, Journal(config.out, has_sums=config.verify_files) as journal:
         remove_stale_parts(config.out)
+        if lock.crashed_ns is not None:
+            journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal))
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         survey = plan.survey()
+        survey.require_own_files()
         signals.check()
         if survey.pending:
             return speak(config, info, plan, survey)

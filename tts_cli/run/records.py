@@ -62,12 +62,12 @@ class Recorder:
 
     def _write(self, row: SpeechRow) -> RowRecord:
         """Put a row's audio on disk, if there is any, and describe what happened."""
-        error, path = row.error, None
+        error, file = row.error, None
         started_s = time.perf_counter()
         if row.samples is not None:
             is_truncated = error is not None
             try:
-                path = self.writer.write(row.id, row.samples, row.codes, is_truncated)
+                file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
             except RowError as problem:
                 error = str(problem)
             else:
@@ -88,12 +88,14 @@ class Recorder:
             delivery_hash=self.writer.delivery_hash,
             **vars(row.work),
         )
-        if path is None:
+        if file is None:
             return record
         audio_s = row.frames * self.frame_s
         return replace(
             record,
-            path=path,
+            path=file.path,
+            bytes=file.bytes,
+            sha256=file.sha256,
             frames=row.frames,
             audio_s=audio_s,
             write_ms=1000 * (ended_s - started_s),
@@ -101,7 +103,12 @@ class Recorder:
         )
 
     def _record(self, record: RowRecord, dropped_s: float = 0.0, *, is_bad: bool = False) -> None:
-        self.journal.append(record)
+        try:
+            self.journal.append(record)
+        except StoppedEarly:
+            if record.path is not None:
+                self.writer.remove(record.id, record.status != "ok")
+            raise
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s
