@@ -54,6 +54,7 @@ class LazyGroup(click.Group):
             return None
         command = importlib.import_module(f"tts_cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command), cmd_name
+        signals.check()
         return command
 
     def resolve_command(
@@ -155,6 +156,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
     try:
+        signals.check()
         code = cli.main(args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
         flush()
         signals.check()  # one that got lost somewhere

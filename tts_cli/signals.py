@@ -4,7 +4,8 @@ A signal is remembered before anything is raised, because what is raised can get
 ignores exceptions of callbacks, C code drops them, and libraries turn them into an ImportError of
 their own. `check` raises again what was lost; whoever runs a command looks after each long step.
 Until rows are spoken there is nothing to finish, and a signal raises `Interrupted`; meanwhile
-(`stopping`) it asks for an orderly end. A second one ends the process at once.
+(`stopping`) it asks for an orderly end, and amid an import it is only remembered: C++ code that
+torch runs then aborts the process when Python raises. A second one ends the process at once.
 
 Nothing heavy is imported here, so that the handlers stand before anything heavy is.
 """
@@ -18,7 +19,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import FrameType
 
 from tts_cli.errors import Interrupted
 
@@ -89,7 +90,15 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
     check()
 
 
-def _handle(number: int, frame: Any) -> None:
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
     global _received
     if _received is not None:
         with contextlib.suppress(OSError):
@@ -97,6 +106,8 @@ def _handle(number: int, frame: Any) -> None:
         os._exit(128 + number)
     _received = number
     if _stop is None:
+        if _is_importing(frame):
+            return
         raise Interrupted(number)
     log.warning("stopping: finishing what is decoded (again to stop at once)")
     _stop()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,17 @@ def test_what_is_swallowed_comes_back() -> None:
         assert signals.received() == signal.SIGTERM
         signals.check()
     assert caught.value.exit_code == 143
+
+
+def test_nothing_is_raised_amid_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SIGTERM while torch was imported made its C++ code abort: exit code 134."""
+    program = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nis_whole = True\n"
+    (tmp_path / "slow_to_import.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    with signals.watching():
+        assert importlib.import_module("slow_to_import").is_whole
+        with pytest.raises(Interrupted):
+            signals.check()
 
 
 def test_nothing_is_printed_when_python_drops_it(capsys: pytest.CaptureFixture[str]) -> None:
