@@ -286,7 +286,7 @@ def test_a_config_that_is_a_pipe(bench: Workbench) -> None:
     os.mkfifo(bench.folder / "config.json")
     result = bench.synth([{"text": "Hm."}], model=bench.folder)
     assert result.code == 3
-    assert "config.json: not readable as JSON: is no plain file" in result.err
+    assert "config.json: not readable as JSON: not a plain file" in result.err
 
 
 def test_an_unreadable_journal_is_no_reason_to_start_over(done: Workbench) -> None:

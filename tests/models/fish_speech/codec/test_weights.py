@@ -61,8 +61,8 @@ def test_a_folder_gives_the_codec_that_was_written(folder: Path) -> None:
     codes = tiny.random_codes(tiny.SMALL, 2, 5)
     assert torch.equal(vocoder(codes), tiny.build(tiny.SMALL, tensors)(codes))
     wave = tiny.reference_wave(1, 1000)
-    expected = tiny.build_encoder(tiny.SMALL, tensors).encode([wave])[0]
-    assert torch.equal(load_codec_encoder(folder, CPU).encode([wave])[0], expected)
+    expected = tiny.build_encoder(tiny.SMALL, tensors).codes([wave])[0]
+    assert torch.equal(load_codec_encoder(folder, CPU).codes([wave])[0], expected)
     assert load_codec(folder, CPU, torch.bfloat16).dtype == torch.bfloat16
 
 
@@ -144,7 +144,7 @@ def test_missing_keys_of_sections_are_named(folder: Path, key: str) -> None:
     [
         ({"num_codebooks": 1}, "'num_codebooks' must be at least 2"),
         ({"code_dim": 0}, "'code_dim' must be at least 1"),
-        ({"upsample_rates": (4, 0)}, "'upsample_rates' must be a list of positive numbers"),
+        ({"upsample_rates": (4, 0)}, "'upsample_rates' must be a list of 1 to 8 positive numbers"),
         ({"upsample_rates": (4, 3)}, "the encoder takes 144 samples a frame, the decoder makes 72"),
         ({"encoder_dim": 8}, "the encoder's last width is 64, latent_dim 32"),
         ({"decoder_dim": 12}, "decoder_dim 12 cannot be halved 3 times"),
