@@ -36,7 +36,7 @@ FLOORS = {
         {"voices", "engine"},
         {"output"},
         {"manifest"},
-        {"config"},
+        {"config", "signals"},
         {"errors"},
     ),
     "models": (

@@ -129,6 +129,17 @@ class RunConfig:
         "the checkpoint's",
     )
     save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
+    max_failures: str | None = _setting(
+        None,
+        "Stop with exit code 4 once more rows than N, or than P% of the run, have failed.",
+        "no limit",
+    )
+    verify_files: bool = _setting(
+        False, "Read every recorded file and speak again what is not as it was written."
+    )
+    take_over: bool = _setting(
+        False, "Take the folder from a run of another host, which must be dead."
+    )
     overwrite: bool = _setting(False, "Speak rows again that are already done.")
     retry_failed: bool = _setting(False, "Speak only rows that failed in an earlier run.")
 
@@ -159,6 +170,7 @@ class RunConfig:
             if value is not None and (problem := limits.problem(value)):
                 raise UsageError(f"{flag(name)} {problem}")
         self._check_choices()
+        self.failures_allowed(0)
         if self.max_batch is not None and self.max_batch & (self.max_batch - 1):
             raise UsageError(
                 f"--max-batch must be a power of two, not {self.max_batch}",
@@ -170,6 +182,17 @@ class RunConfig:
             )
         if self.overwrite and self.retry_failed:
             raise UsageError("--overwrite and --retry-failed exclude each other", "give one")
+
+    def failures_allowed(self, num_rows: int) -> int | None:
+        """How many of a run's rows may fail, by `--max-failures`; None: all. Raises UsageError."""
+        if self.max_failures is None:
+            return None
+        match = re.fullmatch(r"([0-9]{1,12})(%?)", self.max_failures)
+        if match is None or (match[2] and int(match[1]) > 100):
+            raise UsageError(
+                f"--max-failures {self.max_failures!r}: must be a number of rows, or 0% to 100%"
+            )
+        return int(match[1]) * num_rows // 100 if match[2] else int(match[1])
 
     def _check_choices(self) -> None:
         if not DEVICE_PATTERN.fullmatch(self.device):

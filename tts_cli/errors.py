@@ -7,8 +7,9 @@
     |-- SetupError              3  something is missing: model, device, package, write access
     |-- StoppedEarly            4  the run ended before its rows did; finished rows are kept
     |   `-- DiskFull            4  no room left, or the disk stopped answering
-    |-- Interrupted       130/143  SIGINT or SIGTERM; finished rows are kept
     `-- RowError                -  one row failed; the engine records it and goes on
+    Interrupted   129, 130, 143  SIGHUP, SIGINT or SIGTERM; finished rows are kept. No Exception:
+                              what libraries catch and pass over must not swallow it
 
 Exit code 0 means every row is done and 1 that some rows failed; neither is an error here.
 """
@@ -16,6 +17,7 @@ Exit code 0 means every row is done and 1 that some rows failed; neither is an e
 from __future__ import annotations
 
 import errno
+import signal
 
 
 class TtsCliError(Exception):
@@ -64,12 +66,13 @@ class DiskFull(StoppedEarly):
     """Nothing more can be written to the output folder."""
 
 
-class Interrupted(TtsCliError):  # noqa: N818
+class Interrupted(BaseException):
     """The process was asked to stop by a signal."""
 
-    def __init__(self, signal_number: int) -> None:
-        super().__init__("stopped by SIGTERM" if signal_number == 15 else "interrupted")
-        self.exit_code = 128 + signal_number
+    def __init__(self, number: int) -> None:
+        name = signal.Signals(number).name
+        super().__init__("interrupted" if name == "SIGINT" else f"stopped by {name}")
+        self.exit_code = 128 + number
 
 
 class RowError(TtsCliError):

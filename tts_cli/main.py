@@ -7,20 +7,27 @@ click command called `command`, whose return value is the exit code (None is 0).
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import logging
 import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 import click
 
+from tts_cli import signals
 from tts_cli.commands.options import LOGGERS, WARNINGS_LOGGER, Invocation
-from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError
+from tts_cli.commands.streams import (
+    flush,
+    is_stdout_error,
+    open_closed_streams,
+    silence,
+    stdout_error,
+)
+from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError, UsageError
 
 log = logging.getLogger("tts_cli")
 
@@ -47,6 +54,7 @@ class LazyGroup(click.Group):
             return None
         command = importlib.import_module(f"tts_cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command), cmd_name
+        signals.check()
         return command
 
     def resolve_command(
@@ -60,7 +68,8 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # click would end with 1: some rows failed
-            return _silence_stdout()
+            silence(sys.stdout)
+            return EXIT_PIPE
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -91,7 +100,8 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 every row done; 1 some rows failed; 2 usage or manifest error; "
-    "3 environment; 4 stopped early; 130 or 143 after SIGINT or SIGTERM.",
+    "3 environment; 4 stopped early; 129, 130 or 143 after SIGHUP, "
+    "SIGINT or SIGTERM.",
 )
 @click.option(
     "--version",
@@ -124,10 +134,6 @@ def _set_up_logging() -> logging.Handler:
     return handler
 
 
-def _on_terminate(signal_number: int, frame: FrameType | None) -> None:
-    raise Interrupted(signal_number)
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
@@ -138,50 +144,56 @@ def main(args: Sequence[str] | None = None) -> int:
     # milliseconds an operation once anything else wants their core; asleep they cost nothing.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     invocation = Invocation()
+    open_closed_streams()
     handler = _set_up_logging()
-    is_main = threading.current_thread() is threading.main_thread()
-    earlier = signal.signal(signal.SIGTERM, _on_terminate) if is_main else None
     try:
-        return _run(args, invocation)
+        with signals.watching():
+            return _run(args, invocation)
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, earlier)
         logging.captureWarnings(False)
         logging.getLogger().removeHandler(handler)
 
 
 def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
     try:
+        signals.check()
         code = cli.main(args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
-        sys.stdout.flush()
+        flush()
+        signals.check()  # one that got lost somewhere
         return int(code or 0)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         return _report(Interrupted(signal.SIGINT), invocation)
-    except click.ClickException as error:
+    except (Interrupted, StoppedEarly) as error:
+        return _report(error, invocation)
+    except Exception as error:
+        number = signals.received()
+        if number is None:
+            return _explain(error, invocation)
+        return _report(Interrupted(number), invocation)  # whatever it was turned into
+
+
+def _explain(error: Exception, invocation: Invocation) -> int:
+    """Tell of an error that ends a command; returns the exit code."""
+    if isinstance(error, click.ClickException):
         error.show()
         return 2
-    except KeyboardInterrupt:
-        return _report(Interrupted(signal.SIGINT), invocation)
-    except TtsCliError as error:
-        return _report(error, invocation)
-    except BrokenPipeError:
-        return _silence_stdout()
-    except Exception as error:
+    if isinstance(error, BrokenPipeError):
+        silence(sys.stdout)
+        return EXIT_PIPE
+    if isinstance(error, OSError) and is_stdout_error(error):
+        error = stdout_error(error)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        path = str(error.filename)
+        error = UsageError(f"{path[:60]}{'...' * (len(path) > 60)}: the name or path is too long")
+    if not isinstance(error, TtsCliError):
         kind = type(error).__name__
-        internal = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")
-        return _report(internal, invocation)
+        error = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")
+    return _report(error, invocation)
 
 
-def _report(error: TtsCliError, invocation: Invocation) -> int:
+def _report(error: TtsCliError | Interrupted, invocation: Invocation) -> int:
     """Log the error being handled; the traceback only with --debug."""
     log.error("%s", error, exc_info=invocation.is_debug)
+    with contextlib.suppress(OSError, ValueError):
+        flush()
     return error.exit_code
-
-
-def _silence_stdout() -> int:
-    """Nobody reads stdout any more; Python must not complain when it flushes it at exit."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    with contextlib.suppress(OSError, ValueError):  # stdout may be no real file
-        os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
-    return EXIT_PIPE

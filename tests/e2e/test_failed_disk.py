@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from workbench import Workbench, finish, wait_until
@@ -74,9 +76,34 @@ class TestDisk:
         with monkeypatch.context() as patched:
             fail_writes(patched, lambda data, calls: b'"totals"' in data)
             result = bench.synth(ROWS[:2], *FLAGS)
-        assert result.code == 4
-        assert "run.json" in result.err
+        assert result.code == 0  # every row is done
+        assert "warning: run.json is missing: " in result.err
         assert bench.synth(ROWS[:2], *FLAGS).out.startswith("nothing to do")
+
+    def test_a_folder_called_run_json(self, bench: Workbench) -> None:
+        """All rows were spoken before it ended as an internal error."""
+        (bench.out().path / "run.json").mkdir(parents=True)
+        result = bench.synth(ROWS[:2], *FLAGS)
+        assert result.code == 2
+        assert "run.json: is a folder; move it" in result.err
+        assert not (bench.out().path / "timings.jsonl").exists()
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+    def test_a_full_stdout(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The rows are done all the same; only what was asked to be shown is lost."""
+        manifest = bench.write(ROWS[:2])
+        commands = {"synth": 0, "synth again": 0, "validate": 3}
+        for command, code in commands.items():
+            args = bench.command(manifest, *FLAGS)
+            if command == "validate":
+                args = ["validate", str(manifest), "--model", str(bench.model)]
+            with monkeypatch.context() as patched, open("/dev/full", "w") as full:
+                patched.setattr(sys, "stdout", full)
+                result = bench.run(*args)
+            level = "error" if code else "warning"
+            assert result.code == code
+            assert f"{level}: cannot write to stdout: No space left on device" in result.err
+        assert bench.out().status() == {"row0": "ok", "row1": "ok"}
 
     def test_something_in_the_way_fails_its_row(self, bench: Workbench) -> None:
         (bench.out().path / "row1.wav").mkdir(parents=True)

@@ -192,6 +192,21 @@ class TestNaN:
 
 
 @pytest.mark.usefixtures("short_caps")
+@pytest.mark.parametrize("limit", ["2", "10%"])
+def test_a_wrong_checkpoint_does_not_fail_everything(
+    bench: Workbench, endless: Path, limit: str
+) -> None:
+    """A hundred thousand rows were spoken to their caps three times over before anybody looked."""
+    rows = [{"id": f"row{number:02d}", "text": "Hm.", "max_frames": 4} for number in range(24)]
+    flags = ("--max-failures", limit, "--retries", 0, "--max-batch", 2)
+    result = bench.synth(rows, *flags, model=endless)
+    assert result.code == 4
+    assert "rows have failed, more than --max-failures allows" in result.err
+    assert 3 <= len(bench.out().records) < len(rows)
+    assert bench.out().report["exit_code"] == 4
+    assert bench.synth(rows, "--max-failures", "1/2", model=endless).code == 2
+
+
 def test_a_text_longer_than_the_cache_fails_alone(
     bench: Workbench, make_checkpoint: MakeCheckpoint
 ) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
 from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.output.folder_lock import LOCK_NAME
+from tts_cli.output.writer import AudioWriter
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -177,14 +182,111 @@ class TestJournal:
     def test_a_lost_journal(self, done: Workbench) -> None:
         before = done.out().files
         (done.out().path / "timings.jsonl").unlink()
-        assert done.synth(ROWS, *FLAGS).summary == "3 of 3 rows spoken"
+        result = done.synth(ROWS, *FLAGS)  # whose are these files?
+        assert result.code == 2
+        assert "without a line in timings.jsonl, so not of an earlier run; move them" in result.err
+        assert done.synth(ROWS, *FLAGS, "--overwrite").summary == "3 of 3 rows spoken"
         assert done.out().files == before
 
     def test_parts_of_a_crash_are_removed(self, done: Workbench) -> None:
         before = done.out().files
-        (done.out().path / "sub" / ".b.wav.4711.part").write_bytes(b"half")
+        (done.out().path / "sub" / ".b.wav.4711.tts-cli.part").write_bytes(b"half")
         assert done.synth(ROWS, *FLAGS).out == NOTHING
         assert done.out().files == before
+
+
+class TestFilesOfRecordedRows:
+    """A file that is cut, zeroed or edited by somebody after its row was recorded."""
+
+    def test_cut_ones_are_spoken_again(self, done: Workbench) -> None:
+        """A row was done for ever once a line said so, even if its WAV was half gone."""
+        before = done.out().files
+        names = [name for name in before if name.endswith(".wav")]
+        path = done.out().path
+        (path / names[0]).write_bytes(before[names[0]][:-100])
+        (path / names[1]).write_bytes(b"\0" * 100)
+        result = done.synth(ROWS, *FLAGS)
+        assert result.summary == "2 of 3 rows spoken, 1 were done already"
+        assert "audio that is cut or not what was written is spoken again: " in result.err
+        assert done.out().files == before
+
+    def test_edited_ones_stay(self, done: Workbench) -> None:
+        name = next(name for name in done.out().files if name.endswith(".wav"))
+        samples, rate_hz = soundfile.read(done.out().path / name, dtype="int16")
+        soundfile.write(done.out().path / name, samples[:-100], rate_hz)
+        assert done.synth(ROWS, *FLAGS).out == NOTHING
+
+    def test_zeroed_ones_are_found_by_reading(self, done: Workbench) -> None:
+        before = done.out().files
+        name = next(name for name in before if name.endswith(".wav"))
+        changed = before[name][:60] + bytes(len(before[name]) - 60)
+        (done.out().path / name).write_bytes(changed)
+        assert done.synth(ROWS, *FLAGS).out == NOTHING
+        assert done.synth(ROWS, *FLAGS, "--verify-files").code == 0
+        assert done.out().files == before
+        assert done.synth(ROWS, *FLAGS, "--verify-files").out == NOTHING
+
+
+def test_an_own_file_of_the_user_is_not_replaced(bench: Workbench) -> None:
+    path = bench.out().path / "row.wav"
+    path.parent.mkdir()
+    path.write_bytes(b"my own recording")
+    rows = [{"id": "row", "text": "Hm."}]
+    result = bench.synth(rows, *FLAGS)
+    assert result.code == 2
+    assert "row.wav: in the folder without a line in timings.jsonl" in result.err
+    assert path.read_bytes() == b"my own recording"
+    assert bench.synth(rows, *FLAGS, "--overwrite").code == 0
+    assert path.read_bytes().startswith(b"RIFF")
+
+
+def test_a_folder_that_goes_away(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other row was spoken and failed when the disk was unmounted or the folder renamed."""
+    rows = [{"id": f"row{number:02d}", "text": "Hm."} for number in range(24)]
+    real = AudioWriter.write
+    moved = bench.folder / "moved"
+
+    def write(self: AudioWriter, row_id: str, *args: Any) -> Any:
+        if row_id == "row02":
+            bench.out().path.rename(moved)
+        return real(self, row_id, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AudioWriter, "write", write)
+        result = bench.synth(rows, *FLAGS, "--max-batch", 2)
+    assert result.code == 4
+    assert "error: the output folder is gone: " in result.err
+    assert not bench.out().path.exists()
+    moved.rename(bench.out().path)
+    assert set(bench.out().status().values()) <= {"ok"}
+    assert bench.synth(rows, *FLAGS).code == 0
+    assert len(bench.out().status()) == 24
+
+
+def test_paths_that_are_too_long(bench: Workbench) -> None:
+    name = "/".join(["x" * 190] * 5)
+    deep = "/".join(["d" * 200] * 16)
+    for out, row_id in ((deep, name), ("n" * 300, "row")):
+        result = bench.synth([{"id": row_id, "text": "Hm."}], *FLAGS, out=out)
+        assert result.code == 2
+        assert "too long" in result.err or "is longer than the 4096 bytes" in result.err
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_journal_that_is_no_plain_file(bench: Workbench, make: Callable[[Path], None]) -> None:
+    """A pipe of that name was waited for, for ever; a link led anywhere."""
+    bench.out().path.mkdir()
+    make(bench.out().path / "timings.jsonl")
+    result = bench.synth([{"text": "Hm."}], *FLAGS)
+    assert result.code == 3
+    assert "timings.jsonl: is no plain file; move it out of the folder" in result.err
+
+
+def test_a_config_that_is_a_pipe(bench: Workbench) -> None:
+    os.mkfifo(bench.folder / "config.json")
+    result = bench.synth([{"text": "Hm."}], model=bench.folder)
+    assert result.code == 3
+    assert "config.json: not readable as JSON: not a plain file" in result.err
 
 
 def test_an_unreadable_journal_is_no_reason_to_start_over(done: Workbench) -> None:

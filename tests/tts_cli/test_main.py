@@ -59,15 +59,17 @@ def test_help_lists_every_command_without_importing_one() -> None:
         import sys
         from tts_cli.main import main
         code = main(["--help"])
-        heavy = {"torch", "numpy", "soundfile", "rich", "transformers", "models", "kernels"}
+        heavy = {"torch", "numpy", "soundfile", "rich", "transformers", "kernels"}
         print(code, sorted(heavy & set(sys.modules)))
+        print([name for name in sys.modules if name.startswith("models.")])
         print([name for name in sys.modules if name.startswith("tts_cli.commands.")])
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True
     )
-    *text, state, imported = done.stdout.splitlines()
+    *text, state, tables, imported = done.stdout.splitlines()
     assert state == "0 []", done.stderr
+    assert tables == "['models.sampling']"  # the settings that are flags; no torch
     assert imported == "['tts_cli.commands.options']"
     for name, help_text in COMMANDS.items():
         assert any(line.split() == [name, *help_text.split()] for line in text)
@@ -172,7 +174,8 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (Interrupted(signal.SIGINT), 130, "error: interrupted\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
-        (OSError(28, "No space left on device"), 4, "internal error: OSError"),
+        (OSError(28, "No space left on device"), 3, "cannot write to stdout: No space left"),
+        (OSError(13, "Permission denied", "f"), 4, "internal error: PermissionError"),
         (click.UsageError("odd"), 2, "odd"),
         (click.FileError("f", "gone"), 2, "gone"),
     ],
@@ -190,6 +193,22 @@ def test_errors_become_messages_and_codes(
     assert out == ""
     assert words in err
     assert "Traceback" not in err
+
+
+def test_a_signal_that_a_library_turned_into_its_own_error(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A SIGTERM while torch was imported ended as `internal error: ImportError`, with code 4."""
+
+    def fail() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException as error:
+            raise ImportError("cannot import name 'x'") from error
+
+    install(fail)
+    assert main(["doctor"]) == 143
+    assert capsys.readouterr().err == "error: stopped by SIGTERM\n"
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), SetupError("missing")])
@@ -296,6 +315,21 @@ def test_signals(signal_number: int, code: int) -> None:
             timer.cancel()
             process.kill()
         assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("--help >&-", 3, "error: cannot write to stdout: it is closed"),
+        ("validate - <&-", 2, "error: <stdin>: is closed"),
+    ],
+)
+def test_closed_streams(line: str, code: int, words: str) -> None:
+    """Both ended as `internal error: AttributeError`; the journal could become number 1."""
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m tts_cli {line}"], stderr=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
 
 
 def test_a_reader_that_went_away() -> None:

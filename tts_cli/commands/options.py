@@ -174,6 +174,9 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
 run_options = _group(
     config_option("retries", type=int, metavar="N"),
     config_option("accept_truncated"),
+    config_option("max_failures", metavar="N|P%"),
+    config_option("verify_files"),
+    config_option("take_over"),
     config_option("overwrite"),
     config_option("retry_failed"),
     config_option("dry_run"),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli import signals
 from tts_cli.commands.options import (
     common_options,
     device_options,
@@ -26,8 +23,9 @@ from tts_cli.commands.options import (
     run_options,
     sampling_options,
 )
+from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.errors import Interrupted, StoppedEarly
+from tts_cli.errors import Interrupted, StoppedEarly, UsageError
 from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
@@ -77,12 +75,15 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
+    from tts_cli.output.leftovers import unrecorded_rows
+    from tts_cli.output.run_file import REPORT_NAME
     from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device
     from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan
 
+    signals.check()  # after the imports, which may have swallowed one
     choose_device(config)
     info = read_info(config) if config.dry_run else approved_info(config)
     summary = inspect_manifest(source, config, info)
@@ -93,11 +94,20 @@ def run(source: Source, config: RunConfig) -> int:
         return 0
     assert config.out is not None
     prepare_folder(config.out)
-    with FolderLock(config.out), Journal(config.out) as journal:
+    if (config.out / REPORT_NAME).is_dir():
+        raise UsageError(
+            f"{config.out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
+        )
+    lock = FolderLock(config.out, config.take_over)
+    with lock, Journal(config.out, has_sums=config.verify_files) as journal:
         remove_stale_parts(config.out)
+        if lock.crashed_ns is not None:
+            journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal))
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         survey = plan.survey()
+        survey.require_own_files()
+        signals.check()
         if survey.pending:
             return speak(config, info, plan, survey)
         record_bad_rows(plan)
@@ -119,7 +129,7 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that every row is done; run.json of the run that did it stays."""
     if config.json:
         found = {"pending": 0, "skipped": survey.skipped, "bad": survey.bad}
-        click.echo(json.dumps(found))
+        show_result(json.dumps(found))
         return
     reason = f"all {survey.skipped} rows are done already"
     if config.retry_failed:
@@ -128,7 +138,13 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
         reason = "no row of this manifest is in this shard"
     elif not survey.skipped:
         reason = "no good row"
-    click.echo(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+    show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+
+
+def show_result(text: str) -> None:
+    """Print what came of the rows. The folder has it as well, so a lost stdout fails nothing."""
+    if problem := show_or_warn(text):
+        log.warning("%s", problem)
 
 
 def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
@@ -140,19 +156,29 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
 
+    signals.check()
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     session = open_session(config)
+    signals.check()
     prepare(session, survey.needs)
+    signals.check()
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
         skipped=survey.skipped,
         load_s=session.load_s,
         capture_s=session.capture_s,
     )
-    error: Exception | None = None
+    error: BaseException | None = None
     started_s = time.perf_counter()
     with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
-        recorder = Recorder(plan.writer, plan.journal, info.frame_s, totals, progress.update)
+        recorder = Recorder(
+            plan.writer,
+            plan.journal,
+            info.frame_s,
+            totals,
+            progress.update,
+            config.failures_allowed(survey.pending),
+        )
         speech = SpeechRun(
             session,
             recorder.take,
@@ -162,9 +188,9 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
             takers=WRITERS,
         )
         try:
-            with stop_on_signal(speech.stop):
+            with signals.stopping(speech.stop):
                 speech.run(plan.due(recorder.fail, speech.is_stopped))
-        except Exception as caught:
+        except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
     totals.is_interrupted = error is not None
@@ -185,14 +211,13 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     assert config.out is not None
     try:
         write_report(config.out, report)
-    except StoppedEarly:
-        if error is None:
-            raise
+    except (OSError, StoppedEarly) as problem:
+        log.warning("run.json is missing: %s", problem)
     if config.json:
-        click.echo(json.dumps(report, indent=2))
+        show_result(json.dumps(report, indent=2))
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
-        click.echo("\n".join(summary_lines(totals, left_out)))
+        show_result("\n".join(summary_lines(totals, left_out)))
     if error is not None:
         raise error
     return exit_code
@@ -209,39 +234,3 @@ def add_device_totals(totals: Totals, session: Session) -> None:
             totals.graph_misses_by[runner.name] = runner.stats.misses
     if session.device.type == "cuda":
         totals.peak_memory_bytes = torch.cuda.max_memory_allocated(session.device)
-
-
-@contextmanager
-def stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """First SIGINT or SIGTERM: stop admitting and finish writing; a second ends the process at
-    once.
-
-    Raises:
-        Interrupted: on leaving, when a signal came.
-    """
-    received: list[int] = []
-
-    def handle(number: int, frame: Any) -> None:
-        if received:
-            sys.stderr.write("stopped at once; finished rows are kept\n")
-            sys.stderr.flush()
-            kill_self(number)
-        received.append(number)
-        log.warning("stopping: finishing what is decoded (again to stop at once)")
-        stop()
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    if received:
-        raise Interrupted(received[0])
-
-
-def kill_self(number: int) -> None:
-    """End the process without clean-up, with the exit code of a signal."""
-    import os
-
-    os._exit(128 + number)

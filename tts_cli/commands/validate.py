@@ -23,6 +23,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.config import RunConfig
 from tts_cli.manifest.reader import open_source
+from tts_cli.output.writer import shown_size
 from tts_cli.run.survey import ManifestSummary, check_manifest, require_speakable
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
         ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
         ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
         ("audio", f"about {_duration(summary.audio_s)}"),
-        ("disk", f"about {summary.disk_bytes / 1e6:,.1f} MB"),
+        ("disk", f"about {shown_size(summary.disk_bytes)}"),
     ]
     if summary.longest_chars:
         longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"

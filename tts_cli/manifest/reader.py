@@ -15,15 +15,14 @@ import codecs
 import csv
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
-from tts_cli.errors import ManifestError
+from tts_cli.errors import ManifestError, SetupError
 from tts_cli.manifest.row import (
     ALIASES,
     KINDS,
@@ -52,10 +51,17 @@ _SUFFIXES = {
 class Source:
     """A manifest that can be read as often as needed."""
 
-    path: str  # what to open; a temporary copy for stdin and pipes
-    name: str  # what messages call it
+    name: str  # what messages call it, and where it is unless it was copied
     format: str  # jsonl, csv, tsv or txt
     folder: str  # where a relative ref_audio starts
+    copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
+
+    def open(self) -> BinaryIO:
+        """The bytes from their start. Raises OSError."""
+        if self.copy is None:
+            return open(self.name, "rb")
+        self.copy.seek(0)
+        return os.fdopen(os.dup(self.copy.fileno()), "rb")
 
 
 @contextmanager
@@ -64,19 +70,22 @@ def open_source(manifest: str, format: str | None = None) -> Iterator[Source]:
 
     Raises:
         ManifestError: no such file, a folder, not readable, or a suffix that says nothing.
+        SetupError: no room for a copy of a pipe.
     """
     if manifest == "-":
-        with _spooled(sys.stdin.buffer) as path:
-            yield Source(path, "<stdin>", format or "jsonl", "")
+        if sys.stdin is None:
+            raise ManifestError("<stdin>: is closed", remedy="give a manifest file, or pipe one in")
+        with _copy_of(sys.stdin.buffer, "<stdin>") as copy:
+            yield Source("<stdin>", format or "jsonl", "", copy)
         return
     folder = os.path.dirname(manifest)
     file = _open(manifest)
     if os.path.isfile(manifest):
         file.close()
-        yield Source(manifest, manifest, format or _format_of(manifest), folder)
+        yield Source(manifest, format or _format_of(manifest), folder)
         return
-    with file, _spooled(file) as path:
-        yield Source(path, manifest, format or "jsonl", folder)
+    with file, _copy_of(file, manifest) as copy:
+        yield Source(manifest, format or "jsonl", folder, copy)
 
 
 def _open(manifest: str) -> BinaryIO:
@@ -105,15 +114,33 @@ def _format_of(manifest: str) -> str:
     return _SUFFIXES[suffix]
 
 
-@contextmanager
-def _spooled(stream: BinaryIO) -> Iterator[str]:
-    handle, path = tempfile.mkstemp(prefix="tts-cli-manifest-")
+def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
+    """A temporary file that has no name any more, so that nothing can leave it behind.
+
+    Raises:
+        ManifestError: the stream cannot be read.
+        SetupError: there is no room for the copy.
+    """
+    folder = "the folder for temporary files"
     try:
-        with os.fdopen(handle, "wb") as copy:
-            shutil.copyfileobj(stream, copy)
-        yield path
-    finally:
-        os.unlink(path)
+        folder = tempfile.gettempdir()
+        copy = cast(BinaryIO, tempfile.TemporaryFile(prefix="tts-cli-"))  # noqa: SIM115
+        while block := _read_block(stream, name):
+            copy.write(block)
+        copy.flush()
+    except OSError as error:
+        raise SetupError(
+            f"cannot copy {name} to {folder}: {error.strerror or error}",
+            remedy="make room there, or set TMPDIR to another folder",
+        ) from error
+    return copy
+
+
+def _read_block(stream: BinaryIO, name: str) -> bytes:
+    try:
+        return stream.read(MAX_LINE_BYTES)
+    except OSError as error:
+        raise _unreadable(name, error, "check what is piped in") from error
 
 
 def read_rows(source: Source) -> Iterator[Row | BadRow]:
@@ -123,7 +150,7 @@ def read_rows(source: Source) -> Iterator[Row | BadRow]:
         ManifestError: the file cannot be read, is UTF-16, or its table header is wrong.
     """
     try:
-        with open(source.path, "rb") as file:
+        with source.open() as file:
             lines = _Lines(file, source.name)
             if source.format in ("csv", "tsv"):
                 yield from _table_rows(lines, source)

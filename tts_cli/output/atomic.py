@@ -1,7 +1,7 @@
 """Write files so that one under its final name is always whole.
 
-Every file goes to `.<name>.<pid>.part` in the same folder, is fsynced, renamed, and its folder
-fsynced. A crash can leave only `.part` files, which the next run removes.
+Every file goes to `.<name>.<pid>.tts-cli.part` in the same folder, is fsynced, renamed, and its
+folder fsynced. A crash can leave only `.part` files, which the next run removes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tts_cli.errors import disk_full, is_disk_error
 
 log = logging.getLogger(__name__)
 
-_PART_NAME = re.compile(r"\..+\.[0-9]+\.part")
+_PART_NAME = re.compile(r"\..+\.[0-9]+\.tts-cli\.part")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -27,7 +27,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         DiskFull: no room, or the disk stopped answering; nothing is left behind.
         OSError: anything else that concerns this file.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}.tts-cli.part")
     try:
         part.unlink(missing_ok=True)  # of a crashed run that had our process id
         handle = os.open(part, _CREATE, 0o666)

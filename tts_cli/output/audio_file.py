@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import RowError, SetupError, UsageError
@@ -152,6 +153,23 @@ def _encode_wav(samples: Samples, rate_hz: int, subtype: str) -> bytes:
             b"fact", struct.pack("<I", len(samples))
         )
     return _chunk(b"RIFF", b"WAVE" + chunks + _chunk(b"data", data))
+
+
+def wav_bytes(num_samples: int, subtype: str) -> int:
+    """The size of a file that `encode` makes of so many samples."""
+    tag, bits = _WAV_TAGS[subtype]
+    data = num_samples * bits // 8
+    return (58 if tag == 3 else 44) + data + data % 2
+
+
+def is_whole_wav(path: Path) -> bool:
+    """Whether a WAV file is as long as its header says. Raises OSError."""
+    with open(path, "rb") as file:
+        header = file.read(12)
+        size = file.seek(0, 2)
+    if len(header) < 12 or header[:4] != b"RIFF" or header[8:] != b"WAVE":
+        return False
+    return int.from_bytes(header[4:8], "little") + 8 == size
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:

@@ -1,12 +1,15 @@
 """One run per output folder.
 
-The lock is a file with process id, host and start time, held by `flock` where there is one, so the
-system frees it when a run dies. A file left behind by a dead process of this host is taken over;
-one from another host is not, because nobody here can tell whether that run is alive.
+The lock is a file with process id, host, boot and start time, held by `flock` where there is one,
+so the system frees it when a run dies. A file left behind by a dead process of this host is taken
+over, and so is one of another name that the same boot of the same kernel has freed: that was a
+container. One from another host is not, because nobody here can tell whether that run is alive,
+unless the user says so (`--take-over`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -25,19 +28,24 @@ log = logging.getLogger(__name__)
 LOCK_NAME = ".tts-cli.lock"
 _MAX_BYTES = 4096
 _FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NO_FLOCK = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL}
 
 
 class FolderLock:
     """Context manager that holds an output folder.
 
+    Args:
+        takes_over: also from another host; never from a run that visibly holds the folder.
     Raises on entry:
         FolderLocked: another run holds it, or may hold it from another host.
         SetupError: the lock file cannot be created.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, takes_over: bool = False) -> None:
         self.path = out / LOCK_NAME
+        self.takes_over = takes_over
+        self.crashed_ns: int | None = None  # when the run began whose lock was taken over
         self._handle: int | None = None
 
     def __enter__(self) -> FolderLock:
@@ -63,7 +71,8 @@ class FolderLock:
     def release(self) -> None:
         """Give the folder back; harmless if it is not held."""
         if self._handle is not None:
-            self.path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # with the folder gone it is gone too
+                self.path.unlink()
             os.close(self._handle)
             self._handle = None
 
@@ -80,6 +89,7 @@ class FolderLock:
                     continue
                 if not is_new:
                     self._judge_leftover(owner, has_flock is True)
+                    self.crashed_ns = os.fstat(handle).st_mtime_ns
                 _write_owner(handle)
             except BaseException:
                 os.close(handle)
@@ -110,11 +120,16 @@ class FolderLock:
             if not has_flock:  # its maker may be about to write its name
                 raise self._refusal(None)
             return
-        pid = owner.get("pid")
-        is_here = owner.get("host") == socket.gethostname()
-        if not is_here or not isinstance(pid, int) or not (has_flock or _is_dead(pid)):
+        pid, host = owner.get("pid"), owner.get("host")
+        is_dead = isinstance(pid, int) and (has_flock or _is_dead(pid))
+        if host != socket.gethostname():  # its process ids mean nothing here
+            is_dead = has_flock and owner.get("boot") is not None and owner["boot"] == boot_id()
+        if is_dead:
+            log.warning("took over %s: process %s is gone", self.path.parent, pid)
+        elif self.takes_over and host != socket.gethostname():
+            log.warning("took over %s from process %s on %s, as told", self.path.parent, pid, host)
+        else:
             raise self._refusal(owner)
-        log.warning("took over %s: process %s is gone", self.path.parent, pid)
 
     def _refusal(self, owner: dict[str, Any] | None) -> FolderLocked:
         holder = "another run"
@@ -126,7 +141,7 @@ class FolderLock:
                 **{key: owner.get(key, "?") for key in ("pid", "host", "started")}
             )
             if owner.get("host") != socket.gethostname():
-                remedy += f"; if that run is dead, delete {self.path}"
+                remedy += "; if that run is dead, add --take-over"
         return FolderLocked(f"{self.path.parent} is in use by {holder}", remedy=remedy)
 
 
@@ -147,6 +162,14 @@ def _try_flock(handle: int) -> bool | None:
     return True
 
 
+def boot_id() -> str | None:
+    """What names this boot of this kernel, the same in all of its containers; None: unknown."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
 def _read_owner(handle: int) -> dict[str, Any] | None:
     """Who wrote the lock file; None if it is empty or torn."""
     os.lseek(handle, 0, os.SEEK_SET)
@@ -161,6 +184,7 @@ def _write_owner(handle: int) -> None:
     owner = {
         "pid": os.getpid(),
         "host": socket.gethostname(),
+        "boot": boot_id(),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     os.ftruncate(handle, 0)

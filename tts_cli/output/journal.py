@@ -2,7 +2,8 @@
 
 The file only grows. A line is appended after the row's audio is safely on disk and is itself
 fsynced, so a recorded row is a kept row. The last line of an id wins. A line torn by a crash is cut
-off before the next append; other lines that make no sense are counted and passed over.
+off before the next append, and its row recorded as failed; other lines that make no sense are
+counted and passed over.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hashlib
 import json
 import logging
 import os
+import re
+import stat
 import threading
 from collections import deque
 from dataclasses import dataclass, field
@@ -30,6 +33,9 @@ _CODES = {"ok": 1, "failed": 2}
 _NAMES = {code: name for name, code in _CODES.items()}
 _IS_JOINT = 4
 _LOW_BITS = 7
+_MAX_FILE = 1 << 62
+_FIRST_ID = re.compile(rb'\{"id": ("(?:[^"\\]|\\[^u]|\\u[0-9a-f]{4})*")')  # of our own lines
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,8 @@ class RowRecord:
     # What the audio should be listened to for: too long, near-silence, one code for long.
     suspect: list[str] = field(default_factory=list)
     path: str | None = None  # of the audio, relative to the output folder
+    bytes: int = 0  # of that file
+    sha256: str | None = None
     voice: str | None = None
     seed: int | None = None  # of the attempt that was kept
     attempts: int = 0
@@ -94,14 +102,17 @@ class Journal:
     Args:
         out: the output folder; its lock must be held unless `is_read_only`.
         is_read_only: look only, as `--dry-run` does; repair and append nothing.
+        has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
     Raises:
-        SetupError: the file is there but cannot be read or written.
+        SetupError: the file is there but cannot be read or written, or is no plain file.
     """
 
-    def __init__(self, out: Path, is_read_only: bool = False) -> None:
+    def __init__(self, out: Path, is_read_only: bool = False, *, has_sums: bool = False) -> None:
         self.path = out / JOURNAL_NAME
         self.num_garbage = 0  # lines that made no sense
         self._table = IdTable()  # hash of an id -> its line's hashes and status
+        self._sizes = IdTable()  # hash of an id -> see `_note_file`
+        self._sums = IdTable() if has_sums else None
         self._mutex = threading.Lock()
         self._pending: deque[_Entry] = deque()
         self._handle: int | None = None
@@ -151,6 +162,18 @@ class Journal:
         wanted = _table_value(request_hash, delivery_hash) | _CODES["ok"]
         return self._table.get(id_hash(row_id)) == wanted
 
+    def file_size(self, row_id: str) -> tuple[int | None, int | None]:
+        """Bytes of a row's audio file, and its frames where an old line does not tell bytes."""
+        value = self._sizes.get(id_hash(row_id))
+        if not value:
+            return None, None
+        return (None, value >> 1) if value & 1 else (value >> 1, None)
+
+    def file_sum(self, row_id: str) -> str | None:
+        """The first 16 digits of the SHA-256 of a row's audio file, or None."""
+        value = self._sums.get(id_hash(row_id)) if self._sums is not None else None
+        return f"{value:016x}" if value else None
+
     def append(self, *records: RowRecord) -> None:
         """Record rows whose audio is safely on disk, with one fsync for all of them.
 
@@ -187,6 +210,7 @@ class Journal:
             entry.error, entry.is_done = error, True
             for record in entry.records if error is None else ():
                 self._note(record.id, record.status, record.request_hash, record.delivery_hash)
+                self._note_file(record.id, record.bytes, record.frames, record.sha256)
 
     def close(self) -> None:
         """Close the file; harmless if done already."""
@@ -197,9 +221,12 @@ class Journal:
     def _load(self) -> tuple[int, bytes]:
         """Read all lines; returns the bytes of whole lines, and the last one if it is torn."""
         try:
-            file = open(self.path, "rb")  # noqa: SIM115
+            is_plain = stat.S_ISREG(os.lstat(self.path).st_mode)
         except FileNotFoundError:
             return 0, b""
+        if not is_plain:  # a pipe would wait for ever, a link could lead anywhere
+            raise SetupError(f"{self.path}: is no plain file", remedy="move it out of the folder")
+        file = open(self.path, "rb")  # noqa: SIM115
         with file:
             whole_bytes = 0
             while raw := file.readline(_MAX_LINE_BYTES):
@@ -229,13 +256,25 @@ class Journal:
         if not isinstance(delivery_hash, (str, type(None))):
             return False
         self._note(row_id, values["status"], request_hash, delivery_hash)
+        sha256 = values.get("sha256")
+        is_sum = isinstance(sha256, str) and _SHA256.fullmatch(sha256)
+        size, frames = _count(values.get("bytes")), _count(values.get("frames"))
+        self._note_file(row_id, size, frames, sha256 if is_sum else None)
         return True
 
     def _note(self, row_id: str, status: str, request_hash: str, delivery_hash: str | None) -> None:
         self._table.put(id_hash(row_id), _table_value(request_hash, delivery_hash) | _CODES[status])
 
+    def _note_file(self, row_id: str, size: int, frames: int, sha256: str | None) -> None:
+        """Twice the bytes; of lines from before these were told, twice the frames and one."""
+        key = id_hash(row_id)
+        self._sizes.put(key, size << 1 if size else frames << 1 | 1 if frames else 0)
+        if self._sums is not None:
+            self._sums.put(key, int(sha256[:16], 16) if sha256 else 0)
+
     def _open(self, whole_bytes: int, tail: bytes) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         self._handle = os.open(self.path, flags, 0o666)
         if not tail:
             return
@@ -244,6 +283,15 @@ class Journal:
         else:
             log.warning("%s: cut off a last line torn by a crash", self.path)
             os.ftruncate(self._handle, whole_bytes)
+            self._keep_id(tail)
+
+    def _keep_id(self, torn: bytes) -> None:
+        """Record the row of a torn line as failed: its file is there, and is known to be ours."""
+        assert self._handle is not None
+        if found := _FIRST_ID.match(torn):
+            record = RowRecord(json.loads(found[1]), "failed", error="its line was torn by a crash")
+            os.write(self._handle, record.to_line().encode())
+            self._note(record.id, record.status, "", "")
 
     def _cut(self, size: int) -> None:
         """Take back a half-written append."""
@@ -252,6 +300,11 @@ class Journal:
             os.ftruncate(self._handle, size)
         except OSError as error:
             log.debug("%s: a torn line stays: %s", self.path, error)
+
+
+def _count(value: Any) -> int:
+    """A number of a line, or 0 if it is none or makes no sense."""
+    return value if isinstance(value, int) and 0 <= value < _MAX_FILE else 0
 
 
 def _skip_line(file: BinaryIO) -> bytes:

@@ -6,16 +6,27 @@ write (`atomic.py`).
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
 import os
 import shutil
+import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tts_cli.errors import RowError, SetupError, UsageError, disk_full, is_disk_error
+from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TRUNCATED, id_problem
 from tts_cli.output.atomic import sync_folder, write_atomic
-from tts_cli.output.audio_file import check_format, encode, encode_codes, resample
+from tts_cli.output.audio_file import (
+    check_format,
+    encode,
+    encode_codes,
+    is_whole_wav,
+    resample,
+    wav_bytes,
+)
 from tts_cli.output.hashes import Delivery, delivery_hash
 
 if TYPE_CHECKING:
@@ -36,6 +47,9 @@ def prepare_folder(out: Path) -> None:
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(f"--out {out}: is not a folder", remedy="choose another path") from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            name = f"{str(out)[:40]}...: has a name or path too long for this file system"
+            raise UsageError(f"--out {name}", remedy="choose a shorter one") from error
         reason = error.strerror or error
         raise SetupError(f"--out {out}: {reason}", remedy="choose another path") from error
     if not os.access(out, os.W_OK | os.X_OK):
@@ -59,12 +73,58 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
         return f"the free space of {place} is unknown: {error.strerror or error}"
     if needed_bytes <= free_bytes:
         return None
-    message = f"about {needed_bytes / 1e6:,.0f} MB are needed and {free_bytes / 1e6:,.0f} MB free"
+    message = f"needs about {shown_size(needed_bytes)}, and {shown_size(free_bytes)} are free"
+    if free_bytes == 0:
+        message = f"the disk is full; about {shown_size(needed_bytes)} are needed"
     if needed_bytes > 2 * free_bytes:
         raise SetupError(
             f"--out {out}: {message}", remedy="make room, use --format flac, or split by --shard"
         )
     return f"--out {out}: {message}; the run may stop early"
+
+
+def shown_size(num_bytes: float) -> str:
+    """Bytes in the unit that shows their first digits."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:.0f} {unit}" if unit == "bytes" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:,.1f} TB"
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """Audio of a row on disk."""
+
+    path: str  # relative to the output folder, with '/'
+    bytes: int
+    sha256: str
+
+
+def hash_of(file: BinaryIO) -> str:
+    """SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _size(path: Path) -> int:
+    """Bytes of a plain file; 0 if there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another one of its name; None if it is not there."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class AudioWriter:
@@ -87,6 +147,7 @@ class AudioWriter:
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
         self._root = out.resolve()
+        self._folder = _identity(out)
         self._folders: set[Path] = set()  # checked and created
 
     @property
@@ -104,10 +165,42 @@ class AudioWriter:
 
     def exists(self, row_id: str) -> bool:
         """Whether every file of a finished row is there and holds something."""
-        paths = [self.path_of(row_id)]
-        if self.has_codes:
-            paths.append(self.codes_path_of(row_id))
-        return all(path.is_file() and path.stat().st_size > 0 for path in paths)
+        return _size(self.path_of(row_id)) > 0 and (
+            not self.has_codes or _size(self.codes_path_of(row_id)) > 0
+        )
+
+    def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
+        """Whether the audio of a finished row, which exists, still is what was written.
+
+        A WAV of another size that agrees with its own header was edited by somebody, and stays.
+
+        Args:
+            size: bytes it was recorded with; None: unknown.
+            digest: the first digits of its SHA-256; None: is not read.
+        """
+        path = self.path_of(row_id)
+        try:
+            if digest is not None:
+                with open(path, "rb") as file:
+                    return hash_of(file).startswith(digest)
+            found = _size(path)
+            if size is None or found == size:
+                return True
+            return is_whole_wav(path) if self.format == "wav" else found > size
+        except OSError:
+            return False
+
+    def recorded_bytes(self, num_samples: int) -> int | None:
+        """The size of a file of so many samples at the native rate, where it follows from them."""
+        if self.format != "wav" or self.rate_hz != self.native_rate_hz:
+            return None
+        return wav_bytes(num_samples, self.subtype)
+
+    def remove(self, row_id: str, is_truncated: bool = False) -> None:
+        """Take back a row that could not be recorded: no line would say whose file it is."""
+        for path in (self.path_of(row_id, is_truncated), self.codes_path_of(row_id, is_truncated)):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def write(
         self,
@@ -115,17 +208,16 @@ class AudioWriter:
         samples: np.ndarray[Any, Any],
         codes: np.ndarray[Any, Any] | None = None,
         is_truncated: bool = False,
-    ) -> str:
+    ) -> WrittenFile:
         """Write a row's files; once this returns they survive a power cut.
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, written only if the run saves codes.
-        Returns:
-            The audio's path relative to the output folder, with '/'.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
+            StoppedEarly: the output folder is gone.
         """
         if problem := id_problem(row_id):
             raise RowError(f"id {row_id!r} {problem}")
@@ -136,6 +228,7 @@ class AudioWriter:
             self.subtype,
         )
         path = self.path_of(row_id, is_truncated)
+        self._require_folder()
         try:
             codes_path = self.codes_path_of(row_id, is_truncated)
             self._check_target(path)
@@ -148,10 +241,20 @@ class AudioWriter:
             if not is_truncated:
                 self._remove_truncated(row_id)
         except OSError as error:
+            self._require_folder()
             if is_disk_error(error):
                 raise disk_full(error, path) from error
             raise RowError(f"cannot write {path}: {error.strerror or error}") from error
-        return path.relative_to(self.out).as_posix()
+        digest = hashlib.sha256(data).hexdigest()
+        return WrittenFile(path.relative_to(self.out).as_posix(), len(data), digest)
+
+    def _require_folder(self) -> None:
+        """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""
+        if _identity(self.out) != self._folder:
+            raise StoppedEarly(
+                f"the output folder is gone: {self.out}",
+                remedy="bring it back and run the same command again: finished rows are kept",
+            )
 
     def _target(self, row_id: str, suffix: str, is_truncated: bool) -> Path:
         folder = self.out / TRUNCATED if is_truncated else self.out

@@ -19,6 +19,7 @@ from models.base import ModelInfo, SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
 from models.registry import load_model
+from tts_cli import signals
 from tts_cli.config import RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
@@ -50,6 +51,7 @@ class Session:
 
 def choose_device(config: RunConfig) -> torch.device:
     """The device `--device` means. Raises SetupError when it is not there."""
+    signals.check()  # torch has been imported
     if config.device == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     device = torch.device("cuda:0" if config.device == "cuda" else config.device)

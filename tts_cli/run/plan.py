@@ -6,13 +6,14 @@ the longest row is, once to speak.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError
+from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
 
 
+log = logging.getLogger(__name__)
+
+MAX_NAMED = 4  # files a message names
+
+
 @dataclass
 class Survey:
     """What is left to do."""
@@ -36,6 +42,16 @@ class Survey:
     needs: Needs = field(default_factory=Needs)  # of the rows to speak
     bad: int = 0
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
+    foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
+
+    def require_own_files(self) -> None:
+        """Raise UsageError if rows would replace files that no run is known to have written."""
+        if self.foreign:
+            shown = ", ".join(self.foreign[:3]) + (", ..." if len(self.foreign) > 3 else "")
+            raise UsageError(
+                f"{shown}: in the folder without a line in timings.jsonl, so not of an earlier run",
+                remedy="move them, choose another --out, or add --overwrite to replace them",
+            )
 
     @property
     def pending(self) -> int:
@@ -55,6 +71,7 @@ class RowPlan:
 
     def __post_init__(self) -> None:
         self.cloning = Cloning(self.config, self.info)
+        self._damaged: list[str] = []  # some ids of recorded files that are not whole
 
     def __iter__(self) -> Iterator[SpeechRow | BadRow | None]:
         """A row to speak, a bad row to record, or None for a row that is done."""
@@ -84,6 +101,14 @@ class RowPlan:
                 found.bad += 1
             else:
                 found.needs.add(row.request, self.info, row.need)
+                if len(found.foreign) < MAX_NAMED and self._is_foreign(row.id):
+                    found.foreign.append(self.writer.path_of(row.id).name)
+        if self._damaged:
+            log.warning(
+                "audio that is cut or not what was written is spoken again: %s%s",
+                ", ".join(self._damaged),
+                ", ..." if len(self._damaged) == MAX_NAMED else "",
+            )
         return found
 
     def due(
@@ -110,7 +135,21 @@ class RowPlan:
             return True
         if self.config.retry_failed:
             return self.journal.status(row.id) == "failed"
-        return not (self._is_recorded(row) and self.writer.exists(row.id))
+        if not (self._is_recorded(row) and self.writer.exists(row.id)):
+            return True
+        size, frames = self.journal.file_size(row.id)
+        if frames is not None:
+            size = self.writer.recorded_bytes(frames * self.info.samples_per_frame)
+        if self.writer.is_whole(row.id, size, self.journal.file_sum(row.id)):
+            return False
+        if len(self._damaged) < MAX_NAMED and row.id not in self._damaged:
+            self._damaged.append(row.id)
+        return True
+
+    def _is_foreign(self, row_id: str) -> bool:
+        if self.config.overwrite or self.journal.status(row_id) is not None:
+            return False
+        return self.writer.path_of(row_id).is_file()
 
     def _is_recorded(self, row: SpeechRow) -> bool:
         if not self.journal.is_joint(row.id):

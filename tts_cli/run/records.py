@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from tts_cli.errors import RowError
+from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.journal import Journal, RowRecord
 from tts_cli.output.run_file import Totals
@@ -27,6 +27,7 @@ class Recorder:
         frame_s: seconds of audio in a frame.
         totals: are counted up, under a lock of the recorder's.
         on_row: called after every row, under the same lock.
+        failures_allowed: rows that may fail, beside those known to be bad; None: all.
     """
 
     def __init__(
@@ -36,16 +37,23 @@ class Recorder:
         frame_s: float,
         totals: Totals,
         on_row: Callable[[Totals], None],
+        failures_allowed: int | None = None,
     ) -> None:
         self.writer = writer
         self.journal = journal
         self.frame_s = frame_s
         self.totals = totals
         self.on_row = on_row
+        self.failures_allowed = failures_allowed
         self._mutex = threading.Lock()
 
     def take(self, row: SpeechRow) -> None:
-        """Put a row's audio on disk and record it. Raises DiskFull."""
+        """Put a row's audio on disk and record it.
+
+        Raises:
+            DiskFull: nothing more can be written.
+            StoppedEarly: this failure is one too many.
+        """
         self._record(self._write(row), row.frames_dropped * self.frame_s, row.expected_s)
 
     def fail(self, row: BadRow) -> None:
@@ -54,12 +62,12 @@ class Recorder:
 
     def _write(self, row: SpeechRow) -> RowRecord:
         """Put a row's audio on disk, if there is any, and describe what happened."""
-        error, path = row.error, None
+        error, file = row.error, None
         started_s = time.perf_counter()
         if row.samples is not None:
             is_truncated = error is not None
             try:
-                path = self.writer.write(row.id, row.samples, row.codes, is_truncated)
+                file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
             except RowError as problem:
                 error = str(problem)
             else:
@@ -81,12 +89,14 @@ class Recorder:
             delivery_hash=self.writer.delivery_hash,
             **vars(row.work),
         )
-        if path is None:
+        if file is None:
             return record
         audio_s = row.frames * self.frame_s
         return replace(
             record,
-            path=path,
+            path=file.path,
+            bytes=file.bytes,
+            sha256=file.sha256,
             frames=row.frames,
             audio_s=audio_s,
             write_ms=1000 * (ended_s - started_s),
@@ -101,7 +111,12 @@ class Recorder:
         *,
         is_bad: bool = False,
     ) -> None:
-        self.journal.append(record)
+        try:
+            self.journal.append(record)
+        except StoppedEarly:
+            if record.path is not None:
+                self.writer.remove(record.id, record.status != "ok")
+            raise
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s
@@ -117,3 +132,14 @@ class Recorder:
                 totals.bad_rows += is_bad
                 log.warning("row %s failed: %s", record.id, record.error)
             self.on_row(totals)
+            self._look_at_failures(is_bad)
+
+    def _look_at_failures(self, is_bad: bool) -> None:
+        """Stop where everything fails. Raises StoppedEarly."""
+        failed = self.totals.failed - self.totals.bad_rows
+        if is_bad or self.failures_allowed is None or failed <= self.failures_allowed:
+            return
+        raise StoppedEarly(
+            f"{failed} rows have failed, more than --max-failures allows",
+            remedy="see what the last ones say above, and run the same command again",
+        )

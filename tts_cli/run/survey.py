@@ -6,6 +6,7 @@ so both see the same bad rows. Its memory is one compact table of id hashes, 24 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +27,8 @@ from tts_cli.voices.resolve import Cloning, ReferenceFiles
 if TYPE_CHECKING:
     from models.base import ModelInfo
 
+MAX_PATH_BYTES = 4096  # PATH_MAX of Linux
+PATH_EXTRAS = 80  # folder of runaways, suffix and temporary name around an id
 MAX_SHOWN = 20  # bad rows, and rows with a bad reference, reported in full
 _MAX_NAMES = 20  # voices or languages a message lists
 
@@ -77,6 +80,7 @@ def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> Iterator
     """
     voices = VoiceFolder(config.voices)
     check_settings(config, info, voices)
+    longest = MAX_PATH_BYTES - len(os.fsencode(config.out or "")) - PATH_EXTRAS
     lines = IdTable()  # hash of a folded id -> line it stands on
     for row in read_rows(source):
         if row.id is not None:
@@ -87,6 +91,9 @@ def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> Iterator
                 continue
             lines.put(key, row.line)
         if isinstance(row, Row) and (problem := row_problem(row, config, info, voices)):
+            row = BadRow(row.line, row.number, row.id, problem)
+        elif len(row.record_id.encode("utf-8", "surrogatepass")) > longest:
+            problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes a path may have"
             row = BadRow(row.line, row.number, row.id, problem)
         yield row
 

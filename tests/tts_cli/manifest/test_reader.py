@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tts_cli.errors import ManifestError
+from tts_cli.errors import ManifestError, SetupError
 from tts_cli.manifest import reader
 from tts_cli.manifest.reader import MAX_LINE_BYTES, Source, open_source, read_rows
 from tts_cli.manifest.row import BadRow, Row
@@ -256,17 +257,20 @@ class TestOpening:
 
     def test_errors_of_the_caller_stay_their_own(self, make_source: MakeSource) -> None:
         """An OSError raised while the manifest is in use was once reported as the manifest's."""
-        path = make_source("x", "m.txt").path
+        path = make_source("x", "m.txt").name
         with pytest.raises(FileNotFoundError, match="other"), open_source(path):
             raise FileNotFoundError("other")
 
-    def test_stdin_can_be_read_twice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_stdin_can_be_read_twice(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        temporary = tmp_path / "temporary"
+        temporary.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
         stdin = SimpleNamespace(buffer=io.BytesIO(b'{"text":"a"}\n'))
         monkeypatch.setattr(sys, "stdin", stdin)
         with open_source("-") as source:
             assert source.name == "<stdin>"
             assert texts(source) == texts(source) == ["a"]
-        assert not os.path.exists(source.path)
+            assert os.listdir(temporary) == []  # a kill -9 left the copy behind
 
     def test_a_pipe_can_be_read_twice(self, tmp_path: Path) -> None:
         path = tmp_path / "pipe"
@@ -277,11 +281,23 @@ class TestOpening:
             assert texts(source) == texts(source) == ["a"]
             assert source.folder == str(tmp_path)
         writer.join()
-        assert not os.path.exists(source.path)
+
+    def test_no_room_for_a_copy(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A full TMPDIR ended as an internal error that did not name it."""
+        gone = str(tmp_path / "gone")
+        monkeypatch.setattr(tempfile, "tempdir", gone)
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"x")))
+        with pytest.raises(SetupError, match=f"{gone}: No such.*TMPDIR"), open_source("-"):
+            pytest.fail("there is no copy")
+
+    def test_closed_stdin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        with pytest.raises(ManifestError, match="<stdin>: is closed"), open_source("-"):
+            pytest.fail("there is nothing to read")
 
     def test_a_file_that_goes_away(self, make_source: MakeSource) -> None:
         source = make_source("x", "m.txt")
-        os.unlink(source.path)
+        os.unlink(source.name)
         with pytest.raises(ManifestError, match=r"m\.txt: no such file"):
             list(read_rows(source))
 

@@ -45,8 +45,16 @@ def test_a_kill_between_steps_leaves_only_a_part(tmp_path: Path, step: str) -> N
 
 def test_only_our_parts_are_removed(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    ours = [".a.wav.123.part", "sub/.b.codes.safetensors.9.part"]
-    theirs = ["a.part", ".a.part", "a.wav.123.part", "sub/.b.x.part", "c.wav", ".a.wav.12.part.x"]
+    ours = [".a.wav.123.tts-cli.part", "sub/.b.codes.safetensors.9.tts-cli.part"]
+    theirs = [
+        ".a.wav.123.part",
+        "a.part",
+        ".a.part",
+        "a.wav.123.part",
+        "sub/.b.x.part",
+        "c.wav",
+        ".a.wav.12.tts-cli.part.x",
+    ]
     for name in ours + theirs:
         (tmp_path / name).write_text("x")
     assert remove_stale_parts(tmp_path) == 2
@@ -54,7 +62,7 @@ def test_only_our_parts_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_dead_run_with_our_pid_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / f".a.{os.getpid()}.part").write_text("old")
+    (tmp_path / f".a.{os.getpid()}.tts-cli.part").write_text("old")
     write_atomic(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"new"
     assert files(tmp_path) == ["a"]

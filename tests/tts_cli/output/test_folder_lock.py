@@ -52,6 +52,29 @@ def leave(folder: Path, pid: int, host: str | None = None) -> None:
     (folder / LOCK_NAME).write_text(json.dumps(owner))
 
 
+@pytest.mark.parametrize(("boot", "is_taken"), [("same", True), ("other", False), (None, False)])
+def test_a_container_of_the_same_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: str | None, is_taken: bool
+) -> None:
+    """A container gets a new host name at every start; its dead run was never taken over."""
+    monkeypatch.setattr(folder_lock, "boot_id", lambda: "same")
+    owner = {"pid": 1, "host": "0a1b2c3d", "started": "2026-01-01", "boot": boot}
+    (tmp_path / LOCK_NAME).write_text(json.dumps(owner))
+    if is_taken:
+        with FolderLock(tmp_path) as lock:
+            assert lock.crashed_ns is not None
+        return
+    with pytest.raises(FolderLocked, match="if that run is dead, add --take-over"):
+        FolderLock(tmp_path).__enter__()
+    with FolderLock(tmp_path, takes_over=True):
+        pass
+
+
+def test_nobody_takes_over_from_a_living_run(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    with pytest.raises(FolderLocked):
+        FolderLock(tmp_path, takes_over=True).__enter__()
+
+
 def dead_pid() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -62,7 +85,7 @@ def test_held_and_given_back(tmp_path: Path) -> None:
     with FolderLock(tmp_path):
         owner = json.loads((tmp_path / LOCK_NAME).read_text())
         assert owner["pid"] == os.getpid()
-        assert set(owner) == {"pid", "host", "started"}
+        assert set(owner) == {"pid", "host", "boot", "started"}
         with pytest.raises(FolderLocked), FolderLock(tmp_path):
             pass
         assert (tmp_path / LOCK_NAME).exists()
@@ -104,7 +127,7 @@ def test_a_killed_process_frees_the_folder(
 
 def test_a_file_of_another_host_is_not_taken_over(tmp_path: Path) -> None:
     leave(tmp_path, dead_pid(), host="elsewhere")
-    with pytest.raises(FolderLocked, match="if that run is dead, delete") as caught:
+    with pytest.raises(FolderLocked, match="if that run is dead, add --take-over") as caught:
         FolderLock(tmp_path).__enter__()
     assert "on elsewhere since 2026-01-01" in str(caught.value)
     assert (tmp_path / LOCK_NAME).exists()

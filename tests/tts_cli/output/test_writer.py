@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tts_cli.errors import DiskFull, RowError, SetupError, UsageError
 from tts_cli.output import writer as output
 from tts_cli.output.writer import (
     AudioWriter,
+    WrittenFile,
     check_space,
     prepare_folder,
 )
@@ -52,7 +54,10 @@ def failing(number: int) -> Callable[..., Any]:
 
 
 def test_write(out: Path, writer: AudioWriter) -> None:
-    assert writer.write("a/b", SAMPLES, CODES) == "a/b.wav"
+    written = writer.write("a/b", SAMPLES, CODES)
+    data = (out / "a/b.wav").read_bytes()
+    assert written == WrittenFile("a/b.wav", len(data), sha256(data).hexdigest())
+    assert writer.recorded_bytes(len(SAMPLES)) == len(data)
     assert files(out) == ["a/b.codes.safetensors", "a/b.wav"]
     assert soundfile.info(out / "a/b.wav").samplerate == RATE
     assert (load_file(out / "a/b.codes.safetensors")["codes"] == CODES).all()
@@ -81,7 +86,7 @@ def test_codes_of_an_older_take_do_not_stay(out: Path, writer: AudioWriter) -> N
 def test_runaways_are_kept_apart_until_the_row_comes_out_well(
     out: Path, writer: AudioWriter
 ) -> None:
-    assert writer.write("x/a", SAMPLES, CODES, is_truncated=True) == "truncated/x/a.wav"
+    assert writer.write("x/a", SAMPLES, CODES, is_truncated=True).path == "truncated/x/a.wav"
     assert files(out) == ["truncated/x/a.codes.safetensors", "truncated/x/a.wav"]
     assert not writer.exists("x/a")
     writer.write("x/a", SAMPLES, CODES)

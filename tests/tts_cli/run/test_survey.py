@@ -156,8 +156,8 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: 
     summary = check_manifest(source, CONFIG, make_info())
     lines = summary.bad_lines()
     assert len(lines) == 21
-    assert lines[0].startswith(f"{source.path}:2: id 'x': seed: must be")
-    assert lines[20] == f"{source.path}: 11 more bad rows"
+    assert lines[0].startswith(f"{source.name}:2: id 'x': seed: must be")
+    assert lines[20] == f"{source.name}: 11 more bad rows"
     with pytest.raises(ManifestError, match=r"31 of 32 rows are bad; .*--skip-invalid"):
         summary.require_good()
 

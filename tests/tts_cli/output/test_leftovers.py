@@ -1,0 +1,26 @@
+"""Files that a dead run had written but not recorded, told from a user's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.leftovers import unrecorded_rows
+
+
+def test_only_what_is_newer_than_the_dead_run(tmp_path: Path) -> None:
+    names = ["new.wav", "sub/new.flac", "old.wav", "recorded.wav", "notes.txt", "truncated/x.wav"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"audio")
+        os.utime(tmp_path / name, ns=(0, 1000 if name == "old.wav" else 2000))
+    with Journal(tmp_path) as journal:
+        journal.append(RowRecord("recorded", "ok"))
+        journal.append(*unrecorded_rows(tmp_path, 2000, journal))
+        names = ["new", "sub/new", "old", "recorded", "notes", "truncated/x"]
+        found = {name: journal.status(name) for name in names}
+    assert found == {
+        "new": "failed", "sub/new": "failed", "old": None, "recorded": "ok", "notes": None,
+        "truncated/x": None,
+    }  # fmt: skip

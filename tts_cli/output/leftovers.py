@@ -1,0 +1,30 @@
+"""Audio that a run had written, but not yet recorded, when it died."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tts_cli.config import SUBTYPES
+from tts_cli.manifest.ids import TRUNCATED, id_problem
+from tts_cli.output.journal import Journal, RowRecord
+
+_ERROR = "the run died before this row was recorded"
+
+
+def unrecorded_rows(out: Path, since_ns: int, journal: Journal) -> Iterator[RowRecord]:
+    """A failed row for each file since a time, in ns of the file system's clock, without a line.
+
+    They are told from a user's own files by that time; with a line they may be replaced.
+    """
+    for folder, _, names in os.walk(out):
+        for name in names:
+            path = Path(folder, name)
+            row_id = path.relative_to(out).with_suffix("").as_posix()
+            if path.suffix.removeprefix(".") not in SUBTYPES or id_problem(row_id):
+                continue
+            if row_id.startswith(f"{TRUNCATED}/") or journal.status(row_id) is not None:
+                continue
+            if path.lstat().st_mtime_ns >= since_ns:
+                yield RowRecord(row_id, "failed", error=_ERROR)

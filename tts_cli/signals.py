@@ -1,0 +1,113 @@
+"""SIGINT, SIGTERM and SIGHUP, from the first import to the last line.
+
+A signal is remembered before anything is raised, because what is raised can get lost: Python
+ignores exceptions of callbacks, C code drops them, and libraries turn them into an ImportError of
+their own. `check` raises again what was lost; whoever runs a command looks after each long step.
+Until rows are spoken there is nothing to finish, and a signal raises `Interrupted`; meanwhile
+(`stopping`) it asks for an orderly end, and amid an import it is only remembered: C++ code that
+torch runs then aborts the process when Python raises. A second one ends the process at once.
+
+Nothing heavy is imported here, so that the handlers stand before anything heavy is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from tts_cli.errors import Interrupted
+
+log = logging.getLogger(__name__)
+
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_AT_ONCE = b"stopped at once; finished rows are kept\n"
+
+_received: int | None = None  # the first signal since `watching` began
+_stop: Callable[[], None] | None = None  # set while an orderly end is wanted
+_is_watching = False
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """Handle signals inside; handlers are put back at the end. Once inside itself or in a thread
+    other than the first it does nothing.
+
+    SIGHUP stays ignored where it is, as `nohup` wants it.
+    """
+    global _is_watching, _received
+    if _is_watching or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    hook = sys.unraisablehook
+    _is_watching, _received = True, None
+    sys.unraisablehook = lambda lost: None if lost.exc_type is Interrupted else hook(lost)
+    try:
+        for number in numbers:
+            if before[number] != signal.SIG_IGN or number != getattr(signal, "SIGHUP", None):
+                signal.signal(number, _handle)
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # None: it was not installed from Python
+                signal.signal(number, handler)
+        sys.unraisablehook = hook
+        _is_watching = False
+
+
+def received() -> int | None:
+    """The number of the signal that came, whatever became of its exception."""
+    return _received
+
+
+def check() -> None:
+    """Raise Interrupted if a signal came."""
+    if _received is not None:
+        raise Interrupted(_received)
+
+
+@contextlib.contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """Inside, a signal calls `stop` and raises nothing.
+
+    Raises:
+        Interrupted: on entering or on leaving, when a signal came.
+    """
+    global _stop
+    _stop = stop
+    try:
+        check()
+        yield
+    finally:
+        _stop = None
+    check()
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    global _received
+    if _received is not None:
+        with contextlib.suppress(OSError):
+            os.write(2, _AT_ONCE)
+        os._exit(128 + number)
+    _received = number
+    if _stop is None:
+        if _is_importing(frame):
+            return
+        raise Interrupted(number)
+    log.warning("stopping: finishing what is decoded (again to stop at once)")
+    _stop()
