@@ -27,8 +27,8 @@ OK = RowRecord(
 OLD_LINE = b'{"id": "a", "status": "ok", "request_hash": "h1"}\n'  # of joint hashes
 FIELDS = """
     id status error finish_reason suspect path bytes sha256 voice seed attempts text_chars
-    prompt_tokens frames audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms write_ms total_ms
-    rtf request_hash delivery_hash
+    prompt_tokens frames audio_s bucket queue_ms reference_ms prefill_ms decode_ms vocoder_ms
+    write_ms total_ms rtf request_hash delivery_hash
 """
 
 
