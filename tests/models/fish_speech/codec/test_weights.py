@@ -61,8 +61,8 @@ def test_a_folder_gives_the_codec_that_was_written(folder: Path) -> None:
     codes = tiny.random_codes(tiny.SMALL, 2, 5)
     assert torch.equal(vocoder(codes), tiny.build(tiny.SMALL, tensors)(codes))
     wave = tiny.reference_wave(1, 1000)
-    expected = tiny.build_encoder(tiny.SMALL, tensors).encode([wave])[0]
-    assert torch.equal(load_codec_encoder(folder, CPU).encode([wave])[0], expected)
+    expected = tiny.build_encoder(tiny.SMALL, tensors).codes([wave])[0]
+    assert torch.equal(load_codec_encoder(folder, CPU).codes([wave])[0], expected)
     assert load_codec(folder, CPU, torch.bfloat16).dtype == torch.bfloat16
 
 
