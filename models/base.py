@@ -91,6 +91,10 @@ class Prompt:
         return len(self.text_ids)
 
 
+# What lays requests out without a weight; width of a voice's embedding; K.
+Prompts = tuple[Callable[[SpeechRequest], Prompt], int, int]
+
+
 @dataclass(frozen=True)
 class Licence:
     """Terms of a checkpoint's weights that a user must have accepted before they are used."""

@@ -3,23 +3,26 @@ imported when it is asked for, and torch only to load weights.
 
 A family is an entry here and its folder in models/, in which `info` has describe(folder) and
 describe_synthetic(name), and imports no torch; `loader` has load(folder, device, dtype,
-use_graphs); `synthetic` has load_synthetic(name, device, dtype, use_graphs).
+use_graphs) and prompts(folder); `synthetic` has load_synthetic(name, device, dtype, use_graphs) and
+prompts(name).
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-from dataclasses import dataclass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.checkpoint.files import CheckpointError, resolve
+from models.checkpoint.section import Section
 
 if TYPE_CHECKING:
     import torch
 
-    from models.base import Licence, ModelInfo, SpeechModel
+    from models.base import Licence, ModelInfo, Prompt, SpeechModel, SpeechRequest
     from models.checkpoint.files import Conversion
 
 SYNTHETIC_PREFIX = "synthetic:"
@@ -108,6 +111,40 @@ def load_model(
     return model
 
 
+def load_prompt_counter(
+    source: str, revision: str | None = None
+) -> Callable[[SpeechRequest, int | None], int]:
+    """What counts the tokens of a request's prompt, without a weight. Its second argument is how
+    many frames of a reference stand in it, None where no voice is cloned; a transcript that is not
+    known counts as one token. It raises RequestError like `SpeechModel.prompt`.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be found, or its tokenizer not read.
+    """
+    import torch
+
+    from models.base import Voice
+
+    if is_synthetic(source):
+        family, name = _synthetic(source)
+        found = family.module("synthetic").prompts(name)
+    else:
+        folder = resolve(source, revision)
+        found = _family(folder).module("loader").prompts(folder)
+    prompt: Callable[[SpeechRequest], Prompt] = found[0]
+    width, num_codebooks = found[1:]
+
+    def count(request: SpeechRequest, num_frames: int | None) -> int:
+        if num_frames is not None:
+            codes = torch.zeros(num_frames, num_codebooks, dtype=torch.int64)
+            mode = "icl" if num_frames else "xvec"
+            voice = Voice(torch.zeros(width), codes, request.ref_text or ".", mode, "", "")
+            request = replace(request, clone=voice)
+        return prompt(request).num_tokens
+
+    return count
+
+
 def convert(source: str, revision: str | None = None) -> Conversion | None:
     """Turn what a checkpoint keeps in other formats into safetensors, in its own folder.
 
@@ -150,14 +187,11 @@ def _synthetic(source: str) -> tuple[Family, str]:
 def _family(folder: Path) -> Family:
     """The family that a folder's config.json names."""
     path = folder / "config.json"
-    try:
-        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?") from None
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
+    if not os.path.exists(path):
+        raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?")
+    kind = Section.from_file(path).values.get("model_type")
     for family in FAMILIES:
         if kind == family.model_type:
             return family
     known = ", ".join(family.model_type for family in FAMILIES)
-    raise CheckpointError(f"{path}: model_type {kind!r} is not one of {known}")
+    raise CheckpointError(f"{path}: model_type {kind!r:.60} is not one of {known}")

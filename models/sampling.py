@@ -11,7 +11,6 @@ it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -31,7 +30,7 @@ class Range:
     def problem(self, value: float) -> str | None:
         """What is wrong with `value`, or None."""
         is_low_ok = value > self.low if self.is_low_open else value >= self.low
-        if math.isfinite(value) and is_low_ok and value <= self.high:
+        if is_low_ok and value <= self.high:  # NaN is neither
             return None
         span = f"over {self.low:g} and at most {self.high:g}"
         if self.is_integer:

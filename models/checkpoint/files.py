@@ -12,17 +12,13 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 HUB_FILES = ["*.json", "*.txt", "*.md", "*.safetensors", "speech_tokenizer/*", "codec.pth"]
 MAX_HEADER_BYTES = 100 * 2**20
-STORED_TYPES = {  # that are read: as safetensors and as torch name them
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "I16": "int16",
-    "I32": "int32",
-    "I64": "int64",
+BLOCK_BYTES = 2**20
+MAX_JSON_BYTES = 64 * 2**20  # a tokenizer's are the largest, a few MB
+STORED_TYPES = {  # that weights are read in: as safetensors and as torch name them
     "F16": "float16",
     "BF16": "bfloat16",
     "F32": "float32",
@@ -97,11 +93,11 @@ def weight_files(folder: Path) -> list[Path]:
             hint = " (pickled weights are there, and are never read)"
         raise CheckpointError(f"{folder}: no {single.name} and no {index.name}{hint}")
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{index}: not a shard index: {error!r}") from None
+        names = set(read_json(index)["weight_map"].values())
+    except (KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"{index}: not a shard index: {error!r:.120}") from None
     files = []
-    for name in names:
+    for name in sorted(names, key=str):
         if (
             not isinstance(name, str)
             or Path(name).name != name
@@ -112,6 +108,26 @@ def weight_files(folder: Path) -> list[Path]:
             raise CheckpointError(f"{index}: shard {name} is missing")
         files.append(folder / name)
     return files
+
+
+def read_json(path: Path) -> Any:
+    """The content of a small file.
+
+    Raises:
+        CheckpointError: it is not there, no plain file, too large, or no JSON.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a plain file")  # a pipe would be waited for
+        with path.open("rb") as file:
+            data = file.read(MAX_JSON_BYTES + 1)
+        if len(data) > MAX_JSON_BYTES:
+            raise ValueError(f"more than {MAX_JSON_BYTES // 2**20} MiB")
+        return json.loads(data.decode("utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: not found; is this a complete checkpoint?") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
 
 
 def read_header(file: Path) -> Header:
@@ -133,7 +149,7 @@ def read_header(file: Path) -> Header:
         raise unreadable(file, error) from None
     for name, kind in stored.items():
         if kind not in STORED_TYPES:
-            raise CheckpointError(f"{file}: {name} is stored as {kind}, which is not read")
+            raise CheckpointError(f"{file}: {name:.120} is stored as {kind}, which is not read")
     return Header(shapes, {name: STORED_TYPES[kind] for name, kind in stored.items()}, notes)
 
 
@@ -181,9 +197,11 @@ def identity(folder: Path, parts: Iterable[Path]) -> str:
     found = folder.rglob("*")
     small = sorted(path for path in found if path.suffix in (".json", ".txt") and path.is_file())
     for path in small:
-        digest.update(
-            path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
-        )
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        with path.open("rb") as file:
+            while block := file.read(BLOCK_BYTES):
+                digest.update(block)
+        digest.update(b"\0")
     for path in parts:
         size = path.stat().st_size
         digest.update(f"{path.name}:{size}\0".encode())

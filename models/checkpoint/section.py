@@ -1,13 +1,44 @@
-"""Configuration files of checkpoints: JSON objects whose reads name file and key when they fail."""
+"""Configuration files of checkpoints: JSON objects whose reads name file and key when they fail.
+
+Whoever wrote them is not trusted: no number is taken without an upper bound. Bounds lie far above
+every released size, and so low that names and shapes of all tensors can be listed at once; these
+are compared with the weight files' headers, which no file is too small for, before anything is
+allocated. What no tensor vouches for, positions above all, has a bound that can be allocated.
+"""
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint.files import CheckpointError
+from models.checkpoint.files import CheckpointError, read_json
+from models.sampling import Setting
+
+MAX_SIZE = 2**20  # of a width, a number of ids, and whatever has no bound of its own
+MAX_POSITIONS = 2**20  # 24 hours of frames
+MAX_TABLE = 2**25  # numbers of a RoPE table: positions times width of a head
+MAX_KERNEL = 2**10  # steps of a convolution
+MAX_FRAME_SAMPLES = 2**14
+MAX_RATE_HZ = 384_000
+LIMITS = {  # by our own names
+    "num_layers": 2**10,
+    "num_heads": 2**10,
+    "num_kv_heads": 2**10,
+    "head_dim": 2**12,
+    "num_codebooks": 2**8,
+    "num_stored_codebooks": 2**8,
+    "max_positions": MAX_POSITIONS,
+    "max_steps": MAX_POSITIONS,
+    "max_frames": MAX_POSITIONS,
+    "kernel": MAX_KERNEL,
+    "residual_kernel": MAX_KERNEL,
+    "last_kernel": MAX_KERNEL,
+    "sample_rate_hz": MAX_RATE_HZ,
+}
+MAX_FACTORS = 8  # entries of a list of sizes
+MAX_NUMBER = 1e12  # of what is no size
+MIN_NUMBER = 1e-12
+MAX_NAME_CHARS = 100
 
 
 class Section:
@@ -20,12 +51,7 @@ class Section:
     @classmethod
     def from_file(cls, path: Path) -> Section:
         """Read a JSON object; raises CheckpointError naming the file."""
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise CheckpointError(f"{path}: not found; is this a complete checkpoint?") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
+        values = read_json(path)
         if not isinstance(values, dict):
             raise CheckpointError(f"{path}: a JSON object was expected")
         return cls(values, str(path))
@@ -50,30 +76,58 @@ class Section:
             raise CheckpointError(f"{self.where}: {key!r} must be {names}, not {value!r:.60}")
         return value
 
-    def integer(self, key: str, least: int = 0) -> int:
-        """A whole number of at least `least`."""
+    def integer(self, key: str, least: int = 0, most: int = MAX_SIZE) -> int:
+        """A whole number of at least `least` and at most `most`."""
         value = int(self.read(key, int))
-        if value < least:
-            raise CheckpointError(f"{self.where}: {key!r} must be at least {least}, it is {value}")
+        if not least <= value <= most:
+            limit = f"at least {least}" if value < least else f"at most {most}"
+            raise CheckpointError(f"{self.where}: {key!r} must be {limit}, it is {value!r:.60}")
         return value
 
+    def count(self, ours: str, key: str | None = None, least: int = 1) -> int:
+        """A size under our own name, which says how large it may be.
+
+        Args:
+            key: what it is called here; None: the same.
+        """
+        return self.integer(key or ours, least, LIMITS.get(ours, MAX_SIZE))
+
     def counts(self, *names: str, **keys: str) -> dict[str, int]:
-        """Whole numbers of at least 1, under our own names.
+        """Sizes of at least 1, under our own names.
 
         Args:
             names: what is called the same here. keys: our name to the one here.
         """
         same = dict(zip(names, names, strict=True))
-        return {ours: self.integer(key, least=1) for ours, key in (same | keys).items()}
+        return {ours: self.count(ours, key) for ours, key in (same | keys).items()}
 
-    def factors(self, key: str) -> tuple[int, ...]:
-        """A list of whole numbers of at least 1, and of at least one of them."""
+    def factors(self, key: str, most: int = MAX_KERNEL) -> tuple[int, ...]:
+        """A short list of whole numbers of 1 to `most`, and of at least one of them."""
         values = self.read(key, list)
-        if not values or not all(type(value) is int and value > 0 for value in values):
+        is_short = 1 <= len(values) <= MAX_FACTORS
+        if not is_short or not all(type(value) is int and 0 < value <= most for value in values):
             raise CheckpointError(
-                f"{self.where}: {key!r} must be a list of positive numbers, not {values!r:.60}"
+                f"{self.where}: {key!r} must be a list of 1 to {MAX_FACTORS} positive numbers up "
+                f"to {most}, not {values!r:.60}"
             )
         return tuple(values)
+
+    def name(self, key: str) -> str:
+        """A word that can be shown."""
+        return self.shown(self.read(key, str), key)
+
+    def names(self) -> list[str]:
+        """The keys, as words that can be shown."""
+        return [self.shown(name, "a name") for name in self.values]
+
+    def shown(self, value: str, what: str) -> str:
+        """The text itself. Raises CheckpointError where a terminal had better not see it."""
+        if not value.isprintable() or not 0 < len(value) <= MAX_NAME_CHARS:
+            raise CheckpointError(
+                f"{self.where}: {what} must be 1 to {MAX_NAME_CHARS} printable characters, not "
+                f"{value!r:.60}"
+            )
+        return value
 
     def token_id(self, key: str, vocab_size: int) -> int:
         """An id of a vocabulary."""
@@ -84,19 +138,28 @@ class Section:
             )
         return value
 
-    def number(self, key: str, most: float = math.inf) -> float:
-        """A finite number above 0 and at most `most`, as float."""
-        value = float(self.read(key, (int, float)))
-        if not (0 < value <= most and math.isfinite(value)):
-            limit = "" if most == math.inf else f" and at most {most:g}"
-            raise CheckpointError(f"{self.where}: {key!r} must be above 0{limit}, it is {value}")
-        return value
+    def number(self, key: str, least: float = MIN_NUMBER, most: float = MAX_NUMBER) -> float:
+        """A number of at least `least`, which is above 0, and at most `most`, as float."""
+        value = self.read(key, (int, float))
+        if not least <= value <= most:  # neither is NaN
+            raise CheckpointError(
+                f"{self.where}: {key!r} must be {least:g} to {most:g}, it is {value!r:.60}"
+            )
+        return float(value)
+
+    def setting(self, key: str, setting: Setting) -> float:
+        """A sampling setting, in the range that manifest rows keep to."""
+        kinds = (int, float) if setting.kind is float else setting.kind
+        value = self.read(key, kinds)
+        if setting.limits is not None and (problem := setting.limits.problem(value)):
+            raise CheckpointError(f"{self.where}: {key!r} {problem:.200}")
+        return setting.kind(value)
 
     def expect(self, key: str, *accepted: Any) -> None:
         """Refuse a setting this code does not implement; an absent key passes."""
         if key in self.values and self.values[key] not in accepted:
             raise CheckpointError(
-                f"{self.where}: {key} = {self.values[key]!r} is not supported (only {accepted})"
+                f"{self.where}: {key} = {self.values[key]!r:.60} is not supported (only {accepted})"
             )
 
     def check_heads(self, num_heads: int, num_kv_heads: int, head_dim: int) -> None:
@@ -107,3 +170,19 @@ class Section:
             )
         if head_dim % 2:
             raise CheckpointError(f"{self.where}: head_dim = {head_dim} must be even")
+
+    def check_table(self, positions: int, head_dim: int) -> None:
+        """Refuse tables of RoPE that take too much memory; no tensor says how long they are."""
+        if positions * head_dim > MAX_TABLE:
+            raise CheckpointError(
+                f"{self.where}: {positions} positions of heads {head_dim} wide are more than "
+                f"RoPE tables are made for ({MAX_TABLE} numbers)"
+            )
+
+    def check_frame(self, samples_per_frame: int) -> None:
+        """Refuse frames of too many samples."""
+        if samples_per_frame > MAX_FRAME_SAMPLES:
+            raise CheckpointError(
+                f"{self.where}: a frame has {samples_per_frame!r:.60} samples, at most "
+                f"{MAX_FRAME_SAMPLES} are taken"
+            )

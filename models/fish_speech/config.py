@@ -93,13 +93,13 @@ class FishSpeechConfig:
         talker, predictor = root.section("text_config"), root.section("audio_decoder_config")
         talker.expect("tie_word_embeddings", True)
         predictor.expect("tie_word_embeddings", False)
-        vocab_size = talker.integer("vocab_size", least=1)
+        vocab_size = talker.count("vocab_size")
         config = cls(
             talker=read_transformer(talker, has_qk_norm=True),
             text_vocab_size=vocab_size,
             predictor=read_transformer(predictor, has_qk_norm=False),
-            num_codebooks=predictor.integer("num_codebooks", least=2),
-            codebook_size=predictor.integer("vocab_size", least=1),
+            num_codebooks=predictor.count("num_codebooks", least=2),
+            codebook_size=predictor.count("vocab_size"),
             semantic_start=root.token_id("semantic_start_token_id", vocab_size),
             end=root.token_id("eos_token_id", vocab_size),
         )
@@ -131,9 +131,10 @@ def read_transformer(section: Section, has_qk_norm: bool) -> TransformerConfig:
     section.expect("use_moe", False)
     config = TransformerConfig(
         **section.counts(**SIZES),
-        rope_theta=section.number("rope_base"),
+        rope_theta=section.number("rope_base", least=1),
         norm_eps=section.number("norm_eps"),
         has_qk_norm=has_qk_norm,
     )
     section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
+    section.check_table(config.max_positions, config.head_dim)
     return config

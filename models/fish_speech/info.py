@@ -6,23 +6,31 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.base import ModelInfo
-from models.checkpoint.files import CheckpointError, identity, tensor_shapes, weight_files
+from models.checkpoint.files import (
+    CheckpointError,
+    check_shapes,
+    identity,
+    tensor_shapes,
+    weight_files,
+)
 from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.weights import check_codec
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
 from models.fish_speech.prompt import OVERHEAD
+from models.fish_speech.weights import official_shapes
 
 
 def describe(folder: Path) -> ModelInfo:
     """What the checkpoint in a folder offers.
 
     Raises:
-        CheckpointError: a configuration is wrong, a weight file is not whole, or the codec's names
-            or shapes do not fit. Whether the others' do is seen when they are loaded.
+        CheckpointError: a configuration is wrong, a weight file is not whole, or its names or
+            shapes are not what the configuration says.
     """
     config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
-    tensor_shapes(folder)  # a download cut short ends here
+    check_sizes(config, codec)
+    check_shapes(tensor_shapes(folder), official_shapes(config), f"{folder}: model")
     check_codec(folder, codec)
     parts = [*weight_files(folder), folder / WEIGHTS_FILE]
     return model_info(config, codec, identity(folder, parts))
@@ -36,17 +44,6 @@ def describe_synthetic(name: str) -> ModelInfo:
 
 def model_info(config: FishSpeechConfig, codec: CodecConfig, identity: str) -> ModelInfo:
     """The family-independent description of a configuration."""
-    for what, ours, theirs in (
-        ("codebooks", config.num_codebooks, codec.num_codebooks),
-        ("codes of the first codebook", config.codebook_size, codec.semantic_codes),
-    ):
-        if ours != theirs:
-            raise CheckpointError(f"the talker has {ours} {what}, the codec {theirs}")
-    if codec.residual_codes > config.codebook_size:
-        raise CheckpointError(
-            f"the codec has {codec.residual_codes} codes a further codebook, the code predictor "
-            f"{config.codebook_size}"
-        )
     return ModelInfo(
         family="fish_speech",
         type="dual_ar",
@@ -68,3 +65,18 @@ def model_info(config: FishSpeechConfig, codec: CodecConfig, identity: str) -> M
         ref_silence_s=0.0,  # it stands in another turn than the new speech
         licence=LICENCE,
     )
+
+
+def check_sizes(config: FishSpeechConfig, codec: CodecConfig) -> None:
+    """Raise CheckpointError where the talker's codes are not the codec's."""
+    for what, ours, theirs in (
+        ("codebooks", config.num_codebooks, codec.num_codebooks),
+        ("codes of the first codebook", config.codebook_size, codec.semantic_codes),
+    ):
+        if ours != theirs:
+            raise CheckpointError(f"the talker has {ours} {what}, the codec {theirs}")
+    if codec.residual_codes > config.codebook_size:
+        raise CheckpointError(
+            f"the codec has {codec.residual_codes} codes a further codebook, the code predictor "
+            f"{config.codebook_size}"
+        )

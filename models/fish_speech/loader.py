@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.base import Tokenizer
+from models.base import Prompts, Tokenizer
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import fuse, load_strictly, read_tensors, rename
 from models.decoder.config import TransformerConfig
@@ -18,10 +18,11 @@ from models.fish_speech.codec.load import load_codec, load_codec_encoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe
 from models.fish_speech.model import FishSpeech
+from models.fish_speech.prompt import PromptBuilder
 from models.fish_speech.rope import halves
 from models.fish_speech.talker import Talker
+from models.fish_speech.weights import AUDIO, TEXT
 
-TEXT, AUDIO = "text_model.model.", "audio_decoder."
 RENAMES = {
     f"{TEXT}embeddings.weight": "talker.text_embedding.weight",
     f"{TEXT}norm.weight": "talker.decoder.norm.weight",
@@ -53,6 +54,13 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     voices = load_codec_encoder(folder, device)
     capturers = cuda_capturers(device) if use_graphs else EAGER
     return FishSpeech(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
+
+
+def prompts(folder: Path) -> Prompts:
+    """What lays requests out, without a weight. Raises CheckpointError."""
+    config = FishSpeechConfig.from_folder(folder)
+    builder = PromptBuilder(config, load_tokenizer(folder, config))
+    return builder.build, config.talker.width, config.num_codebooks
 
 
 def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:

@@ -13,7 +13,7 @@ from models.device.graphs import EAGER, Capturers
 from models.device.to_device import to_device
 from models.fish_speech.code_predictor import CodePredictor
 from models.fish_speech.codec.encoder import FishVoiceEncoder
-from models.fish_speech.codec.vocoder import CUT, FishVocoder
+from models.fish_speech.codec.vocoder import FishVocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.prompt import PromptBuilder
 from models.fish_speech.sampling import NucleusSlots
@@ -42,7 +42,7 @@ class FishSpeech(SlotModel):
         capturers: Capturers = EAGER,
         voices: FishVoiceEncoder | None = None,
     ) -> None:
-        super().__init__(config, info, talker, predictor, vocoder, CUT, capturers, voices)
+        super().__init__(config, info, talker, predictor, vocoder, vocoder.cut, capturers, voices)
         self.prompts = PromptBuilder(config, tokenize)
 
     def prompt(self, request: SpeechRequest) -> Prompt:

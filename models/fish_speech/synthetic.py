@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from models.base import Prompts
 from models.checkpoint.random import byte_tokenizer, randomise
 from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import CodePredictor
@@ -16,6 +17,7 @@ from models.fish_speech.codec.load import random_encoder, random_vocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe_synthetic
 from models.fish_speech.model import FishSpeech
+from models.fish_speech.prompt import PromptBuilder
 from models.fish_speech.talker import Talker
 
 tokenize = byte_tokenizer(
@@ -57,3 +59,9 @@ def load_synthetic(
     capturers = cuda_capturers(device) if use_graphs else EAGER
     info = describe_synthetic(name)
     return FishSpeech(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
+
+
+def prompts(name: str) -> Prompts:
+    """What lays requests out."""
+    config = FishSpeechConfig.released()
+    return PromptBuilder(config, tokenize).build, config.talker.width, config.num_codebooks

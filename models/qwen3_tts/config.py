@@ -7,15 +7,14 @@ checkpoint, so a missing key is an error here.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
-from models.checkpoint.section import Section
+from models.checkpoint.section import MAX_POSITIONS, Section
 from models.decoder.config import TransformerConfig
 from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
-from models.sampling import Sampling
+from models.sampling import SETTINGS, Sampling
 
 MODEL_TYPES = ("custom_voice", "voice_design", "base")
 SIZE_WITHOUT_INSTRUCT = "0b6"  # the official wrapper drops instructions for this size
@@ -128,28 +127,27 @@ class Qwen3TTSConfig:
         model_type = root.read("tts_model_type", str)
         if model_type not in MODEL_TYPES:
             raise CheckpointError(
-                f"{root.where}: tts_model_type {model_type!r} is not one of "
+                f"{root.where}: tts_model_type {model_type!r:.60} is not one of "
                 f"{', '.join(MODEL_TYPES)}"
             )
         talker = root.section("talker_config")
         predictor = talker.section("code_predictor_config")
-        num_codebooks = talker.integer("num_code_groups", least=2)
+        num_codebooks = talker.count("num_codebooks", "num_code_groups", least=2)
         if predictor.integer("num_code_groups") != num_codebooks:
             raise CheckpointError(f"{predictor.where}: num_code_groups differs from the talker's")
-        vocab_size = talker.integer("vocab_size", least=1)
-        text_vocab_size = talker.integer("text_vocab_size", least=1)
+        vocab_size, text_vocab_size = talker.count("vocab_size"), talker.count("text_vocab_size")
         languages = _id_map(talker, "codec_language_id", vocab_size)
         sampling, max_new_tokens = read_generation(folder / "generation_config.json")
         return cls(
             model_type=model_type,
-            model_size=root.read("tts_model_size", str),
+            model_size=root.name("tts_model_size"),
             talker=read_transformer(talker),
             vocab_size=vocab_size,
             text_vocab_size=text_vocab_size,
-            text_width=talker.integer("text_hidden_size", least=1),
+            text_width=talker.count("text_width", "text_hidden_size"),
             num_codebooks=num_codebooks,
             predictor=read_transformer(predictor),
-            predictor_vocab_size=predictor.integer("vocab_size", least=1),
+            predictor_vocab_size=predictor.count("vocab_size"),
             codec=CodecIds(
                 pad=talker.token_id("codec_pad_id", vocab_size),
                 bos=talker.token_id("codec_bos_id", vocab_size),
@@ -190,6 +188,7 @@ def read_transformer(section: Section) -> TransformerConfig:
         has_qk_norm=True,
     )
     section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
+    section.check_table(config.max_positions, config.head_dim)
     return config
 
 
@@ -202,29 +201,18 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
     if not path.exists():
         return Sampling(), 2048
     section = Section.from_file(path)
-
-    def number(key: str, default: float, most: float = math.inf) -> float:
-        return section.number(key, most) if key in section.values else default
-
-    def integer(key: str, default: int, least: int = 0) -> int:
-        return section.integer(key, least) if key in section.values else default
-
-    def is_greedy(key: str) -> bool:
-        return not section.read(key, bool) if key in section.values else False
-
-    base = Sampling()
-    sampling = Sampling(
-        temperature=number("temperature", base.temperature),
-        top_k=integer("top_k", base.top_k),
-        top_p=number("top_p", base.top_p, most=1),
-        repetition_penalty=number("repetition_penalty", base.repetition_penalty),
-        greedy=is_greedy("do_sample"),
-        subtalker_temperature=number("subtalker_temperature", base.subtalker_temperature),
-        subtalker_top_k=integer("subtalker_top_k", base.subtalker_top_k),
-        subtalker_top_p=number("subtalker_top_p", base.subtalker_top_p, most=1),
-        subtalker_greedy=is_greedy("subtalker_dosample"),
-    )
-    return sampling, integer("max_new_tokens", 2048, least=2)
+    given = {
+        name: section.setting(name, setting)
+        for name, setting in SETTINGS.items()
+        if setting.limits is not None and name in section.values
+    }
+    for name, key in (("greedy", "do_sample"), ("subtalker_greedy", "subtalker_dosample")):
+        if key in section.values:
+            given[name] = not section.read(key, bool)
+    most = 2048
+    if "max_new_tokens" in section.values:
+        most = section.integer("max_new_tokens", least=2, most=MAX_POSITIONS)
+    return Sampling(**given), most
 
 
 def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
@@ -232,7 +220,7 @@ def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
     if not section.holds(key):
         return {}
     entries = section.section(key)
-    return {name.lower(): entries.token_id(name, vocab_size) for name in entries.values}
+    return {name.lower(): entries.token_id(name, vocab_size) for name in entries.names()}
 
 
 def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
@@ -245,7 +233,7 @@ def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
         dialect = entries.read(name, (str, bool))
         if dialect and dialect not in languages:
             raise CheckpointError(
-                f"{entries.where}: {name!r} speaks {dialect!r}, not a language here"
+                f"{entries.where}: {name!r:.60} speaks {dialect!r:.60}, not a language here"
             )
         if dialect:
             dialects[name.lower()] = dialect

@@ -5,15 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.base import ModelInfo
-from models.checkpoint.files import CheckpointError, identity, tensor_shapes, weight_files
+from models.checkpoint.files import (
+    CheckpointError,
+    Shapes,
+    check_shapes,
+    identity,
+    tensor_shapes,
+    weight_files,
+)
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
+from models.qwen3_tts.weights import official_shapes
+from models.vocoder.sizes import LANE_FRAMES
 
 TOKENIZER_FOLDER = "speech_tokenizer"
 ENCODER = "encoder."  # what the speech encoder's tensors begin with
+SPEAKER_ENCODER = "speaker_encoder."  # what a Base checkpoint's main file holds besides
 MODES = {
     "custom_voice": "custom voice: rows name a voice",
     "voice_design": "voice design: instruct describes the voice",
@@ -25,18 +35,27 @@ def describe(folder: Path) -> ModelInfo:
     """What the checkpoint in a folder offers.
 
     Raises:
-        CheckpointError: a configuration is wrong, a weight file is not whole, or the vocoder's
-            names or shapes do not fit. Whether the others' do is seen when they are loaded.
+        CheckpointError: a configuration is wrong, a weight file is not whole, or names or shapes of
+            talker, code predictor or vocoder are not what the configuration says. Whether a Base
+            checkpoint's encoders fit is seen when they are loaded.
     """
     config = Qwen3TTSConfig.from_folder(folder)
     vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
+    check_sizes(config, vocoder)
     parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
-    tensor_shapes(folder)  # a download cut short ends here
+    found = tensor_shapes(folder)
+    if config.model_type == "base":
+        found = _without(found, SPEAKER_ENCODER)
+    check_shapes(found, official_shapes(config), f"{folder}: model")
     speech = tensor_shapes(folder / TOKENIZER_FOLDER)
     can_clone = read_encoder_configs(folder, config, vocoder) is not None
-    decoder = {name: shape for name, shape in speech.items() if not name.startswith(ENCODER)}
-    check_tensors(vocoder, decoder)
+    check_tensors(vocoder, _without(speech, ENCODER))
     return model_info(config, vocoder, identity(folder, parts), can_clone)
+
+
+def _without(shapes: Shapes, prefix: str) -> Shapes:
+    """What is of no such part."""
+    return {name: shape for name, shape in shapes.items() if not name.startswith(prefix)}
 
 
 def describe_synthetic(name: str) -> ModelInfo:
@@ -50,18 +69,6 @@ def model_info(
     config: Qwen3TTSConfig, vocoder: VocoderConfig, identity: str, can_clone: bool = False
 ) -> ModelInfo:
     """The family-independent description of a configuration."""
-    if vocoder.num_codebooks != config.num_codebooks:
-        raise CheckpointError(
-            f"the talker makes {config.num_codebooks} codebooks, the vocoder takes "
-            f"{vocoder.num_codebooks}"
-        )
-    num_first = config.vocab_size - SUPPRESSED_TAIL
-    largest = max(num_first, config.predictor_vocab_size)
-    if num_first < 1 or largest > vocoder.codebook_size:
-        raise CheckpointError(
-            f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, "
-            f"the vocoder's codebooks have {vocoder.codebook_size}"
-        )
     is_base = config.model_type == "base"
     return ModelInfo(
         family="qwen3_tts",
@@ -84,6 +91,27 @@ def model_info(
         default_layout=config.default_layout,
         needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
     )
+
+
+def check_sizes(config: Qwen3TTSConfig, vocoder: VocoderConfig) -> None:
+    """Raise CheckpointError where the vocoder cannot decode what the talker draws."""
+    if vocoder.num_codebooks != config.num_codebooks:
+        raise CheckpointError(
+            f"the talker makes {config.num_codebooks} codebooks, the vocoder takes "
+            f"{vocoder.num_codebooks}"
+        )
+    if vocoder.max_frames < LANE_FRAMES:
+        raise CheckpointError(
+            f"the vocoder is made for {vocoder.max_frames} frames at once, at least {LANE_FRAMES} "
+            "are needed"
+        )
+    num_first = config.vocab_size - SUPPRESSED_TAIL
+    largest = max(num_first, config.predictor_vocab_size)
+    if num_first < 1 or largest > vocoder.codebook_size:
+        raise CheckpointError(
+            f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, "
+            f"the vocoder's codebooks have {vocoder.codebook_size}"
+        )
 
 
 def read_encoder_configs(

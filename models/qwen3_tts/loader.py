@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from models.base import Tokenizer
+from models.base import Prompts, Tokenizer
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.checkpoint.weights import load_strictly, read_tensors, rename, take_part
@@ -18,9 +19,21 @@ from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.info import ENCODER, TOKENIZER_FOLDER, describe, read_encoder_configs
+from models.qwen3_tts.info import (
+    ENCODER,
+    SPEAKER_ENCODER,
+    TOKENIZER_FOLDER,
+    describe,
+    read_encoder_configs,
+)
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.prompt import ROLE_TOKENS, TAIL_TOKENS, TEMPLATE_HEAD, TEMPLATE_TAIL
+from models.qwen3_tts.prompt import (
+    ROLE_TOKENS,
+    TAIL_TOKENS,
+    TEMPLATE_HEAD,
+    TEMPLATE_TAIL,
+    build_prompt,
+)
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.voice_encoder import VoiceEncoder
@@ -50,7 +63,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     tokenize = load_tokenizer(folder, config.text_vocab_size)
     tensors = read_tensors(folder, device)
-    speaker = take_part(tensors, "speaker_encoder.") if config.model_type == "base" else {}
+    speaker = take_part(tensors, SPEAKER_ENCODER) if config.model_type == "base" else {}
     talker, predictor = load_networks(config, tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
     encoder = take_part(speech, ENCODER)
@@ -63,6 +76,13 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
         )
     capturers = cuda_capturers(device) if use_graphs else EAGER
     return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
+
+
+def prompts(folder: Path) -> Prompts:
+    """What lays requests out, without a weight. Raises CheckpointError."""
+    config = Qwen3TTSConfig.from_folder(folder)
+    tokenize = load_tokenizer(folder, config.text_vocab_size)
+    return partial(build_prompt, config, tokenize), config.talker.width, config.num_codebooks
 
 
 def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
-from models.checkpoint.section import Section
+from models.checkpoint.section import MAX_KERNEL, MAX_SIZE, Section
 
 # The official code fixes these; its config only repeats the rate.
 SAMPLE_RATE_HZ = 24000
+MAX_SCALE = 2**8
 FFT, HOP = 1024, 256  # samples; the window is as long as the transform
 
 
@@ -38,11 +39,11 @@ class SpeakerConfig:
         """Read `speaker_encoder_config` of config.json. Raises CheckpointError."""
         section = Section.from_file(folder / "config.json").section("speaker_encoder_config")
 
-        def integer(key: str, default: int) -> int:
-            return section.integer(key, least=1) if key in section.values else default
+        def integer(key: str, default: int, most: int = MAX_SIZE) -> int:
+            return section.integer(key, 1, most) if key in section.values else default
 
-        def integers(key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-            return section.factors(key) if key in section.values else default
+        def integers(key: str, default: tuple[int, ...], most: int = MAX_KERNEL) -> tuple[int, ...]:
+            return section.factors(key, most) if key in section.values else default
 
         rate = section.integer("sample_rate")
         if rate != SAMPLE_RATE_HZ:
@@ -53,11 +54,11 @@ class SpeakerConfig:
         config = cls(
             width=section.integer("enc_dim", least=1),
             num_mels=integer("mel_dim", cls.num_mels),
-            channels=integers("enc_channels", cls.channels),
+            channels=integers("enc_channels", cls.channels, most=MAX_SIZE),
             kernels=integers("enc_kernel_sizes", cls.kernels),
             dilations=integers("enc_dilations", cls.dilations),
             attention_width=integer("enc_attention_channels", cls.attention_width),
-            scale=integer("enc_res2net_scale", cls.scale),
+            scale=integer("enc_res2net_scale", cls.scale, most=MAX_SCALE),
             squeeze_width=integer("enc_se_channels", cls.squeeze_width),
         )
         _check(config, section.where)

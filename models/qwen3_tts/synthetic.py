@@ -6,8 +6,11 @@ made unlikely, so rows run to their frame cap and lengths are known in advance.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
+from models.base import Prompts
 from models.checkpoint.random import LOUDNESS, byte_tokenizer, random_tensors, randomise
 from models.checkpoint.weights import shapes_of
 from models.device.graphs import EAGER, cuda_capturers
@@ -20,6 +23,7 @@ from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.info import describe_synthetic
 from models.qwen3_tts.model import Qwen3TTS
+from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SpeakerConfig
 from models.qwen3_tts.talker import Talker
@@ -58,6 +62,12 @@ def load_synthetic(
     capturers = cuda_capturers(device) if use_graphs else EAGER
     info = describe_synthetic(name)
     return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
+
+
+def prompts(name: str) -> Prompts:
+    """What lays requests out."""
+    config = Qwen3TTSConfig.released(name)
+    return partial(build_prompt, config, tokenize), config.talker.width, config.num_codebooks
 
 
 def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:

@@ -28,11 +28,11 @@ def read_rope_theta(section: Section) -> float:
             settings = section.section(key).values
             kind = settings.get("rope_type", settings.get("type", "default"))
             if kind != "default":
-                raise CheckpointError(f"{section.where}: {key} {kind!r} is not supported")
+                raise CheckpointError(f"{section.where}: {key} {kind!r:.60} is not supported")
     moved = section.section("rope_parameters") if section.holds("rope_parameters") else None
     if moved is None or not moved.holds("rope_theta"):
-        return section.number("rope_theta")
-    theta = moved.number("rope_theta")
+        return section.number("rope_theta", least=1)
+    theta = moved.number("rope_theta", least=1)
     if section.holds("rope_theta") and section.number("rope_theta") != theta:
         raise CheckpointError(
             f"{section.where}: 'rope_theta' is {section.number('rope_theta'):g}, but "

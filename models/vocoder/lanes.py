@@ -19,9 +19,9 @@ from models.device.to_device import to_device
 from models.vocoder.chunks import Cut
 from models.vocoder.lane_plan import LaneBatch, choose_rows, plan_lanes
 from models.vocoder.network import CodecDecoder
+from models.vocoder.sizes import LANE_FRAMES
 
 MAX_ROWS = 32  # that lanes are sized for: more wait for the next batch
-LANE_FRAMES = 1024
 MAX_LANES = 4  # 4,096 frames of one batch: bounds its activations
 LANE_BUCKETS = (64, 128, 192, 256, 384, 512, 768)  # of a last lane that is not full
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
 PRE_KERNEL = 3  # of the convolution before the transformer
+LANE_FRAMES = 1024  # of the longest pass on a GPU: RoPE tables must not be shorter
 DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 
 

@@ -159,6 +159,8 @@ class TestProfile:
             assert "write (one row)" in names
             for stage in entry["stages"]:
                 assert 0 < stage["p50_ms"] <= stage["p95_ms"]
+                is_modelled = stage["stage"] in ("prefill (batch)", "code predictor", "talker")
+                assert not is_modelled or stage["num_bytes"] > 0
             assert entry["xrt"] == pytest.approx(1 / entry["rtf"])
         assert (report["frames"], report["repeats"]) == (6, 2)
         assert report["versions"]["torch"] == torch.__version__

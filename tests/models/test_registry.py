@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_fish_speech
+import tiny_qwen3_tts
 import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
-from models.base import SpeechModel
+from models.base import SpeechModel, SpeechRequest, Voice
 from models.checkpoint.files import CheckpointError
 from models.qwen3_tts.model import Qwen3TTS
-from models.registry import FAMILIES, Family, describe, licences, load_model, synthetic_names
+from models.registry import (
+    FAMILIES,
+    Family,
+    describe,
+    licences,
+    load_model,
+    load_prompt_counter,
+    synthetic_names,
+)
+from models.sampling import Sampling
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,7 +64,7 @@ def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> N
     [
         (None, "no config.json; is this a checkpoint folder"),
         ("{", "not readable as JSON"),
-        ("[]", "not readable as JSON"),
+        ("[]", "a JSON object was expected"),
         ("\xff\xfe", "not readable as JSON"),
         ("[" * 99999, "not readable as JSON"),
         ("{}", "model_type None is not one of qwen3_tts"),
@@ -114,3 +125,48 @@ def test_describing_imports_no_torch(tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script, *sources], cwd=ROOT, check=True)
+
+
+class TestPromptCounter:
+    """Prompts are counted without a weight, and counted right."""
+
+    def test_the_text_counts(self, tmp_path: Path) -> None:
+        for folder, voice in (
+            (tiny_qwen3_tts.write_checkpoint(tmp_path / "q", "custom_voice_wide"), "dora"),
+            (tiny_fish_speech.write_checkpoint(tmp_path / "f"), None),
+        ):
+            request = SpeechRequest("Hello there, you.", voice=voice)
+            if voice is None:
+                request = replace(request, sampling=Sampling(repetition_penalty=1.0))
+            expected = load_model(str(folder)).prompt(request).num_tokens
+            assert load_prompt_counter(str(folder))(request, None) == expected
+
+    @pytest.mark.parametrize("mode", ["icl", "xvec"])
+    def test_a_reference_counts(self, tmp_path: Path, mode: str) -> None:
+        folder = tiny_qwen3_tts.write_checkpoint(tmp_path, "base")
+        model = load_model(str(folder))
+        wave = tiny_qwen3_tts.reference_wave(1, 24_000)
+        ((embedding, codes),) = model.encode_voices([wave], [mode])
+        clone = Voice(embedding, codes, "What she says.", mode, "", "")
+        request = SpeechRequest("Hello.", ref_audio="a.wav", ref_text="What she says.")
+        # Streaming text stands beside the frames, the other layout before them.
+        for layout in ("streaming", "non_streaming"):
+            request = replace(request, layout=layout)
+            expected = model.prompt(replace(request, clone=clone)).num_tokens
+            assert load_prompt_counter(str(folder))(request, clone.num_frames) == expected
+
+    def test_fish_speech_counts_references(self, tmp_path: Path) -> None:
+        folder = tiny_fish_speech.write_checkpoint(tmp_path)
+        clone = tiny_fish_speech.random_voice("small", 9, "What she says.", 1)
+        request = SpeechRequest(
+            "Hello.", ref_text="What she says.", sampling=Sampling(repetition_penalty=1.0)
+        )
+        expected = load_model(str(folder)).prompt(replace(request, clone=clone)).num_tokens
+        assert load_prompt_counter(str(folder))(request, 9) == expected
+        # The transcript of a voice file is not known here: one token, and no more than there are.
+        assert load_prompt_counter(str(folder))(replace(request, ref_text=None), 9) < expected
+
+    def test_made_up_checkpoints_have_one(self) -> None:
+        count = load_prompt_counter("synthetic:fish-s2-pro")
+        request = SpeechRequest("x" * 100, sampling=Sampling(repetition_penalty=1.0))
+        assert 100 < count(request, None) < 200

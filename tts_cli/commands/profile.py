@@ -98,12 +98,14 @@ def command(
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
     session = open_session(replace(config, max_batch=max(sizes)))
     profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5))
-    profiler.prepare(sizes)
-    sizes = [size for size in sizes if size <= session.batch.rows] or [session.batch.rows]
-    results = [profiler.measure(size) for size in sizes]
-    if trace is not None:
-        profiler.write_trace(trace, sizes[-1])
-        log.info("trace written to %s", trace)
+    results: list[dict[str, Any]] = []
+    for size in sorted(sizes, reverse=True):  # slots only ever get fewer
+        if results and size >= results[0]["batch"]:
+            continue
+        results.insert(0, profiler.measure(size))
+        if trace is not None and len(results) == 1:
+            profiler.write_trace(trace, results[0]["batch"])
+            log.info("trace written to %s", trace)
     if config.json:
         click.echo(json.dumps(profiler.report(results), indent=2))
         return 0

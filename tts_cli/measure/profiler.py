@@ -53,24 +53,33 @@ class Profiler:
         self.repeats = repeats
         self.peak = peak_of(session.device)
         self.has_bf16 = session.dtype == torch.bfloat16
+        self.captures: list[dict[str, Any]] = []  # of every batch size
+        self.capture_s = 0.0
 
-    def prepare(self, batches: list[int]) -> None:
-        """Allocate and capture for the largest batch."""
+    def prepare(self, batch: int) -> None:
+        """Make slots and graphs for `batch` rows, or fewer where memory is short.
+
+        A run of as many rows has no others, and how a frame is launched depends on them: one slot's
+        steps are one launch each (`kernels.persistent`).
+        """
         prompt = sample_prompts(self.model, 1, 1)[0]
         # Rows go on from half-way for as long as they are timed.
         room = prompt.num_tokens + self.frames + 2 * (self.repeats + 16)
         needs = Needs(
-            rows=max(batches),
+            rows=batch,
             max_positions=min(room, self.model.info.max_positions),
             max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
             max_trailing=len(prompt.trailing_ids),
         )
         prepare(self.session, needs)
+        self.capture_s += self.session.capture_s
+        self.captures += [c for r in self.model.graph_runners() for c in r.stats.captures]
 
     @torch.inference_mode()
     def measure(self, batch: int) -> dict[str, Any]:
-        """All stages at one batch size."""
-        model, info = self.model, self.model.info
+        """All stages at one batch size, or at the largest that fits."""
+        self.prepare(batch)
+        model, info, batch = self.model, self.model.info, self.session.batch.rows
         slots = list(range(batch))
         runner = model.graph_runners()[0]
         prompts = sample_prompts(model, batch, self.frames)
@@ -230,9 +239,9 @@ class Profiler:
             "frames": self.frames,
             "repeats": self.repeats,
             "load_s": round(self.session.load_s, 3),
-            "capture_s": round(self.session.capture_s, 3),
+            "capture_s": round(self.capture_s, 3),
             "peak_memory_bytes": torch.cuda.max_memory_allocated(self.device) if is_cuda else None,
-            "graphs": [c for runner in self.model.graph_runners() for c in runner.stats.captures],
+            "graphs": self.captures,
             "results": results,
         }
 
@@ -244,11 +253,9 @@ def addmm_ops(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:
 
 def prefill_cost(model: Any, lengths: list[int]) -> tuple[int, int]:
     """Bytes and operations of a prefill at least: weights once, keys and values written, two
-    operations a multiply-add; (0, 0) for a model that does not tell its shape.
+    operations a multiply-add.
     """
-    shape = getattr(model, "shape", None)
-    if shape is None:
-        return 0, 0
+    shape = model.config.talker
     tokens, itemsize = sum(lengths), model.dtype.itemsize
     width = shape.num_layers * shape.head_dim
     cache = 2 * tokens * width * shape.num_kv_heads

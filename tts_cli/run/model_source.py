@@ -4,13 +4,15 @@ travels with the tool. No torch: a checkpoint is described from its small files.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from models.base import ModelInfo
 from models.checkpoint.files import CheckpointError
-from models.registry import describe, is_synthetic
+from models.registry import describe, is_synthetic, load_prompt_counter
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
+from tts_cli.run.needs import Count
 
 CHECKOUT_FOLDER = Path("samples") / "voice" / "checkpoint"
 INSTALLED_FOLDER = "sample_voice"  # pyproject.toml puts it there
@@ -46,6 +48,21 @@ def model_label(model: str | None) -> str:
 def never_ends(model: str | None) -> bool:
     """Whether a `--model` value stands for random weights, which never end their speech."""
     return model is not None and is_synthetic(model)
+
+
+def prompt_counter(config: RunConfig) -> Count:
+    """What counts the tokens of a request's prompt, with so many reference frames; its tokenizer is
+    read once. Raises SetupError.
+    """
+    try:
+        return _prompt_counter(model_source(config.model), config.revision)
+    except CheckpointError as error:
+        raise SetupError(str(error)) from None
+
+
+@lru_cache(maxsize=1)
+def _prompt_counter(source: str, revision: str | None) -> Count:
+    return load_prompt_counter(source, revision)
 
 
 def read_info(config: RunConfig) -> ModelInfo:

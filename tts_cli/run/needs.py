@@ -1,14 +1,22 @@
-"""How much room the rows of a run need, bounded before any of them is tokenised."""
+"""How much room the rows of a run need, bounded before any of them is tokenised; and whether a row
+fits at all, which only rows near the limit are tokenised for.
+"""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from models.base import RequestError
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.voices.resolve import Need
+
+# Prompt tokens, with so many reference frames; None: no voice is cloned.
+Count = Callable[["SpeechRequest", "int | None"], int]
 
 
 @dataclass
@@ -23,20 +31,56 @@ class Needs:
 
     def add(self, request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> None:
         """Make room for one more row, which may clone a voice."""
-        text = most_tokens(request.text) + info.prompt_overhead
-        positions = text + most_tokens(request.instruct or "") + request.max_frames
+        positions = most_positions(request, info, voice)
         if voice is not None:
-            text += voice.num_bytes
-            positions += voice.num_bytes + voice.num_frames
             self.max_reference_frames = max(self.max_reference_frames, voice.num_frames)
         self.rows += 1
         self.max_positions = min(max(self.max_positions, positions), info.max_positions)
         self.max_frames = min(max(self.max_frames, request.max_frames), info.max_positions)
         layout = info.default_layout if request.layout == "auto" else request.layout
         if layout == "streaming":
+            text = most_tokens(request.text) + info.prompt_overhead
+            text += 0 if voice is None else voice.num_bytes
             self.max_trailing = max(self.max_trailing, text)
+
+
+def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> int:
+    """Positions of a row's prompt and frames, at most."""
+    texts = most_tokens(request.text) + most_tokens(request.instruct or "")
+    reference = 0 if voice is None else voice.num_bytes + voice.num_frames
+    return info.prompt_overhead + texts + reference + request.max_frames
+
+
+def room_problem(
+    request: SpeechRequest, info: ModelInfo, voice: Need | None, count: Callable[[], Count]
+) -> str | None:
+    """Why a row is certain not to fit into the checkpoint's positions, or None.
+
+    Args:
+        voice: the least that is known of what it clones.
+        count: gives what counts prompt tokens; asked only where bytes cannot tell.
+    """
+    if most_positions(request, info, voice) <= info.max_positions:
+        return None
+    try:
+        tokens = count()(request, None if voice is None else voice.num_frames)
+    except RequestError as error:
+        return str(error)
+    return too_long(tokens, request.max_frames, info)
+
+
+def too_long(tokens: int, frames: int, info: ModelInfo) -> str | None:
+    """What is said of prompt tokens and frames that do not fit, or None."""
+    if tokens + frames <= info.max_positions:
+        return None
+    return (
+        f"{tokens} prompt tokens and {frames} frames are more than the {info.max_positions} "
+        "positions of this checkpoint; split the text or lower max_frames"
+    )
 
 
 def most_tokens(text: str) -> int:
     """A byte is at most one token, once normalised as tokenizers do: NFC can lengthen a text."""
+    if text.isascii():
+        return len(text)
     return len(unicodedata.normalize("NFC", text).encode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
@@ -18,13 +19,14 @@ from tts_cli.manifest.row import BadRow
 from tts_cli.output.hashes import joint_hash, request_hash
 from tts_cli.output.journal import Journal
 from tts_cli.output.writer import AudioWriter
-from tts_cli.run.needs import Needs
+from tts_cli.run.model_source import prompt_counter
+from tts_cli.run.needs import Needs, room_problem
 from tts_cli.run.survey import checked_rows, select_rows
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo
+    from models.base import ModelInfo, SpeechRequest
 
 
 @dataclass
@@ -64,6 +66,7 @@ class RowPlan:
             request = build_request(row, self.config, self.info)
             try:
                 need = self.cloning.need(request)
+                self._check_room(request)
             except RowError as error:
                 yield BadRow(row.line, row.number, row.id, str(error))
                 continue
@@ -94,6 +97,13 @@ class RowPlan:
                 on_bad(row)
             elif row is not None:
                 yield row
+
+    def _check_room(self, request: SpeechRequest) -> None:
+        """Raise RowError for a row that is certain to fail: it must not size the others' slots."""
+        least = self.cloning.least(request)
+        count = partial(prompt_counter, self.config)
+        if problem := room_problem(request, self.info, least, count):
+            raise RowError(problem)
 
     def _is_due(self, row: SpeechRow) -> bool:
         if self.config.overwrite:

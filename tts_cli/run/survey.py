@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,12 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, is_in_shard
 from tts_cli.manifest.reader import Source, read_rows
+from tts_cli.manifest.request import build_request, frame_cap
 from tts_cli.manifest.row import BadRow, Row, nearest, shown
+from tts_cli.run.model_source import prompt_counter
+from tts_cli.run.needs import most_tokens, room_problem
 from tts_cli.voices.folder import VoiceFolder
-from tts_cli.voices.resolve import ReferenceFiles
+from tts_cli.voices.resolve import Cloning, ReferenceFiles
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -229,6 +233,9 @@ class _Tally:
         self._references = ReferenceFiles(config.ref_root)
         self._bad_references: list[str] = []
         self._bad_reference_count = 0
+        self._cloning = Cloning(config, info)
+        self._too_long: list[str] = []
+        self._too_long_count = 0
 
     def add(self, row: Row | BadRow) -> None:
         found, limit = self.summary, self._config.limit
@@ -252,6 +259,7 @@ class _Tally:
         self._ignored_instruct += has_instruct and not self._info.takes_instruct
         self._no_instruct += not has_instruct and self._info.needs_instruct
         self._add_reference(row)
+        self._add_length(row)
 
     def _add_reference(self, row: Row) -> None:
         """Look at a reference's header; what is wrong with it is a warning."""
@@ -264,6 +272,24 @@ class _Tally:
             if len(self._bad_references) < MAX_SHOWN:
                 self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
 
+    def _add_length(self, row: Row) -> None:
+        """A row that cannot fit is a warning; it fails alone."""
+        info, config = self._info, self._config
+        if not info.can_clone:  # most rows end here, before anything is built of them
+            texts = most_tokens(row.text) + most_tokens(row.instruct or "")
+            if info.prompt_overhead + texts + frame_cap(row, config, info) <= info.max_positions:
+                return
+        request = build_request(row, config, info)
+        try:
+            least = self._cloning.least(request)
+        except RowError:
+            return  # said of the row already
+        count = partial(prompt_counter, config)
+        if problem := room_problem(request, info, least, count):
+            self._too_long_count += 1
+            if len(self._too_long) < MAX_SHOWN:
+                self._too_long.append(f"{row.line}: id '{row.id}': {problem}")
+
     def warnings(self) -> list[str]:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
@@ -271,6 +297,10 @@ class _Tally:
         if self._bad_reference_count > len(found):
             count = self._bad_reference_count - len(found)
             found.append(f"{name}: {count} more rows with references that cannot be used")
+        found += [f"{name}:{problem}; the row will fail" for problem in self._too_long]
+        if self._too_long_count > len(self._too_long):
+            count = self._too_long_count - len(self._too_long)
+            found.append(f"{name}: {count} more rows that do not fit")
         if self._ignored_instruct:
             found.append(
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "

@@ -24,6 +24,7 @@ from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request
 from tts_cli.output.audio_file import NOT_FINITE
 from tts_cli.run.load import Session
+from tts_cli.run.needs import too_long
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.voices.encode_queue import VoiceCache
 from tts_cli.voices.resolve import Cloning
@@ -150,13 +151,8 @@ class SpeechRun:
         if row.error is not None:
             raise RequestError(row.error)
         prompt = self.model.prompt(row.request)
-        room = self.model.info.max_positions
-        if prompt.num_tokens + row.request.max_frames > room:
-            raise RequestError(
-                f"{prompt.num_tokens} prompt tokens and {row.request.max_frames} frames "
-                f"are more than the {room} positions of this checkpoint; split the text or "
-                "lower max_frames"
-            )
+        if problem := too_long(prompt.num_tokens, row.request.max_frames, self.model.info):
+            raise RequestError(problem)
         return prompt
 
     def _retry(self, job: Job) -> Job | None:

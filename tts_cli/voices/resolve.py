@@ -119,6 +119,18 @@ class Cloning:
         frames = math.ceil((seconds * rate_hz + 2) / self.info.samples_per_frame)
         return Need(digest, frames, len((text or "").encode()))
 
+    def least(self, request: SpeechRequest) -> Need | None:
+        """What a request is certain to need, found without reading a recording.
+
+        Raises:
+            RowError: its voice file cannot be used.
+        """
+        if request.ref_audio is None or not self.info.can_clone:
+            return self.need(request)
+        if request.clone_mode != "icl":
+            return Need("", 0, 0)
+        return Need("", 1, len((request.ref_text or "").encode()))
+
     def voice(self, name: str, digest: str) -> Voice:
         """A voice file as the model takes it. Raises RowError."""
         stored = self.folder.require(name, self.info)

@@ -16,7 +16,7 @@ from typing import Any
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
-from models.vocoder.sizes import DecoderSizes
+from models.vocoder.sizes import LANE_FRAMES, DecoderSizes
 
 WEIGHTS_FILE, CONFIG_FILE, PICKLED_FILE = "codec.safetensors", "codec.json", "codec.pth"
 
@@ -56,9 +56,10 @@ class WindowConfig:
             **section.counts(
                 *("width", "mlp_width", "num_layers", "head_dim", "window", "max_steps")
             ),
-            rope_theta=section.number("rope_theta"),
+            rope_theta=section.number("rope_theta", least=1),
             norm_eps=section.number("norm_eps"),
         )
+        section.check_table(config.max_steps, config.head_dim)
         if config.head_dim % 2 or config.width % config.head_dim:
             raise CheckpointError(
                 f"{section.where}: head_dim {config.head_dim} must be even and divide the width "
@@ -134,14 +135,15 @@ class CodecConfig(DecoderSizes):
                 *("sample_rate_hz", "semantic_codes", "residual_codes"),
                 *("code_dim", "latent_dim", "decoder_dim", "encoder_dim"),
             ),
-            num_codebooks=root.integer("num_codebooks", least=2),
+            num_codebooks=root.count("num_codebooks", least=2),
             frames=WindowConfig.read(root.section("frames")),
             upsampling_ratios=root.factors("upsampling_ratios"),
             upsample_rates=root.factors("upsample_rates"),
             encoder_strides=root.factors("encoder_strides"),
             steps=WindowConfig.read(root.section("steps")),
         )
-        _check(config, str(path))
+        root.check_frame(config.samples_per_frame)
+        _check(config, root.where)
         return config
 
     def as_json(self) -> dict[str, Any]:
@@ -156,6 +158,11 @@ def _check(config: CodecConfig, where: str) -> None:
         raise CheckpointError(
             f"{where}: the encoder takes {taken} samples a frame, the decoder makes "
             f"{config.samples_per_frame}"
+        )
+    if config.frames.max_steps < LANE_FRAMES:
+        raise CheckpointError(
+            f"{where}: 'frames' is made for {config.frames.max_steps} steps, at least "
+            f"{LANE_FRAMES} are needed"
         )
     encoded = config.encoder_dim << len(config.encoder_strides)
     for name, width in (

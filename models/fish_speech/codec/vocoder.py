@@ -10,7 +10,7 @@ its own row only, and every convolution finds zeros in the `gap_frames` between 
 
 The convolutions reach back 10 frames, the transformer more than a thousand; and its tables of RoPE
 are rounded, so that a frame's position matters a little. Chunks are exact nevertheless: latents are
-made of a row from its first frame on, in chunks only what follows them (`CUT.renders_windows`).
+made of a row from its first frame on, in chunks only what follows them (`Cut.renders_windows`).
 
 Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
 """
@@ -30,7 +30,7 @@ from models.vocoder.network import CodecDecoder
 
 # With the frames that samples reach back to, two chunks fill a lane. For latents all frames before
 # a chunk are its context, up to what RoPE tables are made for.
-CUT = Cut(chunk_frames=496, left_context=4096 - 496, renders_windows=True)
+CHUNK_FRAMES = 496
 
 
 class FishVocoder(CodecDecoder):
@@ -78,6 +78,12 @@ class FishVocoder(CodecDecoder):
         state["first_codes"], state["last_codes"] = sizes.cumsum(0) - sizes, sizes - 1
         vocoder.take(state, device, dtype, wide=("rope_cos", "rope_sin"))
         return vocoder
+
+    @property
+    def cut(self) -> Cut:
+        """How long rows are cut: a chunk and its context fill the RoPE tables."""
+        context = self.config.frames.max_steps - CHUNK_FRAMES
+        return Cut(CHUNK_FRAMES, left_context=context, renders_windows=True)
 
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:

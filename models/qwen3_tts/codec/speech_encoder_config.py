@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
-from models.checkpoint.section import Section
+from models.checkpoint.section import MAX_KERNEL, MAX_SIZE, Section
 from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 
 HALVING = 2  # stride of the last convolution, fixed in the Mimi code
@@ -96,7 +96,7 @@ class SpeechEncoderConfig:
             section.expect(key, value)
 
         ratios = section.factors("upsampling_ratios")
-        rate = section.integer("sampling_rate", least=1)
+        rate = section.count("sample_rate_hz", "sampling_rate")
         config = cls(
             **section.counts(
                 *("codebook_size", "codebook_dim", "num_filters", "compress"),
@@ -106,7 +106,7 @@ class SpeechEncoderConfig:
                 last_kernel="last_kernel_size",
                 **SIZES,
             ),
-            num_codebooks=root.integer("encoder_valid_num_quantizers", least=2),
+            num_codebooks=root.count("num_codebooks", "encoder_valid_num_quantizers", least=2),
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("norm_eps"),
             strides=ratios[::-1],  # the config names them in the decoder's order
@@ -137,6 +137,14 @@ def _check(config: SpeechEncoderConfig, root: Section, section: Section) -> None
     """Refuse sizes that contradict each other."""
     where = section.where
     section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
+    section.check_frame(config.samples_per_frame)
+    if config.halving_kernel > MAX_KERNEL:
+        raise CheckpointError(f"{where}: the downsampling convolution would be too long")
+    if config.num_filters << len(config.strides) > MAX_SIZE:
+        raise CheckpointError(
+            f"{where}: num_filters = {config.num_filters} cannot be doubled "
+            f"{len(config.strides)} times"
+        )
     if config.num_filters % config.compress:
         raise CheckpointError(
             f"{where}: num_filters = {config.num_filters} is no multiple of compress = "

@@ -80,12 +80,14 @@ class VocoderConfig(DecoderSizes):
                 max_frames="max_position_embeddings",
                 **SIZES,
             ),
-            num_codebooks=section.integer("num_quantizers", least=2),  # one is semantic
+            num_codebooks=section.count(
+                "num_codebooks", "num_quantizers", least=2
+            ),  # one is semantic
             rope_theta=read_rope_theta(section),
             norm_eps=section.number("rms_norm_eps"),
             upsampling_ratios=section.factors("upsampling_ratios"),
             upsample_rates=section.factors("upsample_rates"),
-            sample_rate_hz=root.integer("output_sample_rate", least=1),
+            sample_rate_hz=root.count("sample_rate_hz", "output_sample_rate"),
         )
         _check(config, root, section)
         return config
@@ -95,6 +97,8 @@ def _check(config: VocoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     where = section.where
     section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
+    section.check_table(config.max_frames, config.head_dim)
+    section.check_frame(config.samples_per_frame)
     for key, value, divisor in (
         ("codebook_dim", config.codebook_dim, 2),
         ("decoder_dim", config.decoder_dim, 2 ** len(config.upsample_rates)),

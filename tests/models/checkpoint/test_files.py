@@ -128,11 +128,17 @@ class TestWeightFiles:
             weight_files(folder)
 
     @pytest.mark.parametrize(
-        "text", ["", "{", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": []}}', "[" * 99999]
+        "text", ["[]", "{}", "3", '{"weight_map": 3}', '{"weight_map": {"a": []}}']
     )
     def test_an_index_that_is_none(self, tmp_path: Path, text: str) -> None:
         (tmp_path / INDEX).write_text(text)
         with pytest.raises(CheckpointError, match="not a shard index"):
+            weight_files(tmp_path)
+
+    @pytest.mark.parametrize("text", ["", "{", "[" * 99999, "9" * 5000])
+    def test_an_index_that_is_no_json(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / INDEX).write_text(text)
+        with pytest.raises(CheckpointError, match=f"{INDEX}: not readable as JSON"):
             weight_files(tmp_path)
 
     def test_a_missing_shard_is_named(self, tmp_path: Path) -> None:
@@ -146,17 +152,31 @@ class TestHeaders:
     """What the files hold, without a weight read."""
 
     def test_shapes_and_notes(self, tmp_path: Path) -> None:
-        tensors = {"a": torch.zeros(2, 3, dtype=torch.bfloat16), "b": torch.tensor(1)}
+        tensors = {"a": torch.zeros(2, 3, dtype=torch.bfloat16), "b": torch.tensor(1.0)}
         save_file(tensors, tmp_path / "x.safetensors", {"made_by": "us"})
         header = read_header(tmp_path / "x.safetensors")
         assert header.shapes == {"a": (2, 3), "b": ()}
-        assert header.types == {"a": "bfloat16", "b": "int64"}
+        assert header.types == {"a": "bfloat16", "b": "float32"}
         assert header.notes == {"made_by": "us"}
 
-    def test_a_type_that_is_not_read_is_named(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("dtype", "name"),
+        [
+            (torch.uint16, "U16"),
+            (torch.int8, "I8"),
+            (torch.int64, "I64"),
+            (torch.bool, "BOOL"),
+            (torch.complex64, "C64"),
+            (torch.float8_e4m3fn, "F8_E4M3"),
+        ],
+    )
+    def test_a_type_that_is_not_read_is_named(
+        self, tmp_path: Path, dtype: torch.dtype, name: str
+    ) -> None:
+        """Quantised weights without their scales were cast and spoken as noise."""
         path = tmp_path / "x.safetensors"
-        save_file({"a": torch.zeros(2, dtype=torch.uint16)}, path)
-        with pytest.raises(CheckpointError, match="a is stored as U16, which is not read"):
+        save_file({"a": torch.zeros(2, dtype=dtype)}, path)
+        with pytest.raises(CheckpointError, match=f"a is stored as {name}, which is not read"):
             read_header(path)
 
     def test_a_tensor_in_two_shards(self, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class TestReadTensors:
         assert tensors["b"].tolist() == [1, 1, 1]
 
     def test_the_meta_device_gets_shapes_and_types(self, tmp_path: Path) -> None:
-        types = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64)
+        types = (torch.float16, torch.bfloat16, torch.float64)
         tensors = {str(dtype): torch.zeros(2, 3, dtype=dtype) for dtype in types}
         save_file({**tensors, "scalar": torch.zeros(())}, tmp_path / "model.safetensors")
         found = read_tensors(tmp_path, META)
@@ -156,12 +156,10 @@ class TestWholeCheckpoint:
         message = str(caught.value)
         for line in (
             "missing talker.codec_head.weight",
-            "missing talker.decoder.layers.1.qkv.weight",
-            "unexpected 'talker.model.layers.1.self_attn.q_proj.weight'",
-            "missing predictor.heads.weight",
-            "unexpected 'talker.code_predictor.lm_head.0.weight'",
+            "missing talker.model.layers.1.self_attn.k_proj.weight",
+            "missing talker.code_predictor.lm_head.1.weight",
             "unexpected 'talker.surprise'",
-            "talker.decoder.norm.weight has shape (3,), the config says (64,)",
+            "talker.model.norm.weight has shape (3,), the config says (64,)",
         ):
             assert line in message, line
 

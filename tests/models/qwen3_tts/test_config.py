@@ -121,9 +121,9 @@ BROKEN: list[tuple[Change, str]] = [
     (lambda c: c[TALKER].update(num_hidden_layers=-1), "'num_hidden_layers' must be at least 1"),
     (lambda c: c[TALKER].update(num_key_value_heads=0), "'num_key_value_heads' must be at least 1"),
     (lambda c: c[TALKER].update(num_key_value_heads=3), "4 heads cannot share 3 key heads"),
-    (lambda c: c[TALKER].update(rope_theta=0), "'rope_theta' must be above 0"),
-    (lambda c: c[TALKER].update(rms_norm_eps=float("nan")), "'rms_norm_eps' must be above 0"),
-    (lambda c: c[TALKER].update(rope_theta=float("inf")), "'rope_theta' must be above 0"),
+    (lambda c: c[TALKER].update(rope_theta=0), "'rope_theta' must be 1 to 1e"),
+    (lambda c: c[TALKER].update(rms_norm_eps=float("nan")), "'rms_norm_eps' must be 1e-12 to 1e"),
+    (lambda c: c[TALKER].update(rope_theta=float("inf")), "'rope_theta' must be 1 to 1e"),
     (lambda c: c[TALKER].update(codec_bos_id=1152), "'codec_bos_id' is 1152, the vocabulary has"),
     (lambda c: c.update(tts_eos_token_id=320), "'tts_eos_token_id' is 320, the vocabulary has 320"),
     (lambda c: c[TALKER].update(num_code_groups=5), "num_code_groups differs from the talker's"),
@@ -230,6 +230,10 @@ class TestGeneration:
             ("subtalker_top_p", -0.5),
             ("do_sample", 1),
             ("max_new_tokens", 1),
+            ("max_new_tokens", 10**9),
+            ("temperature", 1e-9),  # rows may not ask for that either
+            ("top_k", 2**31),
+            ("repetition_penalty", 1000),
         ],
     )
     def test_a_setting_out_of_range_is_named(self, folder: Path, key: str, value: object) -> None:

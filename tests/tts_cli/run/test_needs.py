@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from models.base import ModelInfo, SpeechRequest
-from tts_cli.run.needs import Needs, most_tokens
+from models.base import ModelInfo, RequestError, SpeechRequest
+from tts_cli.config import RunConfig
+from tts_cli.manifest.reader import Source
+from tts_cli.output.journal import Journal
+from tts_cli.output.writer import AudioWriter
+from tts_cli.run.needs import Needs, most_tokens, room_problem
+from tts_cli.run.plan import RowPlan
+from tts_cli.run.survey import check_manifest
 from tts_cli.voices.resolve import Need
 
 MakeInfo = Callable[..., ModelInfo]
+MakeSource = Callable[..., Source]
 REQUEST = SpeechRequest("x" * 100, max_frames=50)
 
 
@@ -61,3 +70,68 @@ def test_never_more_than_the_checkpoint_holds(make_info: MakeInfo) -> None:
 def test_a_text_can_grow_when_it_is_normalised() -> None:
     assert most_tokens("é") == 2
     assert most_tokens("\u0958") == 6  # one character that NFC writes as two
+
+
+class TestRoom:
+    """Rows that cannot fit are known before a weight is read, and most without a tokenizer."""
+
+    @staticmethod
+    def find(
+        info: ModelInfo, request: SpeechRequest, voice: Need | None = None, tokens: int = 0
+    ) -> tuple[str | None, list[int | None]]:
+        """What is said of a row, and the reference frames of each count that was asked for."""
+        asked: list[int | None] = []
+
+        def count(request: SpeechRequest, num_frames: int | None) -> int:
+            asked.append(num_frames)
+            return tokens
+
+        return room_problem(request, info, voice, lambda: count), asked
+
+    def test_bytes_tell_of_rows_that_fit(self, make_info: MakeInfo) -> None:
+        info = make_info(prompt_overhead=10, max_positions=160)
+        assert self.find(info, REQUEST) == (None, [])
+
+    def test_the_tokenizer_tells_where_bytes_cannot(self, make_info: MakeInfo) -> None:
+        info = make_info(prompt_overhead=10, max_positions=159)
+        assert self.find(info, REQUEST, tokens=109) == (None, [None])
+        problem, _ = self.find(info, REQUEST, tokens=110)
+        assert problem == (
+            "110 prompt tokens and 50 frames are more than the 159 positions of this checkpoint; "
+            "split the text or lower max_frames"
+        )
+
+    def test_a_reference_counts(self, make_info: MakeInfo) -> None:
+        info = make_info(prompt_overhead=10, max_positions=170)
+        assert self.find(info, REQUEST, Need("", 7, 4), tokens=120) == (None, [7])
+        assert self.find(info, REQUEST, Need("", 0, 0)) == (None, [])
+
+    def test_what_no_prompt_can_be_made_of(self, make_info: MakeInfo) -> None:
+        def count(request: SpeechRequest, num_frames: int | None) -> int:
+            raise RequestError("the text has no tokens")
+
+        found = room_problem(REQUEST, make_info(max_positions=60), None, lambda: count)
+        assert found == "the text has no tokens"
+
+    def test_a_row_that_fails_sizes_nobody(
+        self, tmp_path: Path, make_info: MakeInfo, make_source: MakeSource
+    ) -> None:
+        """Every slot became as long as the checkpoint allows, for a row that was refused later."""
+        config = RunConfig(out=tmp_path, model="synthetic:qwen3-tts-0.6b", max_seconds=4)
+        info = make_info(max_positions=400, voices=("synthetic",))
+        long = {"id": "long", "text": "x" * 600}
+        # Its bytes and the most a template takes are too many; its tokens are not.
+        near = {"id": "near", "text": "x" * 320}
+        lines = [json.dumps({"id": "a", "text": "hi"}), json.dumps(long)]
+        for rows, expected in ((lines, 32 + 2 + 50), ([*lines, json.dumps(near)], 400)):
+            source = make_source("\n".join(rows))
+            with Journal(tmp_path) as journal:
+                writer = AudioWriter(tmp_path, config, info.sample_rate_hz)
+                survey = RowPlan(source, config, info, journal, writer).survey()
+            assert survey.bad == 1
+            assert survey.needs.max_positions == expected
+            warnings = check_manifest(source, config, info).warnings
+            assert len(warnings) == 1
+            assert "m.jsonl:2: id 'long': " in warnings[0]
+            assert "400 positions of this checkpoint" in warnings[0]
+            assert warnings[0].endswith("; the row will fail")

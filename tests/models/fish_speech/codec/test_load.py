@@ -23,7 +23,7 @@ from kernels.launch import dispatch
 from models.device.graphs import CudaCapturer
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import random_vocoder
-from models.fish_speech.codec.vocoder import CUT, FishVocoder
+from models.fish_speech.codec.vocoder import CHUNK_FRAMES, FishVocoder
 from models.vocoder.chunks import Cut
 from models.vocoder.lanes import LANE_FRAMES, Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
@@ -193,19 +193,25 @@ def test_rows_one_behind_the_other_do_not_hear_each_other(vocoder) -> None:
 def test_chunks_of_the_released_length_equal_one_shot_in_lanes(small) -> None:
     lengths = (1, 36, 145, 520)
     rows = [tiny.random_codes(small.config, 1, n, n)[0].t().contiguous() for n in lengths]
-    found = lanes_runner(small, _cut(small, CUT.chunk_frames), CPU, None).decode(rows)
+    found = lanes_runner(small, _cut(small, CHUNK_FRAMES), CPU, None).decode(rows)
     for row, samples in zip(rows, found, strict=True):
         assert largest_difference(samples, small(row.t()[None])[0]) <= SAME
 
 
 def test_two_chunks_fill_a_lane() -> None:
     config = CodecConfig.released()
-    frames = 2 * (CUT.chunk_frames + config.context_frames) + config.gap_frames
+    frames = 2 * (CHUNK_FRAMES + config.context_frames) + config.gap_frames
     assert LANE_FRAMES - 32 < frames <= LANE_FRAMES
 
 
-def test_released_chunks_are_what_rope_tables_allow() -> None:
-    assert CodecConfig.released().frames.max_steps == CUT.chunk_frames + CUT.left_context
+def test_chunks_are_what_rope_tables_allow(small: FishVocoder) -> None:
+    """A chunk and its context were 4,096 frames whatever the codec: long rows ended the run."""
+    assert CodecConfig.released().frames.max_steps == 4096
+    assert small.cut.chunk_frames + small.cut.left_context == small.config.frames.max_steps
+    frames = small.config.frames.max_steps + 100
+    codes = tiny.random_codes(small.config, 1, frames)[0].t().contiguous()
+    (samples,) = vocoder_runner(small, small.cut, CPU, None).decode([codes])
+    assert len(samples) == frames * small.config.samples_per_frame
 
 
 def test_a_short_left_context_would_be_heard(small) -> None:

@@ -144,7 +144,7 @@ def test_missing_keys_of_sections_are_named(folder: Path, key: str) -> None:
     [
         ({"num_codebooks": 1}, "'num_codebooks' must be at least 2"),
         ({"code_dim": 0}, "'code_dim' must be at least 1"),
-        ({"upsample_rates": (4, 0)}, "'upsample_rates' must be a list of positive numbers"),
+        ({"upsample_rates": (4, 0)}, "'upsample_rates' must be a list of 1 to 8 positive numbers"),
         ({"upsample_rates": (4, 3)}, "the encoder takes 144 samples a frame, the decoder makes 72"),
         ({"encoder_dim": 8}, "the encoder's last width is 64, latent_dim 32"),
         ({"decoder_dim": 12}, "decoder_dim 12 cannot be halved 3 times"),

@@ -151,8 +151,11 @@ def test_missing_top_keys_are_named(tmp_path, key) -> None:
         ({"num_key_value_heads": 3}, "2 heads cannot share 3 key heads"),
         ({"head_dim": 15}, "head_dim = 15 must be even"),
         ({"decoder_dim": 18}, "decoder_dim = 18 cannot be divided by 4"),
-        ({"upsample_rates": [4, 0]}, "'upsample_rates' must be a list of positive numbers"),
-        ({"upsample_rates": [4, True]}, "'upsample_rates' must be a list of positive numbers"),
+        ({"upsample_rates": [4, 0]}, "'upsample_rates' must be a list of 1 to 8 positive numbers"),
+        (
+            {"upsample_rates": [4, True]},
+            "'upsample_rates' must be a list of 1 to 8 positive numbers",
+        ),
         ({"sliding_window": 0}, "'sliding_window' must be at least 1"),
         ({"codebook_size": "16"}, "'codebook_size' must be int"),
     ],
