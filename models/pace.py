@@ -48,9 +48,14 @@ class Pace:
     @classmethod
     def of_people(cls, frames_a_s: float, markup: str | None = None) -> Pace:
         """The floors of people, for a codec that makes this many frames a second."""
-        rates = (LETTERS_A_S, IDEOGRAPHS_A_S, SYLLABLES_A_S, OTHERS_A_S)
-        floors = (frames_a_s / rate for rate in rates)
-        return cls(*floors, longest_chars=LONGEST_CHARS, markup=markup)
+        return cls(
+            letter=frames_a_s / LETTERS_A_S,
+            ideograph=frames_a_s / IDEOGRAPHS_A_S,
+            syllable=frames_a_s / SYLLABLES_A_S,
+            other=frames_a_s / OTHERS_A_S,
+            longest_chars=LONGEST_CHARS,
+            markup=markup,
+        )
 
     def least_frames(self, text: str) -> int:
         """Frames that speech of the whole text has at least; 0 where nothing can be said."""

@@ -209,3 +209,17 @@ def test_what_only_describes_a_checkpoint_imports_no_torch(arguments: tuple[str,
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "kernels").rglob("*.py")), ids=name_of)
+def test_what_the_host_calls_of_kernels_is_typed(path: Path) -> None:
+    """mypy cannot tell the bodies for the GPU, which have no types, from other functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        if any(ast.unparse(mark).startswith("jit") for mark in node.decorator_list):
+            continue
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        untyped = [one.arg for one in given if one.annotation is None and one.arg != "self"]
+        assert not untyped, f"{path}:{node.lineno} {node.name}: {untyped}"
+        assert node.returns is not None, f"{path}:{node.lineno} {node.name} returns what?"

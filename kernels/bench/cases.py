@@ -256,8 +256,12 @@ def _nucleus_cases(batch: int, dtype: torch.dtype) -> list[Case]:
         return (sample_nucleus(*(i[name] for name in plain)),)
 
     def talker(i: Inputs) -> tuple[Tensor, ...]:
-        window = {name: i[name] for name in ("window", "window_uniform")}
-        return (sample_nucleus(*(i[n] for n in plain), **window, eos=4096, window_top_p=0.9),)
+        arguments = [i[name] for name in plain]
+        window, uniform = i["window"], i["window_uniform"]
+        drawn = sample_nucleus(
+            *arguments, window=window, window_uniform=uniform, eos=4096, window_top_p=0.9
+        )
+        return (drawn,)
 
     size = batch * dtype.itemsize
     op, rows = "sample_nucleus", f"{batch} rows"

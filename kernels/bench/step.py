@@ -239,8 +239,8 @@ def launches(run: Callable[[], object]) -> Counter[str]:
     with torch.profiler.profile(activities=cuda, acc_events=True) as trace:
         run()
         torch.cuda.synchronize()
-    is_gpu = torch.autograd.DeviceType.CUDA
-    return Counter(event.name for event in trace.events() if event.device_type == is_gpu)
+    events = [event for event in trace.events() if event.device_type.name == "CUDA"]
+    return Counter(event.name for event in events)
 
 
 @jit
@@ -307,7 +307,7 @@ def _run_child(chosen: list[Variant], first: int, mark: Path, is_listed: bool) -
     expected: dict[tuple[object, ...], Tensor] = {}
     for index in range(first, len(chosen)):
         mark.write_text(str(index))
-        faulthandler.dump_traceback_later(_WATCHDOG_S, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(_WATCHDOG_S, exit=True, file=2)
         try:
             print(measure(chosen[index], expected, is_listed), flush=True)
         except Exception as error:  # one variant must not cost the others

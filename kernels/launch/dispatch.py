@@ -102,7 +102,7 @@ def has_copy_engine(device: torch.device) -> bool:
     """Whether a GPU is of Hopper's kind: with a copy engine that follows tensor descriptors, and
     with the shared memory that our tiles were measured in (consumer GPUs have half of it).
     """
-    properties = torch.cuda.get_device_properties(device)
+    properties: Any = torch.cuda.get_device_properties(device)  # torch's types lack a field
     is_new = (properties.major, properties.minor) >= HOPPER
     return is_new and properties.shared_memory_per_block_optin >= SHARED_BYTES
 

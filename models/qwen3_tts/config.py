@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import MAX_POSITIONS, Section
@@ -217,7 +218,7 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
     if not path.exists():
         return Sampling(), 2048
     section = Section.from_file(path)
-    given = {
+    given: dict[str, Any] = {
         name: section.setting(name, setting)
         for name, setting in SETTINGS.items()
         if setting.limits is not None and name in section.values

@@ -93,7 +93,7 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
         CheckpointError: it cannot be read, does not know the template's tokens, or has ids beyond
             vocab_size.
     """
-    from transformers import Qwen2TokenizerFast
+    from transformers import Qwen2TokenizerFast  # type: ignore[attr-defined]  # made when asked for
 
     is_pair = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
     if not is_pair and not (folder / "tokenizer.json").is_file():

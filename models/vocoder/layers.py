@@ -12,6 +12,7 @@ that reads it (see the families' `*_weights.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -155,7 +156,7 @@ class PreTransformer(nn.Module):
         self.eps = config.norm_eps
         self.input_proj = Affine(config.width, config.latent_dim) if has_projections else None
         # Layer scales are folded into `o` and `down`.
-        self.layers = nn.ModuleList(
+        self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             DecoderLayer(
                 config.width,
                 config.mlp_width,
