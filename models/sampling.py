@@ -11,6 +11,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -30,7 +31,8 @@ class Range:
     def problem(self, value: float) -> str | None:
         """What is wrong with `value`, or None."""
         is_low_ok = value > self.low if self.is_low_open else value >= self.low
-        if is_low_ok and value <= self.high:  # NaN is neither
+        is_finite = abs(value) < math.inf  # for any integer too; NaN is not
+        if is_finite and is_low_ok and value <= self.high:
             return None
         span = f"over {self.low:g} and at most {self.high:g}"
         if self.is_integer:

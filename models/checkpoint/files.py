@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -120,10 +121,9 @@ def read_json(path: Path) -> Any:
         if path.exists() and not path.is_file():
             raise OSError("not a plain file")  # a pipe would be waited for
         with path.open("rb") as file:
-            data = file.read(MAX_JSON_BYTES + 1)
-        if len(data) > MAX_JSON_BYTES:
-            raise ValueError(f"more than {MAX_JSON_BYTES // 2**20} MiB")
-        return json.loads(data.decode("utf-8"))
+            if os.fstat(file.fileno()).st_size > MAX_JSON_BYTES:
+                raise ValueError(f"more than {MAX_JSON_BYTES // 2**20} MiB")
+            return json.loads(file.read().decode("utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path}: not found; is this a complete checkpoint?") from None
     except (OSError, ValueError, RecursionError) as error:

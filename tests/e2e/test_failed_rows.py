@@ -191,7 +191,6 @@ class TestNaN:
         assert bench.out().files == bench.out("clean").files
 
 
-@pytest.mark.usefixtures("short_caps")
 @pytest.mark.parametrize("limit", ["2", "10%"])
 def test_a_wrong_checkpoint_does_not_fail_everything(
     bench: Workbench, endless: Path, limit: str
@@ -207,6 +206,7 @@ def test_a_wrong_checkpoint_does_not_fail_everything(
     assert bench.synth(rows, "--max-failures", "1/2", model=endless).code == 2
 
 
+@pytest.mark.usefixtures("short_caps")
 def test_a_text_longer_than_the_cache_fails_alone(
     bench: Workbench, make_checkpoint: MakeCheckpoint
 ) -> None:

@@ -32,6 +32,8 @@ TIMINGS = {  # field -> types of a row that was spoken
     "finish_reason": str,
     "suspect": list,
     "path": str,
+    "bytes": int,
+    "sha256": str,
     "voice": str,
     "seed": int,
     "attempts": int,
