@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import soundfile
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 

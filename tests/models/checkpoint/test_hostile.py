@@ -15,6 +15,8 @@ import torch
 from models.checkpoint.files import CheckpointError
 from models.registry import describe, load_model
 
+pytestmark = pytest.mark.slow
+
 QUICK, LONG = 15, 300  # changes of each kind
 MOST_S = 10.0
 MOST_BYTES = 512 * 2**20  # more than before

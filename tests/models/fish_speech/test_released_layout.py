@@ -22,6 +22,8 @@ from models.fish_speech.loader import load_tokenizer
 from models.fish_speech.model import FishSpeech
 from models.registry import describe, load_model
 
+pytestmark = pytest.mark.slow
+
 HEAD_ROWS_ADDED = 4097  # the talker's head: rows of the text embedding that can be drawn
 HEAD_ROWS_CUT = 4096 - 1024  # of the code predictor's, which the codec has no code for
 

@@ -27,6 +27,8 @@ from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 from models.registry import load_model
 
+pytestmark = pytest.mark.slow
+
 SPEC = "base"
 CPU = torch.device("cpu")
 LENGTHS = (30000, 24960, 48000, 24961, 50001, 24959, 26000)

@@ -21,6 +21,8 @@ from models.checkpoint.weights import META, read_tensors
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import describe, load_model
 
+pytestmark = pytest.mark.slow
+
 BASE, CUSTOM_VOICE = "Qwen3-TTS-12Hz-0.6B-Base", "Qwen3-TTS-12Hz-0.6B-CustomVoice"
 SPEAKERS = {"serena", "vivian", "uncle_fu", "ryan", "aiden", "ono_anna", "sohee", "eric", "dylan"}
 Release = Callable[..., Path]

@@ -21,6 +21,8 @@ from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.loader import load_tokenizer
 from models.qwen3_tts.prompt import REFERENCE_TAIL, TEMPLATE_HEAD, TEMPLATE_TAIL
 
+pytestmark = pytest.mark.slow
+
 VOCAB = 151643  # entries of the released vocab.json
 ROWS = 151936  # of the text embedding
 NEWLINE, ASSISTANT, USER = 198, 77091, 872
