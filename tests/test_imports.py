@@ -35,6 +35,7 @@ FLOORS = {
         {"run"},
         {"voices", "engine"},
         {"output"},
+        {"deliver"},
         {"manifest"},
         {"text"},
         {"config", "signals"},

@@ -18,38 +18,38 @@ def _words(words: str) -> frozenset[str]:
 
 TITLES = _words(
     # English
-    "mr mrs ms messrs dr prof st mt ft gen adm col capt cmdr lt maj sgt cpl pvt rev hon rep sen "
-    "gov pres supt fr vs viz cf eg ie e.g i.e al ex msgr "
+    "mr mrs ms messrs dr prof st mt gen adm col capt cmdr lt maj sgt cpl pvt rev hon rep sen "
+    "gov pres supt fr vs viz cf eg ie e.g i.e al msgr "
     # German
-    "hr hrn fr frl dipl ing mag bzw z.b d.h u.a.m i.d.r o.ä s.o s.u v.a z.t z.zt ggf evtl bspw "
-    "sog vgl ca geb gest hrsg med phil rer nat inkl exkl mind max min zzgl abzgl str tel "
+    "hr hrn fr frl dipl bzw z.b d.h u.a.m i.d.r o.ä s.o s.u v.a z.t z.zt ggf evtl bspw "
+    "sog vgl ca geb gest hrsg med phil rer nat inkl exkl zzgl abzgl str tel "
     # French
-    "mme mlle mgr me mm p.ex c.-à-d env av apr boul bd hab réf tél "
+    "mme mlle mgr p.ex c.-à-d env av apr boul bd hab réf tél "
     # Spanish, Portuguese, Italian
     "ee sr sra srta sres dña dra drs ud uds vd vds p.ej fdo exc excmo ilmo avda prov "
     "exmo exma sto sta eng arq "
-    "sig sigg dott ing avv geom rag on sen egr gent spett ecc.mo p.es ad.es sig.ra sig.na "
+    "sig sigg dott avv geom sen egr gent spett ecc.mo p.es ad.es sig.ra sig.na "
     # Russian
     "т.е т.к т.н т.о г-н г-жа им ул пр просп пер наб пл обл р-н св проф акад доц гр тов ср см напр "
     "тел кв корп стр"
 )
 COUNTED = _words(
     "no nos nr num núm nº n art arts abs bd bde vol vols ch chap cap kap fig figs abb tab p pp pg "
-    "pág págs pag sec secs para v vv lit ziff ref op bwv kv rte hwy apt fl rm ext "
+    "pág págs pag sec secs v vv ziff ref op bwv kv rte hwy apt fl rm ext "
     "jan feb mar apr jun jul aug sep sept oct nov dec mär okt dez janv févr avr juil déc ene abr "
-    "ago dic gen mag giu lug set ott fev maio out dez "
-    "mon tue tues wed thu thur thurs fri sat sun "
+    "ago dic gen giu lug ott fev maio dez "
+    "mon tue tues wed thu thur thurs fri "
     "т рис табл гл ч с стр п пп ст илл"
 )
 ENDINGS = _words(
     "etc inc ltd co corp llc bros jr sr esq ph.d m.d b.a m.a d.c u.s u.s.a u.k u.n e.u a.m p.m a.d "
-    "b.c b.c.e c.e ave blvd rd sq ln dept univ assn est approx dist govt misc "
-    "ft in oz lb lbs hr hrs min mins sec secs cm km kg "
+    "b.c b.c.e c.e ave blvd rd sq ln dept univ assn approx govt "
+    "ft oz lb lbs hrs mins secs cm km kg "
     "usw etc u.a u.ä o.ä u.s.w jh jhd n.chr v.chr gmbh std "
     "j.-c cie sté "
     "ee.uu uu s.a s.l s.r.l s.p.a cía ltda cia a.c d.c a.m p.m "
     "ecc "
-    "т.д т.п др пр г гг в вв н.э руб коп тыс млн млрд чел мин час сек"
+    "т.д т.п др пр г гг в вв н.э руб коп тыс млн млрд чел мин"
 )
 # Words that mostly begin a sentence when they follow a dot with a capital letter.
 STARTERS = _words(
