@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import DiskFull, SetupError
-from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import RowRecord
 
 OK = RowRecord(
     id="a",

@@ -20,7 +20,8 @@ from tts_cli.config import RunConfig
 from tts_cli.manifest.reader import open_source
 from tts_cli.output.audio_file import encode
 from tts_cli.output.hashes import Delivery, delivery_hash
-from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run import plan as plan_module
 from tts_cli.run.plan import RowPlan
