@@ -102,11 +102,15 @@ def _wall_s(raw: bytes) -> float | None:
 
 def _cut_torn(handle: int) -> int:
     """Cut off a last line that a crash has torn; returns the size of the file."""
-    size = os.fstat(handle).st_size
-    start = max(0, size - _MAX_LINE_BYTES)
-    os.lseek(handle, start, os.SEEK_SET)
-    tail = os.read(handle, size - start)
-    if tail and not tail.endswith(b"\n"):
-        size = start + tail.rfind(b"\n") + 1
-        os.ftruncate(handle, size)
-    return size
+    size = end = os.fstat(handle).st_size
+    while end:
+        start = max(0, end - _MAX_LINE_BYTES)
+        os.lseek(handle, start, os.SEEK_SET)
+        newline = os.read(handle, end - start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(handle, end)
+    return end
