@@ -38,6 +38,7 @@ READY_JOBS = 256  # with prompts, kept for the engine's window
 ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
 PART_CONTEXT = 25  # frames of a reference before parts after the first; chunks have as many
+NO_PAUSES = Pauses()
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
@@ -62,7 +63,7 @@ class SpeechRun:
         cloning: Cloning | None = None,
         is_int16: bool = False,
         takers: int = 1,
-        pauses: Pauses | None = None,
+        pauses: Pauses = NO_PAUSES,
     ) -> None:
         self.model = session.model
         self.take = take
@@ -70,7 +71,7 @@ class SpeechRun:
         self.takers = takers
         self.voices = VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
-        self.long_rows = LongRows(self.model.info, session.batch, pauses or Pauses())
+        self.long_rows = LongRows(self.model.info, session.batch, pauses)
         self._ended: queue.Queue[Job | None] = queue.Queue(ENDED_JOBS)
         self.engine = Engine(
             session.model,

@@ -24,8 +24,6 @@ from tts_cli.text.boundaries.boundary import Boundary
 from tts_cli.text.split import Part
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 
-NO_PAUSE = Pauses(0.0, 0.0, 0.0, 0.0)
-
 
 class Listening(FakeSpeechModel):
     """Remembers the order of prompts, and what each clones."""
@@ -62,7 +60,6 @@ def long_row(row_id: str, *texts: str, seed: int = 1, max_frames: int = 100) -> 
 def speak(session: Session, given: list[SpeechRow], **settings: Any) -> dict[str, SpeechRow]:
     """All rows at their ends, by id."""
     ended: list[SpeechRow] = []
-    settings = {"pauses": NO_PAUSE, **settings}
     SpeechRun(session, ended.append, RetryPolicy(2), **settings).run(given)
     found = {row.id: row for row in ended}
     assert len(found) == len(ended), "a row ended twice"
@@ -158,8 +155,8 @@ def test_rows_are_opened_as_the_slots_need_them(session: Session) -> None:
             return parts
 
     ended: list[SpeechRow] = []
-    run = SpeechRun(session, ended.append, RetryPolicy(2), pauses=NO_PAUSE)
-    run.long_rows = Counting(session.model.info, session.batch, NO_PAUSE)
+    run = SpeechRun(session, ended.append, RetryPolicy(2))
+    run.long_rows = Counting(session.model.info, session.batch, Pauses())
     run.run([long_row(str(number), "abcde", "fgh", "ij", "k") for number in range(40)])
     assert len(ended) == 40
     assert max(opened) < 1.5 * 4 + 4
@@ -167,7 +164,7 @@ def test_rows_are_opened_as_the_slots_need_them(session: Session) -> None:
 
 
 def test_a_run_that_is_stopped_opens_no_more(session: Session) -> None:
-    rows = LongRows(session.model.info, session.batch, NO_PAUSE)
+    rows = LongRows(session.model.info, session.batch, Pauses())
     stop = threading.Event()
     assert len(rows.open(long_row("a", *"abcdefgh"), stop)) == 8
     threading.Timer(0.05, stop.set).start()
