@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import click
 
 from tts_cli import signals
 from tts_cli.commands.options import (
+    Invocation,
     common_options,
     device_options,
     manifest_argument,
@@ -23,6 +25,7 @@ from tts_cli.commands.options import (
     run_options,
     sampling_options,
 )
+from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted, StoppedEarly, UsageError
@@ -39,7 +42,7 @@ log = logging.getLogger(__name__)
 WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
-@click.command("synth")
+@click.command("synth", cls=SectionedCommand)
 @manifest_argument
 @output_options(is_out_required=True)
 @model_options
@@ -71,12 +74,13 @@ def command(manifest: str, **options: Any) -> int:
 
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
+    from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import inspect_manifest, show_summary
     from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
     from tts_cli.output.leftovers import unrecorded_rows
-    from tts_cli.output.run_file import REPORT_NAME
+    from tts_cli.output.run_file import REPORT_NAME, versions
     from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device
@@ -84,9 +88,12 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.run.plan import RowPlan
 
     signals.check()  # after the imports, which may have swallowed one
+    log.debug("versions: %s", _listed(versions()))
+    log.debug("settings: %s", _listed(config.as_dict()))
     choose_device(config)
     info = read_info(config) if config.dry_run else approved_info(config)
-    summary = inspect_manifest(source, config, info)
+    with long_step("checking the manifest", config.progress):
+        summary = inspect_manifest(source, config, info)
     if not config.skip_invalid:
         summary.require_good()
     if config.dry_run:
@@ -105,40 +112,59 @@ def run(source: Source, config: RunConfig) -> int:
             journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal))
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
-        survey = plan.survey()
+        with long_step("looking which rows are done", config.progress):
+            survey = plan.survey()
+        log.debug("left to do: %s", survey)
         survey.require_own_files()
         signals.check()
-        if survey.pending:
+        if survey.needs.rows:
             return speak(config, info, plan, survey)
-        record_bad_rows(plan)
-        say_nothing_to_do(config, survey)
-        return int(survey.bad > 0)
+        return record_unspoken(config, info, plan, survey)
 
 
-def record_bad_rows(plan: RowPlan) -> None:
-    """Record the bad rows as failed, where no model is needed because no other row is left."""
+def record_unspoken(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
+    """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.manifest.row import BadRow
-    from tts_cli.output.journal import RowRecord
+    from tts_cli.output.run_file import Totals
+    from tts_cli.run.records import Recorder
 
+    recorder = Recorder(plan.writer, plan.journal, info.frame_s, Totals(), lambda _: None)
     for row in plan:
-        if isinstance(row, BadRow) and plan.journal.status(row.record_id) != "failed":
-            plan.journal.append(RowRecord(row.record_id, "failed", error=row.message))
+        if isinstance(row, BadRow):
+            if plan.journal.status(row.record_id) != "failed":
+                recorder.fail(row)
+        elif row is not None:
+            recorder.take(row)
+    say_nothing_to_do(config, survey)
+    return int(survey.bad > 0 or recorder.totals.failed > 0)
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
-    """Tell that every row is done; run.json of the run that did it stays."""
+    """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     if config.json:
-        found = {"pending": 0, "skipped": survey.skipped, "bad": survey.bad}
+        found = {
+            "pending": 0,
+            "skipped": survey.skipped,
+            "bad": survey.bad,
+            "wordless": survey.silent,
+        }
         show_result(json.dumps(found))
         return
     reason = f"all {survey.skipped} rows are done already"
     if config.retry_failed:
         reason = "no row of this manifest is recorded as failed"
-    elif not survey.skipped and not survey.bad:
+    elif not survey.skipped and not survey.bad and not survey.silent:
         reason = "no row of this manifest is in this shard"
     elif not survey.skipped:
         reason = "no good row"
+    if survey.silent:
+        rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
+        reason = f"{rows} silent, without any letter or digit; {reason}"
     show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
 
 def show_result(text: str) -> None:
@@ -149,8 +175,9 @@ def show_result(text: str) -> None:
 
 def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
     """Load the model, speak the pending rows, write run.json, print the summary."""
-    from tts_cli.commands.progress import Progress
-    from tts_cli.output.run_file import Totals, build_report, summary_lines, write_report
+    from tts_cli.commands.progress import Progress, long_step
+    from tts_cli.commands.summary import next_step, summary_lines
+    from tts_cli.output.run_file import Totals, build_report, write_report
     from tts_cli.run.load import device_facts, model_facts, open_session, prepare
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
@@ -158,9 +185,13 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
 
     signals.check()
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    session = open_session(config)
+    with long_step("loading the model", config.progress):
+        session = open_session(config)
     signals.check()
-    prepare(session, survey.needs)
+    with long_step("making slots and graphs", config.progress):
+        prepare(session, survey.needs)
+    log.debug("model: %s", _listed(model_facts(config, info)))
+    log.debug("device: %s", _listed(device_facts(session)))
     signals.check()
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
@@ -170,7 +201,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     )
     error: BaseException | None = None
     started_s = time.perf_counter()
-    with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
+    num_rows = survey.pending + survey.bad
+    with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
         recorder = Recorder(
             plan.writer,
             plan.journal,
@@ -189,7 +221,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         )
         try:
             with signals.stopping(speech.stop):
-                speech.run(plan.due(recorder.fail, speech.is_stopped))
+                speech.run(plan.due(recorder, speech.is_stopped))
         except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
@@ -217,7 +249,13 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         show_result(json.dumps(report, indent=2))
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
-        show_result("\n".join(summary_lines(totals, left_out)))
+        lines = summary_lines(totals, config.out, recorder.failures, left_out)
+        num_bad = totals.failed - recorder.failures.count
+        is_stopped = error is not None
+        args = click.get_current_context().ensure_object(Invocation).args
+        if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
+            lines.append(step)
+        show_result("\n".join(lines))
     if error is not None:
         raise error
     return exit_code

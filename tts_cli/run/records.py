@@ -8,16 +8,35 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.journal import Journal, RowRecord
 from tts_cli.output.run_file import Totals
 from tts_cli.output.writer import AudioWriter
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.run.retry import RUNAWAYS
+from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 
 log = logging.getLogger(__name__)
+
+MAX_REMEMBERED = 5
+
+
+@dataclass
+class Failures:
+    """Rows that failed in this run; those that are bad in the manifest are not among them."""
+
+    count: int = 0
+    runaways: int = 0  # of those, whose speech came to no end that can be right
+    first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
+
+    def add(self, record: RowRecord) -> None:
+        """Take in a row."""
+        self.count += 1
+        self.runaways += record.finish_reason in RUNAWAYS
+        if len(self.first) < MAX_REMEMBERED:
+            self.first.append((record.id, record.error or ""))
 
 
 class Recorder:
@@ -45,6 +64,7 @@ class Recorder:
         self.totals = totals
         self.on_row = on_row
         self.failures_allowed = failures_allowed
+        self.failures = Failures()
         self._mutex = threading.Lock()
 
     def take(self, row: SpeechRow) -> None:
@@ -58,7 +78,8 @@ class Recorder:
 
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
-        self._record(RowRecord(row.record_id, "failed", error=row.message), is_bad=True)
+        record = RowRecord(row.record_id, "failed", error=row.message)
+        self._record(record, is_bad=True, is_told=not row.is_late)
 
     def _write(self, row: SpeechRow) -> RowRecord:
         """Put a row's audio on disk, if there is any, and describe what happened."""
@@ -69,6 +90,7 @@ class Recorder:
             try:
                 file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
             except RowError as problem:
+                log.debug("row %s cannot be written", row.id, exc_info=True)
                 error = str(problem)
             else:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
@@ -91,7 +113,8 @@ class Recorder:
         )
         if file is None:
             return record
-        audio_s = row.frames * self.frame_s
+        assert row.samples is not None
+        audio_s = len(row.samples) / self.writer.native_rate_hz
         return replace(
             record,
             path=file.path,
@@ -110,6 +133,7 @@ class Recorder:
         expected_s: float = 0.0,
         *,
         is_bad: bool = False,
+        is_told: bool = False,
     ) -> None:
         try:
             self.journal.append(record)
@@ -126,11 +150,22 @@ class Recorder:
                 totals.frames += record.frames
                 totals.audio_s += record.audio_s
                 totals.expected_s += expected_s
+                totals.wordless += record.finish_reason == WORDLESS
                 totals.suspect += bool(record.suspect)
+                log.debug(
+                    "row %s: %.2f s of audio, %s, attempt %d, %s",
+                    record.id,
+                    record.audio_s,
+                    record.finish_reason,
+                    record.attempts,
+                    ", ".join(record.suspect) or "nothing suspect",
+                )
             else:
                 totals.failed += 1
                 totals.bad_rows += is_bad
-                log.warning("row %s failed: %s", record.id, record.error)
+                if not is_told:
+                    self.failures.add(record)
+                    log.warning("row %s failed: %s", record.id, record.error)
             self.on_row(totals)
             self._look_at_failures(is_bad)
 
