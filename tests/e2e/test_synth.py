@@ -234,7 +234,7 @@ def test_json_is_one_document(bench: Workbench) -> None:
     assert result.code == 0
     assert result.json == bench.out().report
     again = bench.synth(ROWS[:2], *CAP, "--json")
-    assert again.json == {"pending": 0, "skipped": 2, "bad": 0}
+    assert again.json == {"pending": 0, "skipped": 2, "bad": 0, "wordless": 0}
     quiet = bench.synth(ROWS[:2], *CAP, "-q", out="quiet")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 

@@ -151,15 +151,15 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
         show_result(json.dumps(found))
         return
     reason = f"all {survey.skipped} rows are done already"
-    if config.retry_failed:
+    if survey.silent:
+        rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
+        reason = f"{rows} silent for want of words, {survey.skipped} were done already"
+    elif config.retry_failed:
         reason = "no row of this manifest is recorded as failed"
-    elif not survey.skipped and not survey.bad and not survey.silent:
+    elif not survey.skipped and not survey.bad:
         reason = "no row of this manifest is in this shard"
     elif not survey.skipped:
         reason = "no good row"
-    if survey.silent:
-        rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
-        reason = f"{rows} silent, without any letter or digit; {reason}"
     show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
 
 

@@ -49,7 +49,7 @@ def test_lines_come_while_no_row_ends(
     """Off a terminal a long run said nothing from its first row to its last."""
     with Progress(1200, "auto") as progress:
         wait_until(lambda: len(caplog.messages) >= 2)
-        assert caplog.messages[0].startswith("0 of 1,200 rows after 0.0 s")
+        assert caplog.messages[0].startswith("0 of 1,200 rows after ")
         progress.update(Totals(ok=300, failed=2, audio_s=7800.0))
         wait_until(lambda: "302 of" in caplog.messages[-1])
         line = caplog.messages[-1]
@@ -115,9 +115,13 @@ def test_a_bar_moves_while_no_row_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_ends_the_thread() -> None:
-    with pytest.raises(KeyError), Ticker(lambda: None, 60.0):
-        assert tickers()
-        raise KeyError
+    def fail() -> None:
+        with Ticker(lambda: None, 60.0):
+            assert tickers()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert not tickers()
 
 
@@ -129,8 +133,9 @@ def test_long_steps(mode: str, said: list[str], caplog: pytest.LogCaptureFixture
         else:
             wait_until(lambda: bool(caplog.messages))
     assert not tickers()
-    found = [line.startswith("still loading the model, 0.") for line in caplog.messages]
-    assert all(found) and bool(found) == (mode != "none")
+    found = [line.startswith("still loading the model, ") for line in caplog.messages]
+    assert all(found)
+    assert bool(found) == (mode != "none")
 
 
 @pytest.mark.parametrize(
