@@ -97,7 +97,7 @@ def next_step(
         is_stopped: not every row was tried.
     """
     if is_stopped:
-        return f"next, for the rest: {_command(args)}"
+        return f"stopped early; next, for the rest: {_command(args)}"
     if failures.count:
         # Overwriting would speak the others again as well.
         again = [arg for arg in args if arg != "--overwrite"]

@@ -102,7 +102,7 @@ class TestNextStep:
 
     def test_the_rest_of_a_stopped_run(self) -> None:
         found = failures(("a", "no end", "max_frames"))
-        said = f"next, for the rest: {TYPED} --overwrite"
+        said = f"stopped early; next, for the rest: {TYPED} --overwrite"
         assert self.step("--overwrite", found=found, is_stopped=True) == said
 
     def test_rows_that_failed(self) -> None:
@@ -125,4 +125,4 @@ class TestNextStep:
 
     def test_a_manifest_on_stdin(self) -> None:
         step = next_step(["synth", "-", "--out", "x"], RunConfig(), Failures(), 0, True)
-        assert step == ("next, for the rest: tts-cli synth - --out x (with the manifest on stdin)")
+        assert step == ("stopped early; next, for the rest: tts-cli synth - --out x (with the manifest on stdin)")
