@@ -28,7 +28,7 @@ _ENTITIES = (
     "amp|lt|gt|quot|apos|nbsp|shy|hellip|mdash|ndash|lsquo|rsquo|ldquo|rdquo|laquo|raquo|copy|deg|"
     "#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}"
 )
-# A sign that all of a kind have, which most texts have not, then what it is called and how it looks.
+# A sign that all of a kind have and most texts have not, what it is called, and how it looks.
 # Every pattern stops at the next sign of its own kind, so that none takes more than linear time.
 _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     (

@@ -125,6 +125,5 @@ class TestNextStep:
 
     def test_a_manifest_on_stdin(self) -> None:
         step = next_step(["synth", "-", "--out", "x"], RunConfig(), Failures(), 0, True)
-        assert step == (
-            "stopped early; next, for the rest: tts-cli synth - --out x (with the manifest on stdin)"
-        )
+        said = "stopped early; next, for the rest: tts-cli synth - --out x"
+        assert step == f"{said} (with the manifest on stdin)"
