@@ -75,6 +75,10 @@ class TestNothingToDo:
             assert result.out == "nothing to do: all 3 rows are done already; 1 are bad\n"
             assert [line["id"] for line in done.out().lines].count("bad") == 1
         assert done.out().records["bad"]["error"] == "text: is blank"
+        shown = done.synth(rows, *FLAGS, "--skip-invalid", "--json").json
+        assert (shown["exit_code"], shown["run_id"]) == (1, None)
+        assert (shown["totals"]["failed"], shown["totals"]["skipped"]) == (1, 3)
+        assert (shown["folder"]["failed"], shown["folder"]["runs"]) == (1, 1)
 
 
 class TestRedone:

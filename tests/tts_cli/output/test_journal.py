@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import DiskFull, SetupError
+from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.record_table import FolderRows, parse
@@ -295,6 +296,16 @@ def test_the_short_way_through_a_line_finds_what_json_does(changes: dict[str, ob
     values = json.loads(line)
     other = json.dumps(dict(reversed(values.items()))).encode() + b"\n"
     assert parse(line) == parse(other) is not None
+
+
+def test_the_longest_row_fits_a_line(tmp_path: Path) -> None:
+    """A line is read up to a bound; text and spoken text take twelve bytes a character at most."""
+    text = "\U0001f600" * MAX_TEXT_CHARS
+    record = replace(OK, text=text, spoken_text=text, instruct=text, error="x" * 10_000)
+    with Journal(tmp_path) as journal:
+        journal.append(record)
+    found = Journal(tmp_path, is_read_only=True)
+    assert (found.status("a"), found.num_garbage) == ("ok", 0)
 
 
 def test_our_own_lines_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
