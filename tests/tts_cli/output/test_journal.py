@@ -144,6 +144,7 @@ def test_a_last_line_without_its_newline_counts(tmp_path: Path) -> None:
         b'{"id": "a", "status": "ok", "request_hash": "h1", "schema": "2"}\n',
         b'{"id": "a", "status": "ok", "request_hash": "h1", "take": -1}\n',
         OK.to_line().encode()[:-2] + b"\n",
+        replace(OK, request_hash="12").to_line().encode().replace(b'"a"', b'"a\\x"'),
         b"x" * (3 << 20) + b"\n",
     ],
 )
@@ -164,6 +165,15 @@ def test_a_long_torn_line_is_cut_off(tmp_path: Path) -> None:
     path.write_bytes(OK.to_line().encode() + b"x" * (3 << 20))
     with Journal(tmp_path) as journal:
         assert journal.done("a", "h1", "wav")
+    assert text_of(tmp_path) == OK.to_line()
+
+
+@pytest.mark.parametrize("torn", [b'{"id": "a\\x", "sta', b'{"id": "a\xff", "sta', b'{"id": "'])
+def test_a_torn_line_whose_id_makes_no_sense(tmp_path: Path, torn: bytes) -> None:
+    """Reading such an id as JSON would end in a traceback."""
+    (tmp_path / "timings.jsonl").write_bytes(OK.to_line().encode() + torn)
+    with Journal(tmp_path) as journal:
+        assert len(journal) == 1
     assert text_of(tmp_path) == OK.to_line()
 
 
