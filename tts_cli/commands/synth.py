@@ -127,11 +127,11 @@ def run(source: Source, config: RunConfig) -> int:
 def record_bad_rows(plan: RowPlan) -> None:
     """Record the bad rows as failed, where no model is needed because no other row is left."""
     from tts_cli.manifest.row import BadRow
-    from tts_cli.output.record import RowRecord
+    from tts_cli.run.records import bad_record
 
     for row in plan:
         if isinstance(row, BadRow) and plan.journal.status(row.record_id) != "failed":
-            plan.journal.append(RowRecord(row.record_id, "failed", error=row.message))
+            plan.journal.append(bad_record(row))
 
 
 def idle_report(

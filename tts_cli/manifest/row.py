@@ -88,6 +88,7 @@ class BadRow:
     number: int
     id: str | None  # only an id that is valid and this row's own
     message: str
+    text: str | None = None  # what it was to say, where that is known
 
     @property
     def record_id(self) -> str:
@@ -147,7 +148,12 @@ def build_row(
         sampling = {name: fields.pop(name) for name in SETTINGS if name in fields}
         return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
     except RowProblem as problem:
-        return BadRow(line=line, number=number, id=row_id, message=str(problem))
+        return BadRow(line, number, row_id, str(problem), text=_known_text(values))
+
+
+def _known_text(values: Mapping[str, Any]) -> str | None:
+    text = values.get("text", values.get("input"))
+    return text if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS else None
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class RowPlan:
                 need = self.cloning.need(request)
                 self._check_room(request)
             except RowError as error:
-                yield BadRow(row.line, row.number, row.id, str(error))
+                yield BadRow(row.line, row.number, row.id, str(error), row.text)
                 continue
             digest = request_hash(request, self.info.identity, need.digest if need else None)
             planned = SpeechRow(row.id, request, digest, need)

@@ -23,6 +23,18 @@ from tts_cli.voices.speech_row import SpeechRow
 log = logging.getLogger(__name__)
 
 
+def bad_record(row: BadRow, run_id: str | None = None) -> RowRecord:
+    """The line of a row that cannot be spoken."""
+    return RowRecord(
+        row.record_id,
+        "failed",
+        error=row.message,
+        run_id=run_id,
+        text=row.text,
+        text_chars=len(row.text or ""),
+    )
+
+
 class Recorder:
     """Takes the rows of a run at their ends; any thread may call it.
 
@@ -65,8 +77,7 @@ class Recorder:
 
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
-        record = RowRecord(row.record_id, "failed", error=row.message, run_id=self.run_id)
-        self._record(record, is_bad=True)
+        self._record(bad_record(row, self.run_id), is_bad=True)
 
     def _write(self, row: SpeechRow) -> RowRecord:
         """Put a row's audio on disk, if there is any, and describe what happened."""
