@@ -185,7 +185,7 @@ class TestNaN:
         assert bench.out().files == bench.out("clean").files
 
     def test_with_one_slot_the_next_row_is_clean(self, bench: Workbench, poisoned: Path) -> None:
-        rows = [{"id": "bad", "text": "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
+        rows = [{"id": "bad", "text": "a~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
         assert bench.synth(rows, *FLAGS, "--max-batch", 1, model=poisoned).code == 1
         assert bench.synth(ROWS[:3], *FLAGS, model=poisoned, out="clean").code == 0
         assert bench.out().files == bench.out("clean").files

@@ -105,7 +105,7 @@ class TestKilled:
         result = finish(process)
         assert result.code == 128 + number
         assert "stopping: finishing what is decoded (again to stop at once)" in result.err
-        assert "stopped early; run the same command again for the rest" in result.out
+        assert "\nstopped early; next, for the rest: tts-cli synth " in result.out
         assert "Traceback" not in result.err
         rows = is_whole(bench, wanted)
         assert 3 <= rows < len(ROWS)
