@@ -36,7 +36,9 @@ SAMPLING_FLAGS = sorted(
     key=lambda name: SETTINGS[name].kind is not bool,
 )
 RANGES: dict[str, Range] = {
-    "seed": Range(0, 2**63 - 1, is_integer=True),
+    "seed": Range(
+        0, 2**53 - 1, is_integer=True, hint="jq, pandas and browsers read no larger number exactly"
+    ),
     **{name: setting.limits for name, setting in SETTINGS.items() if setting.limits},
     "max_frames": Range(1, 1_000_000, is_integer=True),
     "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
@@ -116,7 +118,7 @@ class RunConfig:
         "auto",
         "Where the text stands: in front of the speech (non_streaming), or beside it.",
     )
-    seed: int = _setting(0, "Run seed, 0 to 2^63-1; a row's seed is made of it and the id.")
+    seed: int = _setting(0, "Run seed, 0 to 2^53-1; a row's seed is made of it and the id.")
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     max_seconds: float | None = _setting(
         None, "Longest audio of a row, in seconds; longer is a runaway.", "by its text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -95,6 +96,13 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
     assert out.records["icl"]["voice"] is None
     assert out.records["icl"]["prompt_tokens"] > 120 > out.records["xvec"]["prompt_tokens"]
     assert "4 references encoded in" in result.out
+    content = hashlib.sha256((refs.folder / "a.wav").read_bytes()).hexdigest()
+    told = {name: (line["clone_mode"], line["ref_sha256"]) for name, line in out.records.items()}
+    assert told["icl"] == told["same"] == ("icl", content)
+    assert told["xvec"] == ("xvec", content)
+    assert told["file"] == ("icl", None), "a voice file"
+    assert told["other"][1] not in (None, content)
+    assert out.records["bad"]["text"] == "Good morning."
 
 
 def test_alone_or_in_a_batch_the_speech_is_the_same(refs: Workbench, base: Path) -> None:

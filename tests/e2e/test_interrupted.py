@@ -111,6 +111,7 @@ class TestKilled:
         assert 3 <= rows < len(ROWS)
         report = bench.out().report
         assert (report["exit_code"], report["totals"]["is_interrupted"]) == (128 + number, True)
+        assert [run["exit_code"] for run in bench.out().runs] == [128 + number]
         assert (report["totals"]["ok"], report["totals"]["rows"]) == (rows, len(ROWS))
         # Stopped in an orderly way: every file belongs to a recorded row, and nothing else is left.
         assert len(bench.out().files) == 2 * rows

@@ -33,7 +33,9 @@ from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.output.journal import Journal
     from tts_cli.output.run_file import Totals
+    from tts_cli.output.run_log import FolderTotals, RunLog
     from tts_cli.run.load import Session
     from tts_cli.run.plan import RowPlan, Survey
 
@@ -57,8 +59,8 @@ def command(manifest: str, **options: Any) -> int:
 
     MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or
     TSV with a header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio
-    file a row, timings.jsonl with one line a row, and run.json. Run the same command again and only
-    rows that are missing, changed or failed are spoken.
+    file a row, timings.jsonl with one line a row, run.json and runs.jsonl. Run the same command
+    again and only rows that are missing, changed or failed are spoken.
 
     \b
     Examples:
@@ -81,6 +83,7 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.output.journal import Journal
     from tts_cli.output.leftovers import unrecorded_rows
     from tts_cli.output.run_file import REPORT_NAME, versions
+    from tts_cli.output.run_log import RunLog
     from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device
@@ -105,6 +108,7 @@ def run(source: Source, config: RunConfig) -> int:
         raise UsageError(
             f"{config.out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
         )
+    runs = RunLog(config.out)
     lock = FolderLock(config.out, config.take_over)
     with lock, Journal(config.out, has_sums=config.verify_files) as journal:
         remove_stale_parts(config.out)
@@ -118,38 +122,50 @@ def run(source: Source, config: RunConfig) -> int:
         survey.require_own_files()
         signals.check()
         if survey.needs.rows:
-            return speak(config, info, plan, survey)
-        return record_unspoken(config, info, plan, survey)
+            return speak(config, info, plan, survey, runs)
+        return record_unspoken(config, info, plan, survey, runs)
 
 
-def record_unspoken(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
+def record_unspoken(
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog
+) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.manifest.row import BadRow
-    from tts_cli.output.run_file import Totals
+    from tts_cli.output.run_file import Totals, build_report, with_folder
+    from tts_cli.run.load import model_facts
     from tts_cli.run.records import Recorder
 
-    recorder = Recorder(plan.writer, plan.journal, info.frame_s, Totals(), lambda _: None)
+    started = datetime.now(timezone.utc)
+    totals = Totals(rows=survey.skipped + survey.pending + survey.bad, skipped=survey.skipped)
+    recorder = Recorder(plan.writer, plan.journal, None, info.frame_s, totals, lambda _: None)
     for row in plan:
-        if isinstance(row, BadRow):
-            if plan.journal.status(row.record_id) != "failed":
-                recorder.fail(row)
-        elif row is not None:
-            recorder.take(row)
-    say_nothing_to_do(config, survey)
-    return int(survey.bad > 0 or recorder.totals.failed > 0)
+        if not isinstance(row, BadRow):
+            if row is not None:
+                recorder.take(row)
+        elif plan.journal.status(row.record_id) != "failed":
+            recorder.fail(row)
+        else:
+            totals.failed += 1
+            totals.bad_rows += 1
+    exit_code = int(totals.failed > 0)
+    if config.json:
+        report = build_report(
+            config,
+            totals,
+            run_id=None,
+            model=model_facts(config, info),
+            device={},
+            started=started,
+            exit_code=exit_code,
+        )
+        show_report(with_folder(report, folder_totals(runs, plan.journal)))
+    else:
+        say_nothing_to_do(config, survey)
+    return exit_code
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
-    if config.json:
-        found = {
-            "pending": 0,
-            "skipped": survey.skipped,
-            "bad": survey.bad,
-            "wordless": survey.silent,
-        }
-        show_result(json.dumps(found))
-        return
     reason = f"all {survey.skipped} rows are done already"
     if survey.silent:
         rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
@@ -163,6 +179,11 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
 
 
+def show_report(report: Mapping[str, Any]) -> None:
+    """Print a report as JSON, in the form of run.json."""
+    show_result(json.dumps(report, indent=2))
+
+
 def _listed(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
@@ -173,18 +194,20 @@ def show_result(text: str) -> None:
         log.warning("%s", problem)
 
 
-def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
-    """Load the model, speak the pending rows, write run.json, print the summary."""
+def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog) -> int:
+    """Load the model, speak the pending rows, report, print the summary."""
     from tts_cli.commands.progress import Progress, long_step
     from tts_cli.commands.summary import next_step, summary_lines
-    from tts_cli.output.run_file import Totals, build_report, write_report
+    from tts_cli.output.run_file import Totals, build_report
+    from tts_cli.output.run_log import new_run_id
     from tts_cli.run.load import device_facts, model_facts, open_session, prepare
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
 
     signals.check()
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    started = datetime.now(timezone.utc)
+    run_id = new_run_id(started)
     with long_step("loading the model", config.progress):
         session = open_session(config)
     signals.check()
@@ -206,6 +229,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         recorder = Recorder(
             plan.writer,
             plan.journal,
+            run_id,
             info.frame_s,
             totals,
             progress.update,
@@ -235,21 +259,18 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     report = build_report(
         config,
         totals,
+        run_id=run_id,
         model=model_facts(config, info),
         device=facts,
         started=started,
         exit_code=exit_code,
     )
-    assert config.out is not None
-    try:
-        write_report(config.out, report)
-    except (OSError, StoppedEarly) as problem:
-        log.warning("run.json is missing: %s", problem)
+    report = keep_report(plan, runs, report)
     if config.json:
-        show_result(json.dumps(report, indent=2))
+        show_report(report)
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
-        lines = summary_lines(totals, config.out, recorder.failures, left_out)
+        lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
         num_bad = totals.failed - recorder.failures.count
         is_stopped = error is not None
         args = click.get_current_context().ensure_object(Invocation).args
@@ -259,6 +280,31 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     if error is not None:
         raise error
     return exit_code
+
+
+def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
+    """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
+    from tts_cli.output.run_file import with_folder, write_report
+
+    try:
+        runs.append(report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("runs.jsonl lacks this run: %s", problem)
+    report = with_folder(report, folder_totals(runs, plan.journal))
+    try:
+        write_report(plan.writer.out, report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("run.json is missing: %s", problem)
+    return report
+
+
+def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
+    """What the folder holds; None where runs.jsonl cannot be read."""
+    try:
+        return runs.totals(journal.rows())
+    except OSError as problem:
+        log.warning("%s cannot be read: %s", runs.path, problem.strerror or problem)
+        return None
 
 
 def add_device_totals(totals: Totals, session: Session) -> None:

@@ -69,7 +69,7 @@ class Row:
     ref_audio: str | None = None  # absolute, or relative to the working folder
     ref_text: str | None = None
     clone_mode: str | None = None  # icl or xvec; set whenever ref_audio is
-    seed: int | None = None  # 0 .. 2**63 - 1
+    seed: int | None = None  # 0 .. 2**53 - 1
     sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
     max_frames: int | None = None  # at most one of max_frames and max_seconds
     max_seconds: float | None = None
@@ -88,6 +88,7 @@ class BadRow:
     number: int
     id: str | None  # only an id that is valid and this row's own
     message: str
+    text: str | None = None  # what it was to say, where that is known
     is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
 
     @property
@@ -148,7 +149,12 @@ def build_row(
         sampling = {name: fields.pop(name) for name in SETTINGS if name in fields}
         return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
     except RowProblem as problem:
-        return BadRow(line=line, number=number, id=row_id, message=str(problem))
+        return BadRow(line, number, row_id, str(problem), text=_known_text(values))
+
+
+def _known_text(values: Mapping[str, Any]) -> str | None:
+    text = values.get("text", values.get("input"))
+    return text if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS else None
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:

@@ -90,14 +90,14 @@ def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> Iterator
             key = id_hash(fold_id(row.id))
             first = lines.get(key)
             if first is not None:
-                yield BadRow(row.line, row.number, None, _taken(row.id, first))
+                yield BadRow(row.line, row.number, None, _taken(row.id, first), row.text)
                 continue
             lines.put(key, row.line)
         if isinstance(row, Row) and (problem := row_problem(row, config, info, voices)):
-            row = BadRow(row.line, row.number, row.id, problem)
+            row = BadRow(row.line, row.number, row.id, problem, row.text)
         elif len(row.record_id.encode("utf-8", "surrogatepass")) > longest:
             problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes a path may have"
-            row = BadRow(row.line, row.number, row.id, problem)
+            row = BadRow(row.line, row.number, row.id, problem, row.text)
         yield row
 
 

@@ -227,7 +227,7 @@ class SpeechRun:
             return None
         samples, codes = job.samples.numpy(), job.codes.numpy()
         verdict = judge(samples, codes, self.model.info.frame_s, row.expected_s)
-        row.suspect = verdict.suspect
+        row.levels, row.suspect = verdict.levels, verdict.suspect
         if job.reason != "eos" or not verdict.is_stuck:
             return None
         job.reason = "stuck"

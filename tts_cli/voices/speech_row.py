@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from models.base import SpeechRequest
+    from tts_cli.listen.levels import Levels
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.resolve import Need
 
@@ -59,6 +60,7 @@ class SpeechRow:
     frames: int = 0
     samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
     codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
+    levels: Levels | None = None  # of the samples
     suspect: list[str] = field(default_factory=list)  # what its audio should be listened to for
     work: Work = Work()
 
