@@ -51,6 +51,7 @@ class Totals:
     frames: int = 0  # kept
     audio_s: float = 0.0  # kept
     expected_s: float = 0.0  # what the texts of these rows usually take; 0: not known
+    wordless: int = 0  # rows without any letter or digit, kept as silence, among those that are ok
     suspect: int = 0  # rows to listen to, among those that are ok
     decoded_s: float = 0.0  # all audio made, runaways and retries included
     wall_s: float = 0.0
@@ -149,41 +150,3 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
     path = out / REPORT_NAME
     write_atomic(path, (json.dumps(report, indent=2) + "\n").encode())
     return path
-
-
-def summary_lines(totals: Totals, left_out: str = "were done already") -> list[str]:
-    """The end of a run in plain words; `left_out` says why rows were skipped."""
-    lines = [f"{totals.ok} of {totals.rows} rows spoken"]
-    if totals.skipped:
-        lines[0] += f", {totals.skipped} {left_out}"
-    if totals.failed:
-        lines[0] += f", {totals.failed} failed"
-    if totals.xrt is not None:
-        lines.append(
-            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s: "
-            f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
-        )
-    if totals.is_length_off:
-        lines.append(
-            f"audio {totals.audio_s:,.0f} s where about {totals.expected_s:,.0f} s were expected: "
-            "words may be missing or repeated"
-        )
-    if totals.suspect:
-        rows = "1 row is" if totals.suspect == 1 else f"{totals.suspect} rows are"
-        lines.append(f"{rows} suspect; timings.jsonl says why")
-    if totals.load_s or totals.capture_s:
-        graphs = ""
-        if totals.graph_hits or totals.graph_misses:
-            graphs = f", graphs {totals.capture_s:.1f} s"
-        lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
-    if totals.references:
-        lines.append(
-            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
-        )
-    if totals.graph_misses:
-        lines.append(
-            f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"
-        )
-    if totals.is_interrupted:
-        lines.append("stopped early; run the same command again for the rest")
-    return lines

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.resolve import Need
 
+WORDLESS = "wordless"  # finish_reason of a row with nothing to speak in its text
+
 
 @dataclass(frozen=True)
 class Work:
@@ -63,7 +65,8 @@ class SpeechRow:
     frames_dropped: int = 0  # of attempts that were made again
     # At its end.
     error: str | None = None  # None: it came out well
-    finish_reason: str | None = None  # eos, max_frames, early, stuck; None: no end at all
+    # eos, max_frames, early, stuck, wordless; None: no end at all
+    finish_reason: str | None = None
     attempts: int = 0
     seed: int = field(init=False)  # of the attempt that was kept
     frames: int = 0
@@ -81,3 +84,8 @@ class SpeechRow:
     def has_free_voice(self) -> bool:
         """Whether the model chooses the voice, so that parts must hear the first one."""
         return self.request.voice is None and self.request.ref_audio is None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing of it is spoken: its text has no word."""
+        return self.finish_reason == WORDLESS
