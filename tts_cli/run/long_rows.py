@@ -23,6 +23,7 @@ from models.base import Voice
 from tts_cli.deliver.join import Pauses, Place, join
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.listen.levels import measure
+from tts_cli.run.retry import RetryPolicy
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow, Work
 
 if TYPE_CHECKING:
@@ -50,12 +51,16 @@ class LongRows:
 
     Args:
         batch: slots in use.
+        policy: what becomes of a row whose parts together are more than its cap.
     """
 
-    def __init__(self, info: ModelInfo, batch: BatchSize, pauses: Pauses) -> None:
+    def __init__(
+        self, info: ModelInfo, batch: BatchSize, pauses: Pauses, policy: RetryPolicy
+    ) -> None:
         self.info = info
         self.batch = batch
         self.pauses = pauses
+        self.policy = policy
         self._open: dict[SpeechRow, _Open] = {}
         self._num_left = 0
         self._changed = threading.Condition()
@@ -112,6 +117,10 @@ class LongRows:
                 return None
             del self._open[row]
         put_together(row, found.parts, self.info, self.pauses)
+        if row.most_frames is not None and row.frames > row.most_frames:
+            row.finish_reason = "max_frames"
+            if row.error is None and self.policy.is_runaway("max_frames"):
+                row.error = f"its parts have {row.frames} frames, {row.most_frames} are allowed"
         return row
 
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 WORD_SHARE = 1 / 3  # of the pause within a sentence, where not even a comma is
+BYTES_PER_CHAR = 4  # of UTF-8, at most
 NO_VOICE = (
-    "nothing fixes its voice, which would be another one in every part; give it a voice by "
-    "`tts-cli voices design` and a Base checkpoint"
+    "nothing fixes its voice, which would be another one in every part; make it a voice with "
+    "`tts-cli voices design`, and speak with a Base checkpoint"
 )
 LATE_SPEAKER = (
     "it has speakers that come in after its first part, whose voices would change; give ref_audio, "
@@ -62,7 +63,10 @@ class SplitRule:
 
     def is_long(self, request: SpeechRequest) -> bool:
         """Whether a text is too long for one part."""
-        return replace(self._pace, longest_chars=self.limit).is_long(request.text)
+        text = request.text
+        if self.limit is None or BYTES_PER_CHAR * len(text) <= self.limit:
+            return False
+        return replace(self._pace, longest_chars=self.limit).is_long(text)
 
     def problem(self, request: SpeechRequest) -> str | None:
         """Why a long row cannot be split, or None."""
@@ -73,13 +77,20 @@ class SplitRule:
         if not self._pace.tags:
             return None
         speakers = re.compile(self._pace.tags[0])
+        everyone = set(speakers.findall(request.text))
+        if not everyone:
+            return None
         first = self._spans(request.text)[0]
         heard = set(speakers.findall(request.text[: first.end]))
-        return None if heard.issuperset(speakers.findall(request.text)) else LATE_SPEAKER
+        return None if heard == everyone else LATE_SPEAKER
+
+    def is_split(self, request: SpeechRequest) -> bool:
+        """Whether a row is spoken in parts."""
+        return self.is_long(request) and self.problem(request) is None
 
     def parts(self, request: SpeechRequest) -> tuple[PlannedPart, ...]:
         """What a row is spoken in; nothing for one that is spoken in one."""
-        if not self.is_long(request) or self.problem(request) is not None:
+        if not self.is_split(request):
             return ()
         spans = self._spans(request.text)
         texts = [request.text[span.start : span.end] for span in spans]

@@ -74,7 +74,7 @@ class SpeechRun:
         self.takers = takers
         self.voices = VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
-        self.long_rows = LongRows(self.model.info, session.batch, pauses)
+        self.long_rows = LongRows(self.model.info, session.batch, pauses, policy)
         self._ended: queue.Queue[Job | None] = queue.Queue(ENDED_JOBS)
         self.engine = Engine(
             session.model,

@@ -54,6 +54,7 @@ class SpeechRow:
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
+    most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of
     is_first_part: bool = False
     # On its way.
