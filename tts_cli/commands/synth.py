@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -25,11 +26,12 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.errors import Interrupted, StoppedEarly, UsageError
+from tts_cli.errors import FolderLocked, Interrupted, StoppedEarly, UsageError
 from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.output.journal import Journal
     from tts_cli.output.run_file import Totals
     from tts_cli.run.load import Session
     from tts_cli.run.plan import RowPlan, Survey
@@ -71,43 +73,46 @@ def command(manifest: str, **options: Any) -> int:
 
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
-    from tts_cli.commands.validate import inspect_manifest, show_summary
-    from tts_cli.output.atomic import remove_stale_parts
-    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
     from tts_cli.output.journal import Journal
-    from tts_cli.output.leftovers import unrecorded_rows
-    from tts_cli.output.run_file import REPORT_NAME
-    from tts_cli.output.writer import AudioWriter, prepare_folder
+    from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
-    from tts_cli.run.load import choose_device
     from tts_cli.run.model_source import read_info
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan import RowPlan, State
 
     signals.check()  # after the imports, which may have swallowed one
-    choose_device(config)
+    if config.device not in ("auto", "cpu"):  # torch takes seconds, and may not be needed at all
+        from tts_cli.run.load import choose_device
+
+        choose_device(config)
     info = read_info(config) if config.dry_run else approved_info(config)
-    summary = inspect_manifest(source, config, info)
-    if not config.skip_invalid:
-        summary.require_good()
-    if config.dry_run:
-        show_summary(summary, is_json=config.json)
-        return 0
+    check_settings(config, info)
     assert config.out is not None
-    prepare_folder(config.out)
-    if (config.out / REPORT_NAME).is_dir():
-        raise UsageError(
-            f"{config.out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
-        )
-    lock = FolderLock(config.out, config.take_over)
-    with lock, Journal(config.out, has_sums=config.verify_files) as journal:
-        remove_stale_parts(config.out)
-        if lock.crashed_ns is not None:
-            journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal))
+    if config.dry_run:
+        return show_plan(source, config, info)
+    with ExitStack() as stack:
+        # Nothing is written to a folder without a journal before the manifest is known to be good.
+        is_ours = has_journal(config.out)
+        journal = open_folder(config, stack) if is_ours else Journal(config.out, is_read_only=True)
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         survey = plan.survey()
-        survey.require_own_files()
         signals.check()
+        say_problems(survey.summary, config)
+        if not config.skip_invalid:
+            survey.summary.require_good()
+        survey.require_own_files()
+        if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
+            say_space(survey.summary, config.out)
+        if not is_ours:
+            plan.journal = open_folder(config, stack, is_new=True)
+            plan.writer = AudioWriter(config.out, config, info.sample_rate_hz)
+        if survey.damaged:
+            log.warning(
+                "audio that is gone, cut or not what was written is spoken again: %s%s",
+                ", ".join(survey.damaged),
+                ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
+            )
         if survey.pending:
             return speak(config, info, plan, survey)
         record_bad_rows(plan)
@@ -115,14 +120,79 @@ def run(source: Source, config: RunConfig) -> int:
         return int(survey.bad > 0)
 
 
+def open_folder(config: RunConfig, stack: ExitStack, is_new: bool = False) -> Journal:
+    """Take the output folder until the stack is closed, and put it in order after a crash.
+
+    Args:
+        is_new: it had no journal a moment ago.
+    Raises:
+        UsageError, SetupError: it cannot be had.
+    """
+    from tts_cli.output.atomic import remove_stale_parts
+    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.journal import JOURNAL_NAME, Journal
+    from tts_cli.output.leftovers import unrecorded_rows
+    from tts_cli.output.run_file import REPORT_NAME
+    from tts_cli.output.writer import prepare_folder
+
+    out = config.out
+    assert out is not None
+    prepare_folder(out)
+    if (out / REPORT_NAME).is_dir():
+        raise UsageError(
+            f"{out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
+        )
+    lock = stack.enter_context(FolderLock(out, config.take_over))
+    if is_new and (out / JOURNAL_NAME).exists():
+        raise FolderLocked(
+            f"another run has spoken into {out} meanwhile", remedy="run the same command again"
+        )
+    journal = stack.enter_context(Journal(out, has_sums=config.verify_files))
+    remove_stale_parts(out)
+    if lock.crashed_ns is not None:
+        journal.append(*unrecorded_rows(out, lock.crashed_ns, journal))
+    return journal
+
+
+def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
+    """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
+    from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.orphans import find_orphans
+    from tts_cli.output.writer import AudioWriter
+    from tts_cli.run.plan import RowPlan
+
+    assert config.out is not None
+    if config.out.is_dir():
+        journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
+        writer = AudioWriter(config.out, config, info.sample_rate_hz)
+        plan = RowPlan(source, config, info, journal, writer)
+    else:
+        plan = RowPlan(source, config, info)
+    survey = plan.survey()
+    say_problems(survey.summary, config)
+    if not config.skip_invalid:
+        survey.summary.require_good()
+    survey.require_own_files()
+    if not has_journal(config.out):
+        say_space(survey.summary, config.out)
+        show_summary(survey.summary, config)
+        return 0
+    orphans = find_orphans(config.out, plan.rows.has_id)
+    show_summary(survey.summary, config, survey, orphans)
+    return 0
+
+
 def record_bad_rows(plan: RowPlan) -> None:
     """Record the bad rows as failed, where no model is needed because no other row is left."""
     from tts_cli.manifest.row import BadRow
     from tts_cli.output.journal import RowRecord
 
+    journal = plan.journal
+    assert journal is not None
     for row in plan:
-        if isinstance(row, BadRow) and plan.journal.status(row.record_id) != "failed":
-            plan.journal.append(RowRecord(row.record_id, "failed", error=row.message))
+        if isinstance(row, BadRow) and journal.status(row.record_id) != "failed":
+            journal.append(RowRecord(row.record_id, "failed", error=row.message))
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
@@ -156,6 +226,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
 
+    assert plan.journal is not None
+    assert plan.writer is not None
     signals.check()
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     session = open_session(config)
@@ -190,6 +262,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         try:
             with signals.stopping(speech.stop):
                 speech.run(plan.due(recorder.fail, speech.is_stopped))
+            plan.source.fingerprint.require_same()
         except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s

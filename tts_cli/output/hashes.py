@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Hashable
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from models.base import SpeechRequest
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-_ALWAYS = object()  # equal to no value
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,17 @@ def _request_values(request: SpeechRequest, model: str, ref_digest: str | None) 
 def _values(settings: Any) -> dict[str, Any]:
     """A dataclass's fields by name, but for those that mean: as before."""
     values = dict(vars(settings))
-    for entry in fields(settings):
-        if values[entry.name] == entry.metadata.get("as_before", _ALWAYS):
-            del values[entry.name]
+    for name, value in _as_before(settings.__class__):
+        if values[name] == value:
+            del values[name]
     return values
+
+
+@cache
+def _as_before(settings: Hashable) -> tuple[tuple[str, Any], ...]:
+    """The fields that may mean: as before, and the values by which they do."""
+    found = ((entry.name, entry.metadata) for entry in fields(settings))  # type: ignore[arg-type]
+    return tuple((name, about["as_before"]) for name, about in found if "as_before" in about)
 
 
 def _hash(values: dict[str, Any]) -> str:
