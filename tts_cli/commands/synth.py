@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -74,7 +75,6 @@ def command(manifest: str, **options: Any) -> int:
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
-    from tts_cli.output.journal import Journal
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
     from tts_cli.run.model_source import read_info
@@ -93,7 +93,7 @@ def run(source: Source, config: RunConfig) -> int:
     with ExitStack() as stack:
         # Nothing is written to a folder without a journal before the manifest is known to be good.
         is_ours = has_journal(config.out)
-        journal = open_folder(config, stack) if is_ours else Journal(config.out, is_read_only=True)
+        journal = open_folder(config, stack) if is_ours else None
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         survey = plan.survey()
@@ -163,23 +163,30 @@ def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     from tts_cli.run.plan import RowPlan
 
     assert config.out is not None
-    if config.out.is_dir():
+    journal, writer = None, None
+    if has_journal(config.out):
         journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
+    if os.path.isdir(config.out):
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
-        plan = RowPlan(source, config, info, journal, writer)
-    else:
-        plan = RowPlan(source, config, info)
+    plan = RowPlan(source, config, info, journal, writer)
     survey = plan.survey()
     say_problems(survey.summary, config)
     if not config.skip_invalid:
         survey.summary.require_good()
-    survey.require_own_files()
-    if not has_journal(config.out):
+    try:
+        survey.require_own_files()
+    except UsageError as error:
+        if journal is None:
+            raise
+        # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
+        log.warning("%s", error)
+    if not (journal is not None and config.overwrite):
         say_space(survey.summary, config.out)
+    if journal is None:
         show_summary(survey.summary, config)
-        return 0
-    orphans = find_orphans(config.out, plan.rows.has_id)
-    show_summary(survey.summary, config, survey, orphans)
+    else:
+        orphans = find_orphans(config.out, plan.rows.has_id)
+        show_summary(survey.summary, config, survey, orphans)
     return 0
 
 

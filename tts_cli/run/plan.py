@@ -82,8 +82,9 @@ class RowPlan:
     One thread at a time.
 
     Args:
-        journal, writer: of the output folder. None: there is none, and what rows clone is looked at
-            no further than its header.
+        journal: of the output folder; None: it has none, so every row is new.
+        writer: None: there is no folder, and what rows clone is looked at no further than its
+            header.
     """
 
     def __init__(
@@ -192,7 +193,7 @@ class RowPlan:
         return request, need
 
     def _need(self, request: SpeechRequest) -> Need | None:
-        if self.journal is not None:
+        if self.writer is not None:
             return self.cloning.need(request)
         if request.ref_audio is not None:
             self.cloning.files.header(request.ref_audio)
