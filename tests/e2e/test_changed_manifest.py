@@ -154,7 +154,7 @@ def test_a_row_longer_than_the_slots_fails_alone(
     real = load.prepare
 
     def prepare(session: Any, needs: Any) -> None:
-        needs.max_positions, needs.max_frames = 1, needs.max_frames - 1
+        needs.max_frames -= 1
         real(session, needs)
 
     monkeypatch.setattr(load, "prepare", prepare)

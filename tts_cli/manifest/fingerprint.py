@@ -98,10 +98,17 @@ class _Watched(io.RawIOBase):
         self._index = 0
 
     def readable(self) -> bool:
+        """It is."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        count: int = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        """Fill a buffer, but at the end."""
+        count = 0  # a block is whole, or the last one: network file systems may give less at once
+        while count < len(buffer):
+            more: int = self._file.readinto(buffer[count:])  # type: ignore[attr-defined]
+            if not more:
+                break
+            count += more
         if not count:
             self._fingerprint.compare(self._index, _END)
             return 0
@@ -111,5 +118,6 @@ class _Watched(io.RawIOBase):
         return count
 
     def close(self) -> None:
+        """Close the file too."""
         self._file.close()
         super().close()
