@@ -21,7 +21,8 @@ from tts_cli.manifest.reader import open_source, read_rows
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import Row
 from tts_cli.output.hashes import request_hash
-from tts_cli.output.journal import JOURNAL_NAME, RowRecord
+from tts_cli.output.journal import JOURNAL_NAME
+from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import AudioWriter, prepare_folder
 from tts_cli.run.model_source import read_info
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -15,6 +16,7 @@ import click
 
 from tts_cli import signals
 from tts_cli.commands.options import (
+    Invocation,
     common_options,
     device_options,
     manifest_argument,
@@ -25,6 +27,7 @@ from tts_cli.commands.options import (
     run_options,
     sampling_options,
 )
+from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import FolderLocked, Interrupted, StoppedEarly, UsageError
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.output.journal import Journal
     from tts_cli.output.run_file import Totals
+    from tts_cli.output.run_log import FolderTotals, RunLog
     from tts_cli.run.load import Session
     from tts_cli.run.plan import RowPlan, Survey
 
@@ -42,7 +46,7 @@ log = logging.getLogger(__name__)
 WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
-@click.command("synth")
+@click.command("synth", cls=SectionedCommand)
 @manifest_argument
 @output_options(is_out_required=True)
 @model_options
@@ -57,8 +61,8 @@ def command(manifest: str, **options: Any) -> int:
 
     MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or
     TSV with a header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio
-    file a row, timings.jsonl with one line a row, and run.json. Run the same command again and only
-    rows that are missing, changed or failed are spoken.
+    file a row, timings.jsonl with one line a row, run.json and runs.jsonl. Run the same command
+    again and only rows that are missing, changed or failed are spoken.
 
     \b
     Examples:
@@ -74,13 +78,18 @@ def command(manifest: str, **options: Any) -> int:
 
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
+    from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
+    from tts_cli.output.run_file import versions
+    from tts_cli.output.run_log import RunLog
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
     from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan, State
 
     signals.check()  # after the imports, which may have swallowed one
+    log.debug("versions: %s", _listed(versions()))
+    log.debug("settings: %s", _listed(config.as_dict()))
     if config.device not in ("auto", "cpu"):  # torch takes seconds, and may not be needed at all
         from tts_cli.run.load import choose_device
 
@@ -96,7 +105,9 @@ def run(source: Source, config: RunConfig) -> int:
         journal = open_folder(config, stack) if is_ours else None
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
-        survey = plan.survey()
+        with long_step("checking the manifest, and which rows are done", config.progress):
+            survey = plan.survey()
+        log.debug("left to do: %s", survey)
         signals.check()
         say_problems(survey.summary, config)
         if not config.skip_invalid:
@@ -113,11 +124,10 @@ def run(source: Source, config: RunConfig) -> int:
                 ", ".join(survey.damaged),
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
-        if survey.pending:
-            return speak(config, info, plan, survey)
-        record_bad_rows(plan)
-        say_nothing_to_do(config, survey)
-        return int(survey.bad > 0)
+        runs = RunLog(config.out)
+        if survey.needs.rows:
+            return speak(config, info, plan, survey, runs)
+        return record_unspoken(config, info, plan, survey, runs)
 
 
 def open_folder(config: RunConfig, stack: ExitStack, is_new: bool = False) -> Journal:
@@ -156,6 +166,7 @@ def open_folder(config: RunConfig, stack: ExitStack, is_new: bool = False) -> Jo
 
 def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
+    from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
     from tts_cli.output.journal import Journal
     from tts_cli.output.orphans import find_orphans
@@ -169,7 +180,8 @@ def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     if os.path.isdir(config.out):
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
     plan = RowPlan(source, config, info, journal, writer)
-    survey = plan.survey()
+    with long_step("checking the manifest, and which rows are done", config.progress):
+        survey = plan.survey()
     say_problems(survey.summary, config)
     if not config.skip_invalid:
         survey.summary.require_good()
@@ -190,26 +202,53 @@ def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     return 0
 
 
-def record_bad_rows(plan: RowPlan) -> None:
-    """Record the bad rows as failed, where no model is needed because no other row is left."""
+def record_unspoken(
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog
+) -> int:
+    """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.manifest.row import BadRow
-    from tts_cli.output.journal import RowRecord
+    from tts_cli.output.run_file import Totals, build_report, with_folder
+    from tts_cli.run.records import Recorder
 
-    journal = plan.journal
-    assert journal is not None
+    assert plan.journal is not None
+    assert plan.writer is not None
+    started = datetime.now(timezone.utc)
+    totals = Totals(rows=survey.skipped + survey.pending + survey.bad, skipped=survey.skipped)
+    recorder = Recorder(plan.writer, plan.journal, None, info.frame_s, totals, lambda _: None)
     for row in plan:
-        if isinstance(row, BadRow) and journal.status(row.record_id) != "failed":
-            journal.append(RowRecord(row.record_id, "failed", error=row.message))
+        if not isinstance(row, BadRow):
+            recorder.take(row)
+        elif plan.journal.status(row.record_id) != "failed":
+            recorder.fail(row)
+        else:
+            totals.failed += 1
+            totals.bad_rows += 1
+    exit_code = int(totals.failed > 0)
+    if config.json:
+        from tts_cli.run.load import model_facts  # and torch with it
+
+        report = build_report(
+            config,
+            totals,
+            run_id=None,
+            model=model_facts(config, info),
+            device={},
+            started=started,
+            exit_code=exit_code,
+        )
+        show_report(with_folder(report, folder_totals(runs, plan.journal)))
+    else:
+        say_nothing_to_do(config, survey)
+    return exit_code
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
-    """Tell that every row is done; run.json of the run that did it stays."""
-    if config.json:
-        found = {"pending": 0, "skipped": survey.skipped, "bad": survey.bad}
-        show_result(json.dumps(found))
-        return
+    """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     reason = f"all {survey.skipped} rows are done already"
-    if config.retry_failed:
+    if survey.silent:
+        rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
+        reason = f"{rows} silent for want of words, {survey.skipped} were done already"
+    elif config.retry_failed:
         reason = "no row of this manifest is recorded as failed"
     elif not survey.skipped and not survey.bad:
         reason = "no row of this manifest is in this shard"
@@ -218,16 +257,27 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
 
 
+def show_report(report: Mapping[str, Any]) -> None:
+    """Print a report as JSON, in the form of run.json."""
+    show_result(json.dumps(report, indent=2))
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
 def show_result(text: str) -> None:
     """Print what came of the rows. The folder has it as well, so a lost stdout fails nothing."""
     if problem := show_or_warn(text):
         log.warning("%s", problem)
 
 
-def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
-    """Load the model, speak the pending rows, write run.json, print the summary."""
-    from tts_cli.commands.progress import Progress
-    from tts_cli.output.run_file import Totals, build_report, summary_lines, write_report
+def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog) -> int:
+    """Load the model, speak the pending rows, report, print the summary."""
+    from tts_cli.commands.progress import Progress, long_step
+    from tts_cli.commands.summary import next_step, summary_lines
+    from tts_cli.output.run_file import Totals, build_report
+    from tts_cli.output.run_log import new_run_id
     from tts_cli.run.load import device_facts, model_facts, open_session, prepare
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
@@ -236,10 +286,15 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     assert plan.journal is not None
     assert plan.writer is not None
     signals.check()
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    session = open_session(config)
+    started = datetime.now(timezone.utc)
+    run_id = new_run_id(started)
+    with long_step("loading the model", config.progress):
+        session = open_session(config)
     signals.check()
-    prepare(session, survey.needs)
+    with long_step("making slots and graphs", config.progress):
+        prepare(session, survey.needs)
+    log.debug("model: %s", _listed(model_facts(config, info)))
+    log.debug("device: %s", _listed(device_facts(session)))
     signals.check()
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
@@ -249,10 +304,12 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     )
     error: BaseException | None = None
     started_s = time.perf_counter()
-    with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
+    num_rows = survey.pending + survey.bad
+    with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
         recorder = Recorder(
             plan.writer,
             plan.journal,
+            run_id,
             info.frame_s,
             totals,
             progress.update,
@@ -268,7 +325,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         )
         try:
             with signals.stopping(speech.stop):
-                speech.run(plan.due(recorder.fail, speech.is_stopped))
+                speech.run(plan.due(recorder, speech.is_stopped))
             plan.source.fingerprint.require_same()
         except (Exception, Interrupted) as caught:
             error = caught
@@ -283,24 +340,54 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     report = build_report(
         config,
         totals,
+        run_id=run_id,
         model=model_facts(config, info),
         device=facts,
         started=started,
         exit_code=exit_code,
     )
-    assert config.out is not None
-    try:
-        write_report(config.out, report)
-    except (OSError, StoppedEarly) as problem:
-        log.warning("run.json is missing: %s", problem)
+    report = keep_report(plan, runs, report)
     if config.json:
-        show_result(json.dumps(report, indent=2))
+        show_report(report)
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
-        show_result("\n".join(summary_lines(totals, left_out)))
+        lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
+        num_bad = totals.failed - recorder.failures.count
+        is_stopped = error is not None
+        args = click.get_current_context().ensure_object(Invocation).args
+        if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
+            lines.append(step)
+        show_result("\n".join(lines))
     if error is not None:
         raise error
     return exit_code
+
+
+def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
+    """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
+    from tts_cli.output.run_file import with_folder, write_report
+
+    try:
+        runs.append(report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("runs.jsonl lacks this run: %s", problem)
+    assert plan.journal is not None
+    assert plan.writer is not None
+    report = with_folder(report, folder_totals(runs, plan.journal))
+    try:
+        write_report(plan.writer.out, report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("run.json is missing: %s", problem)
+    return report
+
+
+def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
+    """What the folder holds; None where runs.jsonl cannot be read."""
+    try:
+        return runs.totals(journal.rows())
+    except OSError as problem:
+        log.warning("%s cannot be read: %s", runs.path, problem.strerror or problem)
+        return None
 
 
 def add_device_totals(totals: Totals, session: Session) -> None:

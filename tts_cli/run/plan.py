@@ -19,20 +19,24 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Source
-from tts_cli.manifest.request import Requests
+from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.words import is_wordless
 from tts_cli.output.hashes import joint_hash, request_hash
 from tts_cli.output.journal import Journal
+from tts_cli.output.record import SCHEMA
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
 from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.survey import ManifestSummary, Tally
+from tts_cli.run.wordless import NO_WORDS, silent_row
 from tts_cli.voices.resolve import Cloning, Need
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
+    from tts_cli.run.records import Recorder
 
 
 log = logging.getLogger(__name__)
@@ -56,9 +60,10 @@ class Survey:
 
     summary: ManifestSummary
     needs: Needs = field(default_factory=Needs)  # of the rows to speak
+    silent: int = 0  # rows without words, which need no model
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
-    due: Counter[State] = field(default_factory=Counter)  # the rows to speak, by what there is
+    due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
     damaged: list[str] = field(default_factory=list)  # some ids of State.DAMAGED
 
@@ -73,8 +78,8 @@ class Survey:
 
     @property
     def pending(self) -> int:
-        """Rows to speak."""
-        return self.needs.rows
+        """Rows to speak, or to keep as silence."""
+        return self.needs.rows + self.silent
 
 
 class RowPlan:
@@ -124,54 +129,64 @@ class RowPlan:
                 found.bad += is_mine
                 self._wanted.append(is_mine)
                 continue
-            tally.add_good(row, is_mine)
-            self._wanted.append(is_mine and self._is_wanted(row, found, tally))
+            is_silent = is_mine and is_wordless(row.text, self.info.pace)
+            tally.add_good(row, is_mine, is_silent)
+            self._wanted.append(is_mine and self._is_wanted(row, is_silent, found, tally))
         tally.close()
         self.source.fingerprint.require_same()
         return found
 
     def __iter__(self) -> Iterator[SpeechRow | BadRow]:
-        """Each row to speak, and each bad row to record. Raises StoppedEarly where the manifest is
-        not what was surveyed.
+        """Each row to speak or to keep silent, and each bad row to record.
+
+        Raises:
+            StoppedEarly: the manifest is not what was surveyed.
         """
         for row in self.rows.read(self._wanted):
             if isinstance(row, BadRow):
                 yield row
                 continue
+            is_silent = is_wordless(row.text, self.info.pace)
             try:
-                request, need = self._resolve(row)
+                request, need = self._resolve(row, is_silent)
             except RowError as error:
-                yield BadRow(row.line, row.number, row.id, str(error))
+                yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
             else:
-                yield self._planned(row, request, need)
+                yield self._planned(row.id, request, need, is_silent)
 
-    def due(
-        self, on_bad: Callable[[BadRow], None], is_stopped: Callable[[], bool]
-    ) -> Iterator[SpeechRow]:
-        """The rows to speak; bad ones are handed to `on_bad`. Ends early once `is_stopped`."""
+    def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
+        """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
+        `is_stopped`.
+        """
         for row in self:
             if is_stopped():
                 return
             if isinstance(row, BadRow):
-                on_bad(row)
+                recorder.fail(row)
+            elif row.is_silent:
+                recorder.take(row)
             else:
                 yield row
 
-    def _is_wanted(self, row: Row, found: Survey, tally: Tally) -> bool:
+    def _is_wanted(self, row: Row, is_silent: bool, found: Survey, tally: Tally) -> bool:
         """Judge a good row and count it."""
         try:
-            request, need = self._resolve(row)
+            request, need = self._resolve(row, is_silent)
         except RowError as error:
-            tally.add_hopeless(row, str(error))
+            if not is_silent:  # of the others the tally says what becomes of them
+                tally.add_hopeless(row, error)
             found.bad += 1
             return True
-        state = self._state(row, request, need)
+        state = self._state(row.id, request, need, is_silent)
         if not self._is_due(state):
             found.skipped += 1
             return False
-        tally.add_due(request)
+        tally.add_due(request, is_silent)
         found.due[state] += 1
-        found.needs.add(request, self.info, need)
+        if is_silent:
+            found.silent += 1
+        else:
+            found.needs.add(request, self.info, need)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED and self._is_foreign(row.id):
@@ -179,11 +194,15 @@ class RowPlan:
             found.foreign.append(self.writer.path_of(row.id).name)
         return True
 
-    def _resolve(self, row: Row) -> tuple[SpeechRequest, Need | None]:
+    def _resolve(self, row: Row, is_silent: bool) -> tuple[SpeechRequest, Need | None]:
         """What is to be spoken. Raises RowError for a row that is certain to fail: it must not size
         the others' slots.
         """
         request = self._requests.build(row)
+        if is_silent:
+            if self.config.wordless == "fail":
+                raise RowError(NO_WORDS)
+            return request, None  # nothing is cloned: the path of a recording stands for it
         need = self._need(request) if self.info.can_clone else None
         if most_positions(request, self.info, need) > self.info.max_positions:
             least = self.cloning.least(request)
@@ -199,27 +218,33 @@ class RowPlan:
             self.cloning.files.header(request.ref_audio)
         return self.cloning.least(request)
 
-    def _planned(self, row: Row, request: SpeechRequest, need: Need | None) -> SpeechRow:
+    def _planned(
+        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
+    ) -> SpeechRow:
         digest = request_hash(request, self.info.identity, need.digest if need else None)
-        return SpeechRow(row.id, request, digest, need)
+        if is_silent:
+            return silent_row(row_id, request, digest, self.info)
+        return SpeechRow(row_id, request, digest, need)
 
     def _is_due(self, state: State) -> bool:
         if self.config.retry_failed:
             return state is State.FAILED
         return state is not State.DONE or self.config.overwrite
 
-    def _state(self, row: Row, request: SpeechRequest, need: Need | None) -> State:
+    def _state(
+        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
+    ) -> State:
         """What the folder holds of a row; for --retry-failed no more than its journal says."""
-        status = None if self.journal is None else self.journal.status(row.id)
+        status = None if self.journal is None else self.journal.status(row_id)
         if status is None:
             return State.NEW
         if status == "failed":
             return State.FAILED
         if self.config.retry_failed:
             return State.DONE
-        if not self._is_recorded(self._planned(row, request, need)):
+        if not self._is_recorded(self._planned(row_id, request, need, is_silent)):
             return State.CHANGED
-        return State.DONE if self._is_whole(row.id) else State.DAMAGED
+        return State.DONE if self._is_whole(row_id) else State.DAMAGED
 
     def _is_whole(self, row_id: str) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
@@ -236,13 +261,20 @@ class RowPlan:
         return self.writer.path_of(row_id).is_file()
 
     def _is_recorded(self, row: SpeechRow) -> bool:
-        assert self.journal is not None
-        assert self.writer is not None
-        if not self.journal.is_joint(row.id):
-            return self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
-        ref_digest = row.need.digest if row.need else None
-        joint = joint_hash(row.request, self.writer.delivery, self.info.identity, ref_digest)
-        return self.journal.done(row.id, joint, None)
+        """Whether the row's last line is ok and of this request, by the rules of that line."""
+        journal, writer = self.journal, self.writer
+        assert journal is not None
+        assert writer is not None
+        schema = journal.schema(row.id)
+        if schema is None or schema == SCHEMA:
+            return journal.done(row.id, row.request_hash, writer.delivery_hash)
+        request = first_request(row.request, row.id, self.config)
+        identity, ref_digest = self.info.identity, row.need.digest if row.need else None
+        if schema == 0:
+            joint = joint_hash(request, writer.delivery, identity, ref_digest)
+            return journal.done(row.id, joint, None)
+        digest = request_hash(request, identity, ref_digest)
+        return journal.done(row.id, digest, writer.delivery_hash)
 
 
 def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:

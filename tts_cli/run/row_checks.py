@@ -52,13 +52,13 @@ class CheckedRows:
             if row.id is not None:
                 first = self._lines.setdefault(id_hash(fold_id(row.id)), row.line)
                 if first != row.line:
-                    yield BadRow(row.line, row.number, None, _taken(row.id, first))
+                    yield BadRow(row.line, row.number, None, _taken(row.id, first), row.text)
                     continue
             if isinstance(row, Row) and (problem := self._problem(row)):
-                row = BadRow(row.line, row.number, row.id, problem)
+                row = BadRow(row.line, row.number, row.id, problem, row.text)
             elif len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
                 problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes of any path"
-                row = BadRow(row.line, row.number, row.id, problem)
+                row = BadRow(row.line, row.number, row.id, problem, row.text)
             yield row
 
     def has_id(self, row_id: str) -> bool:

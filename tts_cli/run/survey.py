@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError
+from tts_cli.manifest.markup import markup_in
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.words import SILENCE_S
+from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-
-MAX_SHOWN = 20  # bad rows, and rows that will fail, reported in full
 
 
 @dataclass
@@ -27,7 +28,8 @@ class ManifestSummary:
     manifest: str
     rows: int = 0  # good rows
     selected: int = 0  # of those, left after --shard and --limit
-    due: int = 0  # of those, to be spoken
+    wordless: int = 0  # of those, without any letter or digit
+    due: int = 0  # of those, to be spoken or kept as silence
     chars: int = 0
     longest_id: str = ""
     longest_chars: int = 0
@@ -70,8 +72,9 @@ class Tally:
         self._long = 0
         self._first_long = ""  # its id
         self._no_instruct = 0
-        self._hopeless: list[str] = []
-        self._hopeless_count = 0
+        self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
+        self._marked_up = NamedRows("rows with markup that would be read aloud")
+        self._first_wordless = ""  # its id
 
     def add_bad(self, row: BadRow) -> None:
         """A row that cannot be used, selected or not."""
@@ -79,8 +82,8 @@ class Tally:
         if len(self.summary.bad) < MAX_SHOWN:
             self.summary.bad.append(row)
 
-    def add_good(self, row: Row, is_selected: bool) -> None:
-        """A good row."""
+    def add_good(self, row: Row, is_selected: bool, is_silent: bool) -> None:
+        """A good row; `is_silent`: it has no words."""
         found, info = self.summary, self._info
         found.rows += 1
         if not is_selected:
@@ -89,6 +92,12 @@ class Tally:
         found.chars += len(row.text)
         if len(row.text) > found.longest_chars:
             found.longest_id, found.longest_chars = row.id, len(row.text)
+        if is_silent:
+            self._first_wordless = self._first_wordless or row.id
+            found.wordless += 1
+            return
+        if markup := markup_in(row.text, info.pace):
+            self._marked_up.add(row, f"{markup} would be read aloud; remove it")
         if info.pace is not None and info.pace.is_long(row.text):
             self._first_long = self._first_long or row.id
             self._long += 1
@@ -96,16 +105,14 @@ class Tally:
         self._ignored_instruct += has_instruct and not info.takes_instruct
         self._no_instruct += not has_instruct and info.needs_instruct
 
-    def add_hopeless(self, row: Row, problem: str) -> None:
+    def add_hopeless(self, row: Row, problem: object) -> None:
         """A selected row that is certain to fail, alone: that is a warning."""
-        self._hopeless_count += 1
-        if len(self._hopeless) < MAX_SHOWN:
-            self._hopeless.append(f"{row.line}: id '{row.id}': {problem}")
+        self._hopeless.add(row, problem)
 
-    def add_due(self, request: SpeechRequest) -> None:
-        """A row to speak."""
+    def add_due(self, request: SpeechRequest, is_silent: bool) -> None:
+        """A row to speak, or to keep as silence."""
         self.summary.due += 1
-        self.summary.audio_s += estimate_audio_s(request, self._info)
+        self.summary.audio_s += estimate_audio_s(request, self._info, is_silent)
 
     def close(self) -> ManifestSummary:
         """The sums, once all rows are in. Raises ManifestError if there were none."""
@@ -119,9 +126,15 @@ class Tally:
     def _warnings(self) -> list[str]:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
-        found = [f"{name}:{problem}; the row will fail" for problem in self._hopeless]
-        if self._hopeless_count > len(found):
-            found.append(f"{name}: {self._hopeless_count - len(found)} more rows that will fail")
+        found = self._hopeless.lines(name) + self._marked_up.lines(name)
+        if self.summary.wordless:
+            fate = f"{SILENCE_S:g} s of silence each"
+            if self._config.wordless == "fail":
+                fate = "they will fail"
+            found.append(
+                f"{name}: {_counted(self.summary.wordless)} without any letter or digit, "
+                f"'{self._first_wordless}' first: {fate}"
+            )
         if self._ignored_instruct:
             found.append(
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "
@@ -146,10 +159,11 @@ def _counted(rows: int) -> str:
     return "1 row is" if rows == 1 else f"{rows} rows are"
 
 
-def estimate_audio_s(request: SpeechRequest, info: ModelInfo) -> float:
+def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = False) -> float:
     """A guess of a row's audio length in seconds, never above its cap."""
     text = request.text if info.pace is None else info.pace.without_markup(request.text)
-    return min(usual_s(text), request.max_frames * info.frame_s)
+    seconds = SILENCE_S if is_silent else usual_s(text)
+    return min(seconds, request.max_frames * info.frame_s)
 
 
 def estimate_disk_bytes(audio_s: float, rows: int, config: RunConfig, info: ModelInfo) -> int:
