@@ -364,6 +364,12 @@ class TestVoicesDesign:
         assert "teller.wav is there already; add --overwrite" in result.err
         assert recording.read_bytes() == b"mine"
 
+    def test_a_voice_is_heard_by_words(self, refs: Workbench, base: Path, designer: Path) -> None:
+        """What a model makes of a dash would be kept as a voice."""
+        result = self.design(refs, base, designer, "--text", "---")
+        assert result.code == 2
+        assert "--text has no letter or digit; give a sentence or two to speak" in result.err
+
     def test_only_a_voice_design_checkpoint_designs(
         self, refs: Workbench, base: Path, checkpoint: Path
     ) -> None:

@@ -11,6 +11,7 @@ ampersand, plus) have no letter: alone they are no text.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 SILENCE_S = 0.5  # of a row without words
 
 # Hangul fillers, of width and without, are letters by their category.
-_FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
+_FILLERS = "\u115f\u1160\u3164\uffa0"
+_LETTER = re.compile(rf"[^\W_{_FILLERS}]")  # or digit: what `str.isalnum` takes
 _EMPTY_BRAILLE = "\u2800"  # a symbol by its category
 # White space and control characters, format characters (directions, tags, joiners, a soft hyphen)
 # and marks, which show on a letter only: variation selectors are among them.
@@ -35,14 +37,10 @@ def is_blank(text: str) -> bool:
 def is_wordless(text: str, pace: Pace | None = None) -> bool:
     """Whether a text has no letter and no digit but in what the checkpoint reads as markup."""
     spoken = text if pace is None else pace.without_markup(text)
-    return not (_has_word(spoken) or _has_word(unicodedata.normalize("NFKC", spoken)))
+    return not (_LETTER.search(spoken) or _LETTER.search(unicodedata.normalize("NFKC", spoken)))
 
 
 def _is_unseen(char: str) -> bool:
     if char.isalnum():
         return char in _FILLERS
     return char == _EMPTY_BRAILLE or unicodedata.category(char) in _UNSEEN_KINDS
-
-
-def _has_word(text: str) -> bool:
-    return any(char.isalnum() and char not in _FILLERS for char in text)

@@ -8,7 +8,7 @@ import pytest
 
 from tts_cli.commands.summary import next_step, summary_lines
 from tts_cli.config import RunConfig
-from tts_cli.output.record import RowRecord
+from tts_cli.output.journal import RowRecord
 from tts_cli.output.run_file import Totals
 from tts_cli.run.records import Failures
 
@@ -125,7 +125,5 @@ class TestNextStep:
 
     def test_a_manifest_on_stdin(self) -> None:
         step = next_step(["synth", "-", "--out", "x"], RunConfig(), Failures(), 0, True)
-        assert step == (
-            "stopped early; next, for the rest: "
-            "tts-cli synth - --out x (with the manifest on stdin)"
-        )
+        said = "stopped early; next, for the rest: tts-cli synth - --out x"
+        assert step == f"{said} (with the manifest on stdin)"
