@@ -103,13 +103,13 @@ def text_of(length: int) -> str:
     return text if len(text) <= length else text[:length].rpartition(" ")[0].rstrip(",.") + "."
 
 
-def rows_of(texts: str, num_seeds: int) -> list[dict[str, Any]]:
+def rows_of(texts: str, lengths: Sequence[int], num_seeds: int) -> list[dict[str, Any]]:
     """The manifest of one table; the folder of an id names the line it belongs to."""
     if texts == "long":
         return [
             {"id": f"{length}/{voice}-{seed}", "text": text_of(length), "voice": voice}
             | {"language": "english", "seed": seed}
-            for length in LENGTHS
+            for length in lengths
             for voice in VOICES
             for seed in range(num_seeds)
         ]
@@ -122,11 +122,10 @@ def rows_of(texts: str, num_seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def speak(out: Path, texts: str, num_seeds: int, jobs: int, device: str) -> None:
+def speak(out: Path, rows: Sequence[dict[str, Any]], jobs: int, device: str) -> None:
     """Run `synth` over the rows, in one process or several."""
     out.mkdir(parents=True, exist_ok=True)
     manifest = out / "rows.jsonl"
-    rows = rows_of(texts, num_seeds)
     manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     if jobs > 1:
@@ -236,12 +235,15 @@ def main() -> int:
     parser.add_argument("command", choices=("speak", "score"))
     parser.add_argument("out", type=Path)
     parser.add_argument("--texts", choices=("long", "test"), default="long")
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="some of them")
     parser.add_argument("--seeds", type=int, default=5, help="of each long text and voice (5)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N (cpu)")
     options = parser.parse_args()
     if options.command == "speak":
-        speak(options.out, options.texts, options.seeds, options.jobs, options.device)
+        lengths = [int(length) for length in options.lengths.split(",")]
+        rows = rows_of(options.texts, lengths, options.seeds)
+        speak(options.out, rows, options.jobs, options.device)
     rows = [json.loads(line) for line in (options.out / "rows.jsonl").read_text().splitlines()]
     heard = listen(options.out, rows) if options.command == "score" else {}
     records = records_of(options.out)
