@@ -31,6 +31,7 @@ from kill_moments import (
     LOCK,
     PATIENCE_S,
     Work,
+    end_of,
     files_of,
     odd_word,
     problem_amid,
@@ -83,12 +84,6 @@ class SmallDisk:
     def unmount(self) -> None:
         """Take it away, whoever still has files open."""
         run("umount", "--lazy", self.place)
-
-
-def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Exit code, and what was said."""
-    _, said = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, said
 
 
 def wait_for(is_reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:

@@ -80,6 +80,12 @@ def write_work(folder: Path, num_rows: int, model: Path | None) -> Work:
     return Work(manifest, model, tuple(row["id"] for row in rows))
 
 
+def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code, and what was said."""
+    _, said = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, said
+
+
 def files_of(out: Path) -> dict[str, str]:
     """SHA-256 of all that is in a folder but for what tells times."""
     return {
@@ -158,9 +164,7 @@ class Series:
             if problem:
                 return problem
         else:
-            process = self.work.start(out)
-            _, said = process.communicate(timeout=PATIENCE_S)
-            problem = self._end(process.returncode, said)
+            problem = self._end(*end_of(self.work.start(out)))
         print(f"{out.name}: done after {self.kills - first} kills", flush=True)
         return problem or problem_at_end(out, self.wanted, self.work)
 
@@ -186,10 +190,9 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     work = write_work(folder, options.rows, options.model)
     started_s = time.monotonic()
-    process = work.start(folder / "undisturbed")
-    _, said = process.communicate(timeout=PATIENCE_S)
+    code, said = end_of(work.start(folder / "undisturbed"))
     whole_s = time.monotonic() - started_s
-    assert process.returncode == 0, said
+    assert code == 0, said
     wanted = files_of(folder / "undisturbed")
     print(f"undisturbed: {len(wanted)} files in {whole_s:.1f} s", flush=True)
     series = Series(work, wanted, whole_s, options.seed)
