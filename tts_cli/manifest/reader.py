@@ -337,7 +337,9 @@ def _read_header(reader: Iterator[list[str]], lines: _Lines, source: Source) -> 
         if lines.problem is not None:
             raise RowProblem(lines.problem)
     except (RowProblem, csv.Error) as problem:
-        raise ManifestError(f"{source.name}:1: the header cannot be read: {_reason(problem)}") from None
+        raise ManifestError(
+            f"{source.name}:1: the header cannot be read: {_reason(problem)}"
+        ) from None
     if not header:
         raise ManifestError(
             f"{source.name}: is empty", remedy="name the columns in the first row, as id,text"
