@@ -19,6 +19,8 @@ from tts_cli.voices.speech_row import SpeechRow
 
 log = logging.getLogger(__name__)
 
+_UNFINISHED = "the run ended while it was spoken anew"
+
 
 class Recorder:
     """Takes the rows of a run at their ends; any thread may call it.
@@ -66,6 +68,8 @@ class Recorder:
         started_s = time.perf_counter()
         if row.samples is not None:
             is_truncated = error is not None
+            if not is_truncated:
+                self._withdraw(row)
             try:
                 file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
             except RowError as problem:
@@ -102,6 +106,12 @@ class Recorder:
             write_ms=1000 * (ended_s - started_s),
             rtf=total_s / audio_s,
         )
+
+    def _withdraw(self, row: SpeechRow) -> None:
+        """The line of another text must not stand for this one's audio, should we die behind it."""
+        is_same = self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
+        if self.journal.status(row.id) == "ok" and not is_same:
+            self.journal.append(RowRecord(row.id, "failed", error=_UNFINISHED))
 
     def _record(
         self,
