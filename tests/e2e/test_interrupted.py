@@ -121,12 +121,13 @@ class TestKilled:
         result = finish(process)
         assert result.code == 128 + number
         assert "stopping: finishing what is decoded (again to stop at once)" in result.err
-        assert "stopped early; run the same command again for the rest" in result.out
+        assert "\nstopped early; next, for the rest: tts-cli synth " in result.out
         assert "Traceback" not in result.err
         rows = is_whole(bench, wanted)
         assert 3 <= rows < len(ROWS)
         report = bench.out().report
         assert (report["exit_code"], report["totals"]["is_interrupted"]) == (128 + number, True)
+        assert [run["exit_code"] for run in bench.out().runs] == [128 + number]
         assert (report["totals"]["ok"], report["totals"]["rows"]) == (rows, len(ROWS))
         # Stopped in an orderly way: every file belongs to a recorded row, and nothing else is left.
         assert len(bench.out().files) == 2 * rows

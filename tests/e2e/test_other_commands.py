@@ -38,6 +38,7 @@ class TestValidate:
             "manifest": str(manifest),
             "rows": 2,
             "selected": 2,
+            "wordless": 0,
             "chars": chars,
             "longest_id": "b",
             "longest_chars": 25,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.commands.duration import shown_duration
 from tts_cli.commands.options import (
     common_options,
     manifest_argument,
@@ -21,6 +22,7 @@ from tts_cli.commands.options import (
     row_options,
     sampling_options,
 )
+from tts_cli.commands.sections import SectionedCommand
 from tts_cli.config import RunConfig
 from tts_cli.manifest.reader import open_source
 from tts_cli.output.writer import shown_size
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@click.command("validate")
+@click.command("validate", cls=SectionedCommand)
 @manifest_argument
 @model_options
 @row_options
@@ -108,20 +110,15 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
         ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
         ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
-        ("audio", f"about {_duration(summary.audio_s)}"),
+        ("audio", f"about {shown_duration(summary.audio_s)}"),
         ("disk", f"about {shown_size(summary.disk_bytes)}"),
     ]
     if summary.longest_chars:
         longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
         lines.insert(2, ("longest text", longest))
+    if summary.wordless:
+        lines.append(("without a word", f"{summary.wordless:,} rows"))
     return lines
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:

@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.reader import Source
-from tts_cli.manifest.request import build_request
-from tts_cli.manifest.row import BadRow
+from tts_cli.manifest.request import build_request, first_request
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.words import is_wordless
 from tts_cli.output.hashes import joint_hash, request_hash
 from tts_cli.output.journal import Journal
+from tts_cli.output.record import SCHEMA
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, room_problem
 from tts_cli.run.survey import checked_rows, select_rows
+from tts_cli.run.wordless import NO_WORDS, silent_row
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
+    from tts_cli.run.records import Recorder
 
 
 log = logging.getLogger(__name__)
@@ -40,6 +44,7 @@ class Survey:
     """What is left to do."""
 
     needs: Needs = field(default_factory=Needs)  # of the rows to speak
+    silent: int = 0  # rows without words, which need no model
     bad: int = 0
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
@@ -55,8 +60,8 @@ class Survey:
 
     @property
     def pending(self) -> int:
-        """Rows to speak."""
-        return self.needs.rows
+        """Rows to speak, or to keep as silence."""
+        return self.needs.rows + self.silent
 
 
 @dataclass
@@ -74,22 +79,32 @@ class RowPlan:
         self._damaged: list[str] = []  # some ids of recorded files that are not whole
 
     def __iter__(self) -> Iterator[SpeechRow | BadRow | None]:
-        """A row to speak, a bad row to record, or None for a row that is done."""
+        """A row to speak or to keep silent, a bad row to record, or None for one that is done."""
         rows = select_rows(checked_rows(self.source, self.config, self.info), self.config)
         for row in rows:
             if isinstance(row, BadRow):
                 yield row
                 continue
-            request = build_request(row, self.config, self.info)
             try:
-                need = self.cloning.need(request)
-                self._check_room(request)
+                planned = self._planned(row)
             except RowError as error:
-                yield BadRow(row.line, row.number, row.id, str(error))
+                yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
                 continue
-            digest = request_hash(request, self.info.identity, need.digest if need else None)
-            planned = SpeechRow(row.id, request, digest, need)
             yield planned if self._is_due(planned) else None
+
+    def _planned(self, row: Row) -> SpeechRow:
+        """A row as it is to be spoken. Raises RowError: it is certain to fail."""
+        request = build_request(row, self.config, self.info)
+        if is_wordless(row.text, self.info.pace):
+            if self.config.wordless == "fail":
+                raise RowError(NO_WORDS)
+            # Nothing is cloned, so the path of a recording stands for it.
+            digest = request_hash(request, self.info.identity)
+            return silent_row(row.id, request, digest, self.info)
+        need = self.cloning.need(request)
+        self._check_room(request)
+        digest = request_hash(request, self.info.identity, need.digest if need else None)
+        return SpeechRow(row.id, request, digest, need)
 
     def survey(self) -> Survey:
         """Count, and bound the sizes."""
@@ -100,7 +115,10 @@ class RowPlan:
             elif isinstance(row, BadRow):
                 found.bad += 1
             else:
-                found.needs.add(row.request, self.info, row.need)
+                if row.is_silent:
+                    found.silent += 1
+                else:
+                    found.needs.add(row.request, self.info, row.need)
                 if len(found.foreign) < MAX_NAMED and self._is_foreign(row.id):
                     found.foreign.append(self.writer.path_of(row.id).name)
         if self._damaged:
@@ -111,15 +129,17 @@ class RowPlan:
             )
         return found
 
-    def due(
-        self, on_bad: Callable[[BadRow], None], is_stopped: Callable[[], bool]
-    ) -> Iterator[SpeechRow]:
-        """The rows to speak; bad ones are handed to `on_bad`. Ends early once `is_stopped`."""
+    def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
+        """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
+        `is_stopped`.
+        """
         for row in self:
             if is_stopped():
                 return
             if isinstance(row, BadRow):
-                on_bad(row)
+                recorder.fail(row)
+            elif row is not None and row.is_silent:
+                recorder.take(row)
             elif row is not None:
                 yield row
 
@@ -152,8 +172,15 @@ class RowPlan:
         return self.writer.path_of(row_id).is_file()
 
     def _is_recorded(self, row: SpeechRow) -> bool:
-        if not self.journal.is_joint(row.id):
-            return self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
-        ref_digest = row.need.digest if row.need else None
-        joint = joint_hash(row.request, self.writer.delivery, self.info.identity, ref_digest)
-        return self.journal.done(row.id, joint, None)
+        """Whether the row's last line is ok and of this request, by the rules of that line."""
+        journal, writer = self.journal, self.writer
+        schema = journal.schema(row.id)
+        if schema is None or schema == SCHEMA:
+            return journal.done(row.id, row.request_hash, writer.delivery_hash)
+        request = first_request(row.request, row.id, self.config)
+        identity, ref_digest = self.info.identity, row.need.digest if row.need else None
+        if schema == 0:
+            joint = joint_hash(request, writer.delivery, identity, ref_digest)
+            return journal.done(row.id, joint, None)
+        digest = request_hash(request, identity, ref_digest)
+        return journal.done(row.id, digest, writer.delivery_hash)

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, is_in_shard
+from tts_cli.manifest.markup import markup_in
 from tts_cli.manifest.reader import Source, read_rows
 from tts_cli.manifest.request import build_request, frame_cap, usual_s
 from tts_cli.manifest.row import BadRow, Row, nearest, shown
+from tts_cli.manifest.words import SILENCE_S, is_wordless
 from tts_cli.run.model_source import prompt_counter
+from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
 from tts_cli.run.needs import most_tokens, room_problem
 from tts_cli.voices.folder import VoiceFolder
 from tts_cli.voices.resolve import Cloning, ReferenceFiles
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
 MAX_PATH_BYTES = 4096  # PATH_MAX of Linux
 PATH_EXTRAS = 80  # folder of runaways, suffix and temporary name around an id
-MAX_SHOWN = 20  # bad rows, and rows with a bad reference, reported in full
 _MAX_NAMES = 20  # voices or languages a message lists
 
 
@@ -40,6 +42,7 @@ class ManifestSummary:
     manifest: str
     rows: int = 0  # good rows
     selected: int = 0  # of those, left after --shard and --limit
+    wordless: int = 0  # of those, without any letter or digit
     chars: int = 0
     longest_id: str = ""
     longest_chars: int = 0
@@ -87,14 +90,14 @@ def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> Iterator
             key = id_hash(fold_id(row.id))
             first = lines.get(key)
             if first is not None:
-                yield BadRow(row.line, row.number, None, _taken(row.id, first))
+                yield BadRow(row.line, row.number, None, _taken(row.id, first), row.text)
                 continue
             lines.put(key, row.line)
         if isinstance(row, Row) and (problem := row_problem(row, config, info, voices)):
-            row = BadRow(row.line, row.number, row.id, problem)
+            row = BadRow(row.line, row.number, row.id, problem, row.text)
         elif len(row.record_id.encode("utf-8", "surrogatepass")) > longest:
             problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes a path may have"
-            row = BadRow(row.line, row.number, row.id, problem)
+            row = BadRow(row.line, row.number, row.id, problem, row.text)
         yield row
 
 
@@ -239,11 +242,13 @@ class _Tally:
         self._first_long = ""  # its id
         self._no_instruct = 0
         self._references = ReferenceFiles(config.ref_root)
-        self._bad_references: list[str] = []
-        self._bad_reference_count = 0
+        self._bad_references = NamedRows(
+            "rows with references that cannot be used", ending="; the row will fail"
+        )
         self._cloning = Cloning(config, info)
-        self._too_long: list[str] = []
-        self._too_long_count = 0
+        self._too_long = NamedRows("rows that do not fit", ending="; the row will fail")
+        self._marked_up = NamedRows("rows with markup that would be read aloud")
+        self._first_wordless = ""  # its id
 
     def add(self, row: Row | BadRow) -> None:
         found, limit = self.summary, self._config.limit
@@ -264,9 +269,15 @@ class _Tally:
             found.longest_id, found.longest_chars = row.id, len(row.text)
         found.audio_s += estimate_audio_s(row, self._config, self._info)
         pace = self._info.pace
+        if is_wordless(row.text, pace):
+            self._first_wordless = self._first_wordless or row.id
+            found.wordless += 1
+            return
         if pace is not None and pace.is_long(row.text):
             self._first_long = self._first_long or row.id
             self._long += 1
+        if markup := markup_in(row.text, pace):
+            self._marked_up.add(row, f"{markup} would be read aloud; remove it")
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not self._info.takes_instruct
         self._no_instruct += not has_instruct and self._info.needs_instruct
@@ -280,9 +291,7 @@ class _Tally:
         try:
             self._references.header(row.ref_audio)
         except RowError as error:
-            self._bad_reference_count += 1
-            if len(self._bad_references) < MAX_SHOWN:
-                self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
+            self._bad_references.add(row, error)
 
     def _add_length(self, row: Row) -> None:
         """A row that cannot fit is a warning; it fails alone."""
@@ -298,21 +307,24 @@ class _Tally:
             return  # said of the row already
         count = partial(prompt_counter, config)
         if problem := room_problem(request, info, least, count):
-            self._too_long_count += 1
-            if len(self._too_long) < MAX_SHOWN:
-                self._too_long.append(f"{row.line}: id '{row.id}': {problem}")
+            self._too_long.add(row, problem)
 
     def warnings(self) -> list[str]:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
-        found = [f"{name}:{problem}; the row will fail" for problem in self._bad_references]
-        if self._bad_reference_count > len(found):
-            count = self._bad_reference_count - len(found)
-            found.append(f"{name}: {count} more rows with references that cannot be used")
-        found += [f"{name}:{problem}; the row will fail" for problem in self._too_long]
-        if self._too_long_count > len(self._too_long):
-            count = self._too_long_count - len(self._too_long)
-            found.append(f"{name}: {count} more rows that do not fit")
+        found = [
+            line
+            for rows in (self._bad_references, self._too_long, self._marked_up)
+            for line in rows.lines(name)
+        ]
+        if self.summary.wordless:
+            fate = f"{SILENCE_S:g} s of silence each"
+            if self._config.wordless == "fail":
+                fate = "they will fail"
+            found.append(
+                f"{name}: {_counted(self.summary.wordless)} without any letter or digit, "
+                f"'{self._first_wordless}' first: {fate}"
+            )
         if self._ignored_instruct:
             found.append(
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "
@@ -339,7 +351,8 @@ def _counted(rows: int) -> str:
 
 def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo) -> float:
     """A guess of the row's audio length in seconds, never above its cap."""
-    seconds = usual_s(row.text if info.pace is None else info.pace.without_markup(row.text))
+    spoken = row.text if info.pace is None else info.pace.without_markup(row.text)
+    seconds = SILENCE_S if is_wordless(spoken) else usual_s(spoken)
     if row.max_seconds is not None:
         return min(seconds, row.max_seconds)
     if row.max_frames is not None:
