@@ -80,7 +80,7 @@ def assert_sane(row: Row | BadRow) -> None:
     for text in (row.text, row.instruct, row.ref_text, row.voice, row.language, row.ref_audio):
         assert text is None or (text.strip() and not CONTROL.search(text))
     assert 0 < len(row.text) <= MAX_TEXT_CHARS
-    assert row.seed is None or 0 <= row.seed < 2**63
+    assert row.seed is None or 0 <= row.seed < 2**53
     assert row.max_frames is None or row.max_seconds is None
     assert (row.ref_audio is None) == (row.clone_mode is None)
     assert row.clone_mode != "icl" or row.ref_text is not None
