@@ -100,7 +100,9 @@ class RunConfig:
         None, "Take part I of N; a row's part depends on its id alone.", "all"
     )
     skip_invalid: bool = _setting(False, "Speak the good rows, record the bad ones as failed.")
-    dry_run: bool = _setting(False, "Check everything, speak nothing.")
+    dry_run: bool = _setting(
+        False, "Check everything, tell what would be spoken and why; change nothing."
+    )
     # cloning
     voices: Path | None = _setting(  # noqa: RUF009
         None, "Folder of voice files.", "voices in the user's data folder, see `tts-cli voices -h`"

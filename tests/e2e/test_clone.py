@@ -174,7 +174,7 @@ def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:
     assert warnings[0].startswith(f"{manifest}:2: id 'b': ref_audio '")
     assert warnings[0].endswith("none.wav' does not exist; the row will fail")
     assert "lasts 0.50 s" in warnings[1]
-    assert "12 more rows with references that cannot be used" in warnings[-1]
+    assert "12 more rows that will fail" in warnings[-1]
 
 
 @pytest.mark.parametrize(

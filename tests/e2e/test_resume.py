@@ -212,7 +212,7 @@ class TestFilesOfRecordedRows:
         (path / names[1]).write_bytes(b"\0" * 100)
         result = done.synth(ROWS, *FLAGS)
         assert result.summary == "2 of 3 rows spoken, 1 were done already"
-        assert "audio that is cut or not what was written is spoken again: " in result.err
+        assert "audio that is gone, cut or not what was written is spoken again: " in result.err
         assert done.out().files == before
 
     def test_edited_ones_stay(self, done: Workbench) -> None:

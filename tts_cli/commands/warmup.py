@@ -51,7 +51,7 @@ def command(**options: Any) -> int:
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import open_session, prepare
     from tts_cli.run.needs import Needs
-    from tts_cli.run.survey import require_speakable
+    from tts_cli.run.row_checks import require_speakable
     from tts_cli.voices.recording import MAX_SECONDS
 
     require_speakable(approved_info(config))

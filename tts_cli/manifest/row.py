@@ -1,6 +1,6 @@
 """One manifest row: its fields, their checks, and the plain value they become.
 
-A row is judged by itself here; what needs the other rows or the checkpoint is in `checks.py`.
+A row is judged by itself here; what needs the other rows or the checkpoint is in `run.row_checks`.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 REPORT_NAME = "run.json"
 LENGTH_SLACK_S = 5.0
+_MAX_REPORT_BYTES = 1 << 24
 PACKAGES = (
     "tts-cli",
     "torch",
@@ -150,3 +151,13 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
     path = out / REPORT_NAME
     write_atomic(path, (json.dumps(report, indent=2) + "\n").encode())
     return path
+
+
+def measured_xrt(out: Path) -> float | None:
+    """Audio seconds a wall second of the folder's last run, or None."""
+    try:
+        with open(out / REPORT_NAME, "rb") as file:
+            xrt = json.loads(file.read(_MAX_REPORT_BYTES))["totals"]["xrt"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return None
+    return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None

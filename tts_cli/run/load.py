@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -47,6 +47,7 @@ class Session:
     is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
+    room: Needs | None = None  # what its slots were made for
 
 
 def choose_device(config: RunConfig) -> torch.device:
@@ -128,6 +129,7 @@ def prepare(session: Session, needs: Needs) -> None:
         while not _make_slots(session, needs, max_positions):
             _halve(session)
     session.capture_s = time.perf_counter() - started
+    session.room = replace(needs, max_positions=max_positions)
     log.debug(
         "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
         "%d reference frames; caches of %.2f GiB",

@@ -25,7 +25,7 @@ from tts_cli.run.load import open_session, prepare
 from tts_cli.run.model_source import model_label
 from tts_cli.run.needs import Needs
 from tts_cli.run.retry import RetryPolicy
-from tts_cli.run.survey import check_settings, require_speakable, row_problem
+from tts_cli.run.row_checks import check_settings, require_speakable, row_problem
 from tts_cli.run.threads import SpeechRun
 from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder

@@ -65,6 +65,7 @@ class SpeechRun:
         self.model = session.model
         self.take = take
         self.policy = policy
+        self.room = session.room
         self.takers = takers
         self.voices = VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
@@ -170,6 +171,8 @@ class SpeechRun:
             raise RequestError(row.error)
         prompt = self.model.prompt(row.request)
         if problem := too_long(prompt.num_tokens, row.request.max_frames, self.model.info):
+            raise RequestError(problem)
+        if self.room is not None and (problem := self.room.problem(prompt)):
             raise RequestError(problem)
         return prompt
 

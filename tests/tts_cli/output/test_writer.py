@@ -61,20 +61,20 @@ def test_write(out: Path, writer: AudioWriter) -> None:
     assert files(out) == ["a/b.codes.safetensors", "a/b.wav"]
     assert soundfile.info(out / "a/b.wav").samplerate == RATE
     assert (load_file(out / "a/b.codes.safetensors")["codes"] == CODES).all()
-    assert writer.exists("a/b")
-    assert not writer.exists("a/c")
+    assert writer.is_whole("a/b", None)
+    assert not writer.is_whole("a/c", None)
 
 
 def test_codes_are_part_of_a_finished_row(out: Path, writer: AudioWriter) -> None:
     writer.write("a", SAMPLES, CODES)
     (out / "a.codes.safetensors").unlink()
-    assert not writer.exists("a")
+    assert not writer.is_whole("a", None)
 
 
 def test_an_empty_file_is_not_a_finished_row(out: Path, writer: AudioWriter) -> None:
     writer.write("a", SAMPLES, CODES)
     (out / "a.wav").write_bytes(b"")
-    assert not writer.exists("a")
+    assert not writer.is_whole("a", None)
 
 
 def test_codes_of_an_older_take_do_not_stay(out: Path, writer: AudioWriter) -> None:
@@ -88,7 +88,7 @@ def test_runaways_are_kept_apart_until_the_row_comes_out_well(
 ) -> None:
     assert writer.write("x/a", SAMPLES, CODES, is_truncated=True).path == "truncated/x/a.wav"
     assert files(out) == ["truncated/x/a.codes.safetensors", "truncated/x/a.wav"]
-    assert not writer.exists("x/a")
+    assert not writer.is_whole("x/a", None)
     writer.write("x/a", SAMPLES, CODES)
     assert files(out) == ["x/a.codes.safetensors", "x/a.wav"]
 

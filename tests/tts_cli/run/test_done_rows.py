@@ -55,6 +55,7 @@ class Folder:
         with open_source(str(manifest), None) as source, Journal(self.path) as journal:
             writer = AudioWriter(self.path, config, self.info.sample_rate_hz)
             plan = RowPlan(source, config, self.info, journal, writer)
+            plan.survey()
             return [row for row in plan if isinstance(row, SpeechRow)]
 
     def due_ids(self, **settings: Any) -> list[str]:
