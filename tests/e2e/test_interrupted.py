@@ -94,6 +94,22 @@ class TestKilled:
         assert is_whole(bench, wanted) < len(ROWS)
         resume(bench, manifest, wanted)
 
+    def test_a_crash_amid_other_audio_for_a_done_row(self, bench: Workbench) -> None:
+        """The new file stood under the old line: with the old text back, it passed as done."""
+        before, after = ([{"id": "a", "text": text}] for text in ("Hello there.", "Good morning."))
+        assert bench.synth(before, *FLAGS).code == 0
+        wanted = bench.out().files
+        deadly = (
+            "import os, signal\nfrom tts_cli.run import records\n"
+            "real = records.AudioWriter.write\nrecords.AudioWriter.write = lambda *args: "
+            "(real(*args), os.kill(os.getpid(), signal.SIGKILL))\n"
+        )
+        result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
+        assert result.code == -signal.SIGKILL
+        assert bench.out().files["a.wav"] != wanted["a.wav"]
+        assert bench.synth(before, *FLAGS).summary == "1 of 1 rows spoken"
+        assert bench.out().files == wanted
+
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_stops_and_keeps_what_is_finished(
         self, bench: Workbench, wanted: dict[str, bytes], number: int

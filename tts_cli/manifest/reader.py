@@ -344,10 +344,15 @@ def _table_rows(
         yield build_row(values, line=start, number=number, folder=source.folder, is_text=True)
 
 
+def _reason(problem: Exception) -> str:
+    """What the csv module says; it names a tab by the tab itself."""
+    return str(problem).replace("\t", "\\t")
+
+
 def _table_problem(problem: Exception, start: int, end: int) -> str:
     if isinstance(problem, csv.Error):
         advice = "close every quote and double those inside a cell"
-        message = f"not a table row: {problem}; {advice}"
+        message = f"not a table row: {_reason(problem)}; {advice}"
     else:
         message = str(problem)
     if end > start:
@@ -361,7 +366,9 @@ def _read_header(reader: Iterator[list[str]], lines: _Lines, source: Source) -> 
         if lines.problem is not None:
             raise RowProblem(lines.problem)
     except (RowProblem, csv.Error) as problem:
-        raise ManifestError(f"{source.name}:1: the header cannot be read: {problem}") from None
+        raise ManifestError(
+            f"{source.name}:1: the header cannot be read: {_reason(problem)}"
+        ) from None
     if not header:
         raise ManifestError(
             f"{source.name}: is empty", remedy="name the columns in the first row, as id,text"

@@ -272,7 +272,8 @@ class AudioWriter:
                 step.mkdir(exist_ok=True)
                 if is_new:
                     sync_folder(parent)
-                if not step.resolve().is_relative_to(self._root):
+                # Its parent is inside, so only a link can lead out.
+                if step.is_symlink() and not step.resolve().is_relative_to(self._root):
                     raise RowError(f"{step} is a link that leaves the output folder")
             self._folders.add(folder)
         if path.is_symlink():

@@ -24,6 +24,7 @@ from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 log = logging.getLogger(__name__)
 
 MAX_REMEMBERED = 5
+_UNFINISHED = "the run ended while it was spoken anew"
 
 
 @dataclass
@@ -105,6 +106,8 @@ class Recorder:
         started_s = time.perf_counter()
         if row.samples is not None:
             is_truncated = error is not None
+            if not is_truncated:
+                self._withdraw(row)
             try:
                 file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
             except RowError as problem:
@@ -156,6 +159,12 @@ class Recorder:
             rtf=own_ms / 1000 / audio_s,
             **({} if row.levels is None else vars(row.levels)),
         )
+
+    def _withdraw(self, row: SpeechRow) -> None:
+        """The line of another text must not stand for this one's audio, should we die behind it."""
+        is_same = self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
+        if self.journal.status(row.id) == "ok" and not is_same:
+            self.journal.append(RowRecord(row.id, "failed", error=_UNFINISHED, run_id=self.run_id))
 
     def _time(self, counted_s: float) -> str:
         """A reading of `perf_counter` as UTC, ISO 8601."""
