@@ -29,6 +29,7 @@ NO_VOICE = (
     "nothing fixes its voice, which would be another one in every part; make it a voice with "
     "`tts-cli voices design`, and speak with a Base checkpoint"
 )
+BY_SETTING = "--split says so"
 LATE_SPEAKER = (
     "it has speakers that come in after its first part, whose voices would change; give ref_audio, "
     "or make rows of it yourself"
@@ -83,6 +84,14 @@ class SplitRule:
         first = self._spans(request.text)[0]
         heard = set(speakers.findall(request.text[: first.end]))
         return None if heard == everyone else LATE_SPEAKER
+
+    def why_whole(self, request: SpeechRequest) -> str | None:
+        """Why a row longer than the checkpoint speaks well is not split; None: it is, or it is not
+        longer.
+        """
+        if self.info.pace is None or not self.info.pace.is_long(request.text):
+            return None
+        return self.problem(request) if self.is_long(request) else BY_SETTING
 
     def is_split(self, request: SpeechRequest) -> bool:
         """Whether a row is spoken in parts."""
