@@ -133,8 +133,8 @@ class RunConfig:
     split: str = _setting(
         "auto",
         "Speak longer rows in parts of at most so many characters (UTF-8 bytes), cut between "
-        "paragraphs, sentences, clauses, words, and joined: a number, off, or auto for what the "
-        "checkpoint speaks well.",
+        "paragraphs, sentences, clauses, words, and joined: a number, off, or auto: rows longer "
+        "than the checkpoint speaks well, in parts of 0.6 of that.",
     )
     pause_paragraph: float = _setting(0.8, "Seconds between parts where a paragraph ends.")
     pause_sentence: float = _setting(0.35, "Seconds between parts where a sentence ends.")

@@ -163,7 +163,7 @@ class Tally:
                 "be lost"
             )
         limit = self._split_rule.limit
-        if self.summary.split and longest is not None and limit is not None and limit > longest:
+        if self.summary.split and longest is not None and limit > longest:
             found.append(
                 f"{name}: --split {limit} allows longer parts than the about {longest} characters "
                 "that this checkpoint speaks well; words may be lost"

@@ -212,8 +212,8 @@ def test_long_rows_are_counted_with_their_parts(
 ) -> None:
     info = make_info(pace=LIMITED)
     found = check_manifest(make_source(jsonl(*LONG_ROWS, {"text": "早" * 10})), CONFIG, info)
-    assert (found.due, found.split, found.parts, found.warnings) == (3, 1, 3, [])
-    assert found.audio_s == pytest.approx((31 + 3 * 23 + 30) * 0.075)
+    assert (found.due, found.split, found.parts, found.warnings) == (3, 1, 5, [])
+    assert found.audio_s == pytest.approx((31 + 4 * 15 + 7 + 30) * 0.075)
     tagged = check_manifest(
         make_source(jsonl({"text": "[slowly, slowly, slowly] x"})), CONFIG, info
     )
