@@ -90,6 +90,22 @@ def test_a_long_row_comes_back_whole_among_others(session: Session, takers: int)
     assert row.part_records[-1]["end_s"] == pytest.approx(len(row.samples) / 20)
 
 
+def test_a_part_keeps_only_its_own_samples(session: Session) -> None:
+    """They come as slices of a whole batch of the vocoder, which would wait in memory with them."""
+    joined: list[SpeechRow] = []
+
+    class Looking(LongRows):
+        def finish(self, part: SpeechRow) -> SpeechRow | None:
+            joined.append(part)
+            return super().finish(part)
+
+    run = SpeechRun(session, lambda _: None, RetryPolicy(2))
+    run.long_rows = Looking(session.model.info, session.batch, Pauses(), run.policy)
+    run.run([long_row("a", "abc", "defgh", "ij")])
+    assert len(joined) == 3
+    assert all(part.samples.base is None and part.codes.base is None for part in joined)
+
+
 def test_pauses_stand_between_parts(session: Session) -> None:
     without = speak(session, [long_row("a", "abc", "defgh")])["a"]
     row = speak(session, [long_row("a", "abc", "defgh")], pauses=Pauses(sentence=1.0))["a"]
