@@ -1,0 +1,1 @@
+"""Care for text, with no knowledge of rows: splitting, and what carries over from part to part."""
