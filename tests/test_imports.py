@@ -36,6 +36,7 @@ FLOORS = {
         {"voices", "engine"},
         {"output"},
         {"manifest"},
+        {"text"},
         {"config", "signals"},
         {"errors"},
     ),

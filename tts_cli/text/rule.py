@@ -16,7 +16,7 @@ from tts_cli.text.reading import TAKEN, Change, without
 PIECE = "it"  # a group of this name is what is replaced; without one, the whole match
 Read = Callable[["re.Match[str]"], "str | None"]
 
-_SENTENCE_END = re.compile(r"(?:^|[.!?][\"'”\u2019)]?\s)[\"'“\u2018(]?$")
+_SENTENCE_END = re.compile(r"(?:^|(?:[a-z]{2}\.|[!?])[\"'\u201d\u2019)]?\s)[\"'\u201c\u2018(]?$")
 _NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018(]*[A-Z])")
 
 
@@ -87,10 +87,13 @@ def apply_rules(
                 continue
             found.append((start, end))
             if spoken != text[start:end]:
-                changes.append(Change(start, end, _capital(left, start, spoken)))
+                changes.append(Change(start, end, spoken))
         if found:
             left = without(left, found)
-    return changes
+    return [
+        Change(change.start, change.end, _capital(left, change.start, change.spoken))
+        for change in changes
+    ]
 
 
 def _group(match: re.Match[str]) -> int | str:
@@ -99,6 +102,6 @@ def _group(match: re.Match[str]) -> int | str:
 
 def _capital(text: str, start: int, spoken: str) -> str:
     """A capital for what begins a sentence; no full stop that a rule took ends one."""
-    if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 4) : start]):
+    if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 6) : start]):
         return spoken[0].upper() + spoken[1:]
     return spoken

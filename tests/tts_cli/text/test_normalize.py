@@ -120,7 +120,7 @@ PARTS = (
 PIECES = st.sampled_from([*SIGNS, " ", " ", *PARTS.split(" ")])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=60))
 def test_any_text_is_read_and_its_spans_part_both_texts(text: str) -> None:
     reading = Reading.of(text, normalize(text, "english"))
@@ -162,7 +162,7 @@ COVERED = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(COVERED, st.sampled_from(["We saw {} there.", "{}", "The “{}” was it.", "So ({}), then."]))
 def test_no_digit_is_left_of_what_is_covered_and_what_is_said_is_not_read_again(
     figure: str, frame: str
@@ -175,23 +175,8 @@ def test_no_digit_is_left_of_what_is_covered_and_what_is_said_is_not_read_again(
 @pytest.mark.parametrize(
     "piece",
     [
-        *("1", ",", "1,", "1.", "1-", "1 ", "1/", "1:", "$1", "1,234,", "12:30-", "5 km ", "+1"),
-        *("a@", "a.b", "a-b.", "www.", "http://", "IV ", "Chapter ", "King A", "(123) ", "0123 "),
-        *(
-            "Jan. ",
-            "1st ",
-            "St. ",
-            "1 Main ",
-            "½",
-            "1=",
-            "x1",
-            "'1",
-            "1\u2013",
-            "call ",
-            "on 1/",
-            " ",
-        ),
-        *("a ", "é", "\n", '"', "US$1-", "Mon, ", "#1", "&"),
+        *("1", ",", "1,", "1-", "1 ", "$1", "1,234,", "12:30-", "5 km ", "a@", "a.b", "www."),
+        *("Chapter ", "King A", "(123) ", "Jan. ", "St. ", "1 Main ", "1=", "a ", "US$1-"),
     ],
 )
 def test_twenty_thousand_characters_take_a_moment(piece: str) -> None:

@@ -8,7 +8,17 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.reading import TAKEN
-from tts_cli.text.rule import PIECE, any_case, ends_sentence, looks_up, one_of, piece, rule, table
+from tts_cli.text.rule import (
+    PIECE,
+    any_case,
+    ends_sentence,
+    looks_up,
+    one_of,
+    piece,
+    rule,
+    says,
+    table,
+)
 
 TITLES = table(
     """
@@ -30,7 +40,7 @@ BEFORE_NUMBERS = table(
     no=number | nos=numbers | p=page | pp=pages | vol=volume | vols=volumes | ch=chapter
     fig=figure | figs=figures | sec=section | eq=equation | art=article | para=paragraph
     ext=extension | c=circa | ca=circa | est=established | tel=telephone | apt=apartment
-    v=version | nr=number | pt=part | bk=book | ver=version | rm=room
+    v=version | nr=number | temp=temperature | rs=rupees | pt=part | bk=book | ver=version | rm=room
     """
 )
 # These go on, so their full stop is never the sentence's.
@@ -113,5 +123,6 @@ RULES = (
         _anywhere,
     ),
     looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
-    rule(r"(?<!\w)w/ ?(?=\w)", lambda _: "with "),
+    says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus"),
+    says(r"(?<!\w)w/ ?(?=\w)", "with "),
 )

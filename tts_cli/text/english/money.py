@@ -13,6 +13,7 @@ from tts_cli.text.english.words import (
     cardinal,
     has_article,
     is_one,
+    plain,
     whole,
 )
 from tts_cli.text.rule import one_of, rule, table
@@ -67,7 +68,7 @@ _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{AMOUNT}))?(?P<scale>{_SCALE})?
 
 def _coins(written: str, names: tuple[str, ...]) -> str | None:
     """Dollars and cents, where there are two decimals and nothing follows."""
-    before, _, after = written.replace(",", "").partition(".")
+    before, _, after = plain(written).partition(".")
     if len(after) != 2 or len(before) > 18:
         return None
     count, cents = int(before or "0"), int(after)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from tts_cli.text.english.money import SCALES
 from tts_cli.text.english.words import (
     AMOUNT,
     DASH,
     QUANTITY,
     SIGN,
     START,
+    amount,
     code,
     ordinal,
     quantity,
@@ -66,6 +68,14 @@ RULES = (
         r"|[0-9]{1,4}[A-Za-z]{1,6}[0-9]{0,3})(?!\w|[-.][0-9])",
         _mixed,
     ),
+    rule(
+        rf"{START}(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
+        lambda match: f"{amount(match['low'])} {SCALES[match['scale'].lower()]}",
+    ),
     rule(rf"{START}{QUANTITY}{_FRACTION_END}", lambda match: quantity(match.group())),
-    rule(rf"(?<!\w)[0-9]{{1,{MOST_DIGITS}}}(?!\w)", _whole),
+    rule(
+        rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
+        lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
+    ),
+    rule(rf"(?<!\w)(?<![0-9]\.)[0-9]{{1,{MOST_DIGITS}}}(?!\w|\.[0-9])", _whole),
 )

@@ -40,7 +40,8 @@ RULERS = (
     *("William", "Xerxes", "John Paul", "Juan Carlos", "Victor Emmanuel", "Abdul Hamid"),
 )
 _COUNTED = any_case(COUNTED)
-_BEHIND_I = r"(?=[.,;:!?)\]\"”]|$|\n|[ ](?:of|in|and|to|is|was|begins|began|ends|ended|[-\u2013]) )"
+_GOES_ON = ("of", "in", "and", "to", "is", "was", "begins", "began", "ends", "ended", "-", "\u2013")
+_BEHIND_I = rf"(?=[.,;:!?)\]\"\u201d]|$|\n| {one_of(_GOES_ON)} | [A-Z])"
 
 
 def value(numeral: str) -> int | None:

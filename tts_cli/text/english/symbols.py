@@ -13,8 +13,8 @@ _NUMBER = rf"(?=[.$£€]?[0-9{TAKEN}])"
 BETWEEN = table(
     """
     +=plus | ==equals | \u00d7=times | ÷=divided by | @=at | \u2212=minus | *=times
-    ≠=is not equal to | ≈=is about | <=is less than | >=is greater than | ≤=is at most
-    ≥=is at least | ±=plus or minus
+    ≠=is not equal to | ≈=is about | <=less than | >=greater than | ≤=less than or equal to
+    ≥=greater than or equal to | ±=plus or minus
     """
 )
 BEFORE_NUMBERS = table(

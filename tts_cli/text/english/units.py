@@ -37,11 +37,12 @@ UNITS = table(
     ft/s=foot per second | bps=bit per second | Mbps=megabit per second
     Gbps=gigabit per second | fps=frame per second | bpm=beat per minute
     rpm=revolution per minute | dpi=dot per inch | m/s²=meter per second squared | %=percent
-    ‰=per mille | Hz=hertz | kHz=kilohertz | MHz=megahertz | GHz=gigahertz | hp=horsepower
+    ‰=per mille | Hz=hertz | kHz=kilohertz | MHz=megahertz | GHz=gigahertz
+    in.=inch | hp=horsepower
     """
 )
 SAME = ("percent", "per mille", "hertz", "kilohertz", "megahertz", "gigahertz", "horsepower")
-DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal", "km", "kg", "cm")
+DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal")
 
 _LOW = f"{START}(?P<low>{QUANTITY})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{QUANTITY}))?"
@@ -54,6 +55,8 @@ def _many(name: str) -> str:
     head, per, rest = name.partition(" per ")
     if head.startswith("degree "):
         return head.replace("degree", "degrees")
+    if head.endswith("inch"):
+        return f"{head}es{per}{rest}"
     return (head[:-4] + "feet" if head.endswith("foot") else f"{head}s") + per + rest
 
 

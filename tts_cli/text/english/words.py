@@ -44,7 +44,10 @@ _SIGNS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "�
 SPACE = "[ \u00a0\u202f]"
 DASH = "[-\u2010\u2011\u2013]"  # with spaces around it is a pause
 START = r"(?<!\w)(?<![0-9][.,])"
-_WHOLE = "(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})(?![0-9])"
+_WHOLE = (
+    "(?:[0-9]{1,3}(?:(?:,[0-9]{3}){1,5}|(?:[\u00a0\u202f][0-9]{3}){1,5}|(?: 000){1,5})|[0-9]{1,18})"
+    "(?![0-9])"
+)
 AMOUNT = rf"(?:{_WHOLE}(?:\.[0-9]{{1,20}})?|\.[0-9]{{1,20}})"
 SIGN = r"(?:(?<![\w)\]])[-+\u2212])?"
 FRACTION = (
@@ -125,10 +128,15 @@ def code(digits: str) -> str:
     return f"{cardinal(int(head))} {'oh ' if tail[0] == '0' else ''}{cardinal(int(tail))}"
 
 
+def plain(written: str) -> str:
+    """An amount without what stands between its groups of digits."""
+    return re.sub("[^0-9.]", "", written)
+
+
 def amount(written: str) -> str:
     """What AMOUNT matches: 1,234.5 or .5."""
-    before, point, after = written.replace(",", "").partition(".")
-    if "," in written:
+    before, point, after = plain(written).partition(".")
+    if len(before) < len(written.partition(".")[0]):
         said = cardinal(int(before)) if len(before) <= 18 else spelled(before)
     else:
         said = whole(before or "0")

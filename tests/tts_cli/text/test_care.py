@@ -1,0 +1,48 @@
+"""Lexicon and normaliser together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from models.fish_speech.info import PACE
+from tts_cli.text.care import TextCare
+from tts_cli.text.lexicon import Entry, Lexicon
+
+WORDS = Lexicon(
+    (
+        Entry("5G", "five gee", None, False, 1),
+        Entry("NASA", "nassa", "english", False, 2),
+        Entry("Dr.", "Dr.", None, True, 3),
+    )
+)
+
+
+def test_the_lexicon_comes_first_and_the_normaliser_leaves_its_words_alone() -> None:
+    care = TextCare(WORDS, is_normalized=True, language="english")
+    reading = care.read("Dr. Hill of NASA has 5G and 5 km.")
+    assert reading.spoken == "Dr. Hill of nassa has five gee and five kilometers."
+    assert [change.spoken for change in reading.changes] == ["nassa", "five gee", "five kilometers"]
+
+
+def test_a_text_of_unknown_language_takes_only_entries_for_any() -> None:
+    care = TextCare(WORDS, is_normalized=True)
+    assert care.read("NASA has 5G and 5 km.").spoken == "NASA has five gee and 5 km."
+    assert care.read("NASA has 5 km.", "English").spoken == "nassa has five kilometers."
+    assert care.read("NASA hat 5.", "german").spoken == "NASA hat fünf."
+
+
+def test_a_family_s_markup_is_no_text() -> None:
+    care = TextCare(WORDS, is_normalized=True, language="english", markup=PACE.markup)
+    text = "[5G pause] It is 5 <|speaker:1|> NASA"
+    assert care.read(text).spoken == "[5G pause] It is five <|speaker:1|> nassa"
+
+
+def test_without_care_a_text_is_spoken_as_it_is_and_no_pattern_is_compiled() -> None:
+    program = (
+        "import sys; from tts_cli.text.care import TextCare; text = 'It is $5.'\n"
+        "assert TextCare().read(text).spoken == text\n"
+        "assert 'tts_cli.text.normalize' not in sys.modules and 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
