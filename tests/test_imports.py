@@ -34,6 +34,7 @@ FLOORS = {
         {"measure"},
         {"run"},
         {"voices", "engine"},
+        {"listen"},
         {"output"},
         {"manifest"},
         {"text"},

@@ -89,7 +89,7 @@ class TestRunaways:
         """Some of these rows run into their usual cap of 40 frames, and not all of them twice."""
         monkeypatch.setattr(requests, "CAP_S", 4 * FRAME_S)
         rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
-        bench.synth(rows)
+        bench.synth(rows, "--seed", 8)
         retried = [
             record
             for record in bench.out().records.values()
@@ -97,7 +97,7 @@ class TestRunaways:
         ]
         assert retried
         for record in retried:
-            seed = attempt_seed(row_seed(0, record["id"]), 2)
+            seed = attempt_seed(row_seed(8, record["id"]), 2)
             assert (record["seed"], record["finish_reason"]) == (seed, "eos")
             row = {"id": record["id"], "text": "Hello there.", "seed": seed}
             assert bench.synth([row], out="again").code == 0
@@ -181,11 +181,11 @@ class TestNaN:
         assert "row bad failed: the model gave NaN or infinite values twice" in result.err
         record = bench.out().records["bad"]
         assert (record["status"], record["attempts"], record["path"]) == ("failed", 2, None)
-        assert record["total_ms"] > 0
+        assert record["latency_ms"] > 0
         assert bench.out().files == bench.out("clean").files
 
     def test_with_one_slot_the_next_row_is_clean(self, bench: Workbench, poisoned: Path) -> None:
-        rows = [{"id": "bad", "text": "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
+        rows = [{"id": "bad", "text": "a~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
         assert bench.synth(rows, *FLAGS, "--max-batch", 1, model=poisoned).code == 1
         assert bench.synth(ROWS[:3], *FLAGS, model=poisoned, out="clean").code == 0
         assert bench.out().files == bench.out("clean").files

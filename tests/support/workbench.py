@@ -25,7 +25,7 @@ import soundfile
 from tts_cli.main import main
 
 ROOT = Path(__file__).parents[2]
-OWN_FILES = ("run.json", "timings.jsonl")
+OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl")
 PATIENCE_S = 60.0
 
 Rows = Sequence[Mapping[str, Any]]
@@ -73,6 +73,12 @@ class Folder:
         """run.json."""
         found: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
         return found
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """Every line of runs.jsonl."""
+        text = (self.path / "runs.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
 
     @property
     def files(self) -> dict[str, bytes]:

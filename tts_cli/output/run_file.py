@@ -1,15 +1,20 @@
-"""`run.json`: what a run was asked, what it ran on, and what came of it."""
+"""`run.json`: what a run was asked, what it ran on, what came of it, and what its folder holds.
+
+Without the last it is also the run's line of `runs.jsonl`.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.output.atomic import write_atomic
+from tts_cli.output.run_log import FolderTotals, iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 
 REPORT_NAME = "run.json"
 LENGTH_SLACK_S = 5.0
+_MAX_REPORT_BYTES = 1 << 24
 PACKAGES = (
     "tts-cli",
     "torch",
@@ -46,6 +52,7 @@ class Totals:
     frames: int = 0  # kept
     audio_s: float = 0.0  # kept
     expected_s: float = 0.0  # what the texts of these rows usually take; 0: not known
+    wordless: int = 0  # rows without any letter or digit, kept as silence, among those that are ok
     suspect: int = 0  # rows to listen to, among those that are ok
     decoded_s: float = 0.0  # all audio made, runaways and retries included
     wall_s: float = 0.0
@@ -100,22 +107,26 @@ def build_report(
     config: RunConfig,
     totals: Totals,
     *,
+    run_id: str | None,
     model: Mapping[str, Any],
     device: Mapping[str, Any],
-    started: str,
+    started: datetime,
     exit_code: int,
 ) -> dict[str, Any]:
-    """The content of run.json.
+    """What is to be known of a run that ends now.
 
     Args:
+        run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
         model: identity, type, size, default voice and the like.
-        device: name, dtype, memory, driver and the like.
-        started: UTC, ISO 8601.
+        device: name, dtype, memory, driver and the like; empty where nothing was spoken.
+        started: in UTC.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
     return {
-        "started": started,
+        "run_id": run_id,
+        "started": iso_time(started),
+        "ended": iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,
         "settings": config.as_dict(),
         "model": dict(model),
@@ -123,6 +134,12 @@ def build_report(
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},
     }
+
+
+def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:
+    """The content of run.json, which is what `synth --json` prints too."""
+    sums = {} if folder is None else asdict(folder)
+    return {**report, "folder": {name: _rounded(value) for name, value in sums.items()}}
 
 
 def _rounded(value: Any) -> Any:
@@ -136,39 +153,11 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
     return path
 
 
-def summary_lines(totals: Totals, left_out: str = "were done already") -> list[str]:
-    """The end of a run in plain words; `left_out` says why rows were skipped."""
-    lines = [f"{totals.ok} of {totals.rows} rows spoken"]
-    if totals.skipped:
-        lines[0] += f", {totals.skipped} {left_out}"
-    if totals.failed:
-        lines[0] += f", {totals.failed} failed"
-    if totals.xrt is not None:
-        lines.append(
-            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s: "
-            f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
-        )
-    if totals.is_length_off:
-        lines.append(
-            f"audio {totals.audio_s:,.0f} s where about {totals.expected_s:,.0f} s were expected: "
-            "words may be missing or repeated"
-        )
-    if totals.suspect:
-        rows = "1 row is" if totals.suspect == 1 else f"{totals.suspect} rows are"
-        lines.append(f"{rows} suspect; timings.jsonl says why")
-    if totals.load_s or totals.capture_s:
-        graphs = ""
-        if totals.graph_hits or totals.graph_misses:
-            graphs = f", graphs {totals.capture_s:.1f} s"
-        lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
-    if totals.references:
-        lines.append(
-            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
-        )
-    if totals.graph_misses:
-        lines.append(
-            f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"
-        )
-    if totals.is_interrupted:
-        lines.append("stopped early; run the same command again for the rest")
-    return lines
+def measured_xrt(out: Path) -> float | None:
+    """Audio seconds a wall second of the folder's last run, or None."""
+    try:
+        with open(out / REPORT_NAME, "rb") as file:
+            xrt = json.loads(file.read(_MAX_REPORT_BYTES))["totals"]["xrt"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return None
+    return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from models.base import RequestError
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo, SpeechRequest
+    from models.base import ModelInfo, Prompt, SpeechRequest
     from tts_cli.voices.resolve import Need
 
 # Prompt tokens, with so many reference frames; None: no voice is cloned.
@@ -42,6 +42,20 @@ class Needs:
             text = most_tokens(request.text) + info.prompt_overhead
             text += 0 if voice is None else voice.num_bytes
             self.max_trailing = max(self.max_trailing, text)
+
+    def problem(self, prompt: Prompt) -> str | None:
+        """Why slots made for these needs cannot hold a prompt and its frames, or None."""
+        frames = prompt.request.max_frames
+        if (
+            prompt.num_tokens + frames <= self.max_positions
+            and frames <= self.max_frames
+            and len(prompt.trailing_ids) <= self.max_trailing
+        ):
+            return None
+        return (
+            f"{prompt.num_tokens} prompt tokens and {frames} frames are more than this run made "
+            "room for; run the same command again"
+        )
 
 
 def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> int:

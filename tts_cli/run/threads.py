@@ -9,6 +9,7 @@ engine, and takers wait for samples and hand rows on.
 
 from __future__ import annotations
 
+import logging
 import queue
 import sys
 import threading
@@ -31,6 +32,8 @@ from tts_cli.voices.encode_queue import VoiceCache
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow, Work
 from tts_cli.voices.stage import VoiceStage
+
+log = logging.getLogger(__name__)
 
 READY_JOBS = 256  # with prompts, kept for the engine's window
 ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
@@ -62,6 +65,7 @@ class SpeechRun:
         self.model = session.model
         self.take = take
         self.policy = policy
+        self.room = session.room
         self.takers = takers
         self.voices = VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
@@ -86,8 +90,11 @@ class SpeechRun:
             StoppedEarly: the device is lost, or has no memory for even one row.
             Exception: the first error of any thread, after all have ended.
         """
-        threads = [threading.Thread(target=self._make_jobs, args=(rows,), daemon=True)]
-        threads += [threading.Thread(target=self._hand_on, daemon=True) for _ in range(self.takers)]
+        names = [f"taker-{number}" for number in range(1, self.takers + 1)]
+        threads = [threading.Thread(target=self._make_jobs, args=(rows,), name="prompts")]
+        threads += [threading.Thread(target=self._hand_on, name=name) for name in names]
+        for thread in threads:
+            thread.daemon = True
         switch_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
         for thread in threads:
@@ -138,6 +145,7 @@ class SpeechRun:
                 try:
                     prompt = self._prompt(row)
                 except RequestError as error:
+                    log.debug("row %s has no prompt", row.id, exc_info=True)
                     row.error = str(error)
                     self.take(row)
                 else:
@@ -164,6 +172,8 @@ class SpeechRun:
         prompt = self.model.prompt(row.request)
         if problem := too_long(prompt.num_tokens, row.request.max_frames, self.model.info):
             raise RequestError(problem)
+        if self.room is not None and (problem := self.room.problem(prompt)):
+            raise RequestError(problem)
         return prompt
 
     def _retry(self, job: Job) -> Job | None:
@@ -182,6 +192,13 @@ class SpeechRun:
         else:
             row.frames_dropped += job.frames
         attempt = job.attempt + 1
+        log.debug(
+            "row %s: attempt %d ended after %d frames (%s); trying again with another seed",
+            row.id,
+            job.attempt,
+            job.frames,
+            job.reason,
+        )
         prompt = replace(job.prompt, request=retry_request(row.request, attempt))
         return Job(row, prompt, attempt)
 
@@ -213,7 +230,7 @@ class SpeechRun:
             return None
         samples, codes = job.samples.numpy(), job.codes.numpy()
         verdict = judge(samples, codes, self.model.info.frame_s, row.expected_s)
-        row.suspect = verdict.suspect
+        row.levels, row.suspect = verdict.levels, verdict.suspect
         if job.reason != "eos" or not verdict.is_stuck:
             return None
         job.reason = "stuck"

@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from models.base import SpeechRequest
+    from tts_cli.listen.levels import Levels
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.resolve import Need
+
+WORDLESS = "wordless"  # finish_reason of a row with nothing to speak in its text
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,21 @@ class SpeechRow:
     frames_dropped: int = 0  # of attempts that were made again
     # At its end.
     error: str | None = None  # None: it came out well
-    finish_reason: str | None = None  # eos, max_frames, early, stuck; None: no end at all
+    # eos, max_frames, early, stuck, wordless; None: no end at all
+    finish_reason: str | None = None
     attempts: int = 0
     seed: int = field(init=False)  # of the attempt that was kept
     frames: int = 0
     samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
     codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
+    levels: Levels | None = None  # of the samples
     suspect: list[str] = field(default_factory=list)  # what its audio should be listened to for
     work: Work = Work()
 
     def __post_init__(self) -> None:
         self.seed = self.request.seed
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing of it is spoken: its text has no word."""
+        return self.finish_reason == WORDLESS

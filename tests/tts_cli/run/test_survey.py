@@ -15,15 +15,11 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.reader import Source
+from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row
-from tts_cli.run.survey import (
-    bad_row_line,
-    check_manifest,
-    checked_rows,
-    estimate_audio_s,
-    estimate_disk_bytes,
-    select_rows,
-)
+from tts_cli.run.plan import RowPlan, check_manifest
+from tts_cli.run.row_checks import CheckedRows
+from tts_cli.run.survey import bad_row_line, estimate_audio_s, estimate_disk_bytes
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
@@ -34,6 +30,20 @@ DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("
 
 def jsonl(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps({"text": "hi", **row}) + "\n" for row in rows)
+
+
+def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
+    return list(CheckedRows(source, config, info).read())
+
+
+def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
+    """The ids of the rows that a run takes, good and bad."""
+    plan = RowPlan(source, config, info)
+    survey = plan.survey()
+    rows = list(plan)
+    assert sum(isinstance(row, BadRow) for row in rows) == survey.bad
+    assert len(rows) == survey.bad + survey.pending
+    return [row.record_id if isinstance(row, BadRow) else row.id for row in rows]
 
 
 def message(source: Source, config: RunConfig, info: ModelInfo) -> str:
@@ -69,9 +79,11 @@ def test_an_id_of_a_bad_row_is_taken(make_source: MakeSource, make_info: MakeInf
 
 def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl({"id": "a"}, {"id": "A"}, {"voice": "nobody"}, {}) + "x\n")
-    assert list(checked_rows(source, CONFIG, make_info())) == list(
-        checked_rows(source, CONFIG, make_info())
-    )
+    rows = CheckedRows(source, CONFIG, make_info())
+    first = list(rows.read())
+    assert [isinstance(row, BadRow) for row in first] == [False, True, True, False, True]
+    assert list(rows.read()) == first
+    assert list(rows.read([0, 1, 0, 1, 1])) == [first[1], *first[3:]]
 
 
 @pytest.mark.parametrize(
@@ -207,35 +219,28 @@ def test_rows_longer_than_the_checkpoint_speaks_well_are_a_warning(
 
 def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl(*[{"id": f"r{n}"} for n in range(40)]) + "bad\n")
-    configs = [RunConfig(shard=(part, 3)) for part in (1, 2, 3)]
-    parts = [
-        list(select_rows(checked_rows(source, config, make_info()), config)) for config in configs
-    ]
-    assert sorted(row.line for part in parts for row in part) == list(range(1, 42))
-    for config, part in zip(configs, parts, strict=True):
-        good = [row for row in part if isinstance(row, Row)]
-        assert check_manifest(source, config, make_info()).selected == len(good)
-    limited = RunConfig(limit=5)
-    assert [row.id for row in select_rows(checked_rows(source, limited, make_info()), limited)] == [
-        "r0",
-        "r1",
-        "r2",
-        "r3",
-        "r4",
-    ]
-    assert check_manifest(source, limited, make_info()).selected == 5
-    assert check_manifest(source, limited, make_info()).rows == 40
+    shards = [selected(source, RunConfig(shard=(part, 3)), make_info()) for part in (1, 2, 3)]
+    ids = [f"r{n}" for n in range(40)]
+    assert sorted(row_id for shard in shards for row_id in shard) == sorted([*ids, "#41"])
+    assert min(map(len, shards)) > 5
+    assert selected(source, RunConfig(limit=5), make_info()) == ids[:5]
+    part = selected(source, RunConfig(limit=5, shard=(2, 3)), make_info())
+    assert part == shards[1][:5]
+    found = check_manifest(source, RunConfig(limit=5), make_info())
+    assert (found.rows, found.bad_rows, found.selected, found.due) == (40, 1, 5, 5)
 
 
 def test_estimates(make_info: MakeInfo) -> None:
     info = make_info()
-    row = Row(line=1, number=1, id="a", text="é" * 100)
-    assert estimate_audio_s(row, CONFIG, info) == pytest.approx(15)
-    assert estimate_audio_s(row, RunConfig(max_seconds=2), info) == 2
-    capped = Row(line=1, number=1, id="a", text="é" * 100, max_frames=10)
-    assert estimate_audio_s(capped, CONFIG, info) == pytest.approx(0.8)
-    capped = Row(line=1, number=1, id="a", text="é" * 100, max_seconds=3)
-    assert estimate_audio_s(capped, CONFIG, info) == 3
+
+    def audio_s(config: RunConfig = CONFIG, **fields: Any) -> float:
+        row = Row(line=1, number=1, id="a", text="é" * 100, **fields)
+        return estimate_audio_s(build_request(row, config, info), info)
+
+    assert audio_s() == pytest.approx(15)
+    assert audio_s(RunConfig(max_seconds=2)) == pytest.approx(2)
+    assert audio_s(max_frames=10) == pytest.approx(0.8)
+    assert audio_s(max_seconds=4) == pytest.approx(4)
     wav = estimate_disk_bytes(10, 1, CONFIG, info)
     assert 480_000 < wav < 490_000
     assert estimate_disk_bytes(10, 1, RunConfig(subtype="FLOAT"), info) > 1.9 * wav
