@@ -12,6 +12,7 @@ the row's own language, then the one with its exact case.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -62,6 +63,8 @@ class Lexicon:
     """Entries by what they replace. An empty one changes nothing."""
 
     entries: tuple[Entry, ...] = ()
+    path: Path | None = None  # of the file it was read from
+    sha256: str | None = None  # of that file
     _by_fold: dict[str, list[Entry]] = field(init=False, repr=False, compare=False)
     _lengths: dict[str, list[int]] = field(init=False, repr=False, compare=False)
 
@@ -109,7 +112,7 @@ class Lexicon:
         word against the normaliser. Arguments as `found` has them.
         """
         return [
-            Change(place, place + len(entry.written), entry.spoken)
+            Change(place, place + len(entry.written), entry.spoken, entry.line)
             for place, entry in self.found(text, language, taken)
         ]
 
@@ -140,11 +143,12 @@ def fold(text: str) -> str:
 
 def read_lexicon(path: Path) -> Lexicon:
     """Read a file. UsageError names every bad line, up to MAX_PROBLEMS."""
+    content = _content(path)
     problems: list[str] = []
     entries: list[Entry] = []
     first_lines: dict[tuple[str, str | None, bool], int] = {}
     columns: Sequence[str] | None = None
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(_lines(path, content), 1):
         if not line.strip() or line.startswith("#"):
             continue
         cells = [cell.strip() for cell in line.split("\t")]
@@ -163,11 +167,11 @@ def read_lexicon(path: Path) -> Lexicon:
         more = len(problems) - MAX_PROBLEMS
         shown = problems[:MAX_PROBLEMS] + ([f"... and {more} more"] if more > 0 else [])
         raise UsageError("the lexicon has bad lines:\n" + "\n".join(shown))
-    return Lexicon(tuple(entries))
+    return Lexicon(tuple(entries), path, hashlib.sha256(content).hexdigest())
 
 
-def _lines(path: Path) -> list[str]:
-    """The file's lines; UsageError where it is no readable UTF-8 text."""
+def _content(path: Path) -> bytes:
+    """All of the file; UsageError where it cannot be read or is no lexicon's size."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -175,6 +179,11 @@ def _lines(path: Path) -> list[str]:
         raise UsageError(f"cannot read the lexicon {path}: {error.strerror}") from None
     if len(content) > MAX_BYTES:
         raise UsageError(f"the lexicon {path} has more than {MAX_BYTES >> 20} MiB")
+    return content
+
+
+def _lines(path: Path, content: bytes) -> list[str]:
+    """The file's lines; UsageError where it is no UTF-8 text."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -18,6 +18,7 @@ class Change:
     start: int  # of the written text
     end: int  # behind the last character; more than start
     spoken: str
+    line: int | None = None  # of the lexicon's file; None: the normaliser's doing
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,13 @@ from tts_cli.text.english.words import cardinal, ordinal
 from tts_cli.text.rule import PIECE, any_case, one_of, rule
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+# 0 .. 399, as far as these letters go: those of higher ones stand behind nothing we know.
+NUMERALS = tuple(
+    hundreds + tens + ones
+    for hundreds in ("", "C", "CC", "CCC")
+    for tens in ("", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX", "XC")
+    for ones in ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
+)
 _NUMERAL = r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
 
 COUNTED = (
