@@ -149,7 +149,7 @@ class Tally:
             )
         if self._unread:
             found.append(
-                f"{name}: {_counted(self._unread)} of no known language, and stay as written; "
+                f"{name}: {_counted(self._unread)} of no known language, and left as written; "
                 "give --language, or name one by --normalize"
             )
         if self._ignored_instruct:

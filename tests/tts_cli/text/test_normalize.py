@@ -12,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from num2words import num2words
 
+from tts_cli.text.english import abbreviations, dates, roman
 from tts_cli.text.english.roman import value
+from tts_cli.text.english.rules import RULES, is_plain
 from tts_cli.text.english.words import cardinal, ordinal, year
 from tts_cli.text.normalize import normalize
 from tts_cli.text.reading import Reading
+from tts_cli.text.rule import apply_rules
 
 FOLDER = Path(__file__).parent
 FIGURES = FOLDER.parents[2] / "samples" / "voice" / "recipe"
@@ -136,6 +139,47 @@ def test_any_text_is_read_and_its_spans_part_both_texts(text: str) -> None:
         piece = text[span.written_start : span.written_end]
         is_same = reading.spoken[span.spoken_start : span.spoken_end] == piece
         assert is_same is not span.is_changed
+
+
+TABLES = (
+    *(abbreviations.TITLES, abbreviations.STREETS, abbreviations.BEFORE_NUMBERS),
+    *(abbreviations.BEFORE_WORDS, abbreviations.ANYWHERE, dates.WEEKDAYS, dates.MONTHS),
+)
+WORDS = st.sampled_from(
+    [
+        *{word for table in TABLES for word in table},
+        *(*roman.COUNTED, *roman.TITLES, *roman.RULERS, *roman.NUMERALS[1:50]),
+        *("the", "October", "Main", "Boston", "I", "v", "a", "X", "\u00e9"),
+    ]
+)
+MARKS = st.sampled_from(["", "", "", "", ".", ",", "-", "\u2013", "'", "?", ")", '"'])
+
+
+def cased(words: list[tuple[str, str, str, str]]) -> str:
+    return " ".join(before + getattr(word, case)() + mark for before, word, case, mark in words)
+
+
+CASES = st.sampled_from(["lower", "capitalize", "upper", "__str__"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(st.tuples(MARKS, WORDS, CASES, MARKS), max_size=8).map(cased)
+    | st.lists(PIECES, max_size=8).map("".join)
+    | st.text(max_size=60)
+)
+def test_a_text_that_is_taken_for_plain_is_one_that_no_rule_changes(text: str) -> None:
+    if is_plain(text):
+        assert apply_rules(RULES, text) == []
+
+
+def test_most_texts_are_known_to_be_plain() -> None:
+    """Reading them by all rules takes a hundred times as long."""
+    for name in ("sentences.txt", "sentences_fresh.txt", "sentences_later.txt"):
+        lines = (FIGURES / name).read_text().splitlines()
+        assert sum(map(is_plain, lines)) >= 0.9 * len(lines), name
+    for written, spoken in pairs("english.tsv") + pairs("english_held_out.tsv"):
+        assert written == spoken or not is_plain(written)
 
 
 COVERED = st.one_of(
