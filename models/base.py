@@ -59,7 +59,7 @@ class Voice:
         return codes
 
 
-@dataclass(frozen=True)
+@dataclass  # never changed; frozen, one would take 5 us to make instead of 1.5
 class SpeechRequest:
     """One text to speak, with every setting resolved."""
 

@@ -28,7 +28,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kill_moments import (
-    LOCK,
     PATIENCE_S,
     Work,
     end_of,
@@ -102,8 +101,10 @@ def fill(work: Work, wanted: dict[str, str], folder: Path, moments: int) -> str 
     out, code, num_full = disk.place / "out", 4, 0
     while code == 4:
         disk.resize(LARGE)
+        rows = len(records_of(out))
         process = work.start(out)
-        wait_for((out / LOCK).exists, process)  # the free space was looked at before
+        # The free space is looked at before the first row is spoken.
+        wait_for(lambda count=rows: len(records_of(out)) > count, process)
         disk.resize(disk.used_bytes() + step)
         code, said = end_of(process)
         rows = len(records_of(out))

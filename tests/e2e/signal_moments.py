@@ -5,7 +5,8 @@
 Each run is a process of its own that gets one signal; a table shows how it ended, and how many rows
 are recorded, whose files must be there and whole. Before our first
 line runs, the system or Python itself ends the process by the signal, which a shell shows as the
-same exit code. Ends with 1 if any run took no notice, or said anything odd.
+same exit code (1 where Python is interrupted among its own imports). Ends with 1 if any run took no
+notice, or said anything odd.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def main() -> int:
                 ]
             ends[name, code] += 1
             is_raw = not said or "KeyboardInterrupt" in said  # ended before our first line
-            is_bad = code != 128 + number or bool(rest)
+            is_bad = code not in (128 + number, 1 if is_raw else 128 + number) or bool(rest)
             is_bad |= moment_s > 0.3 and any(word in said for word in ODD)
             num_bad += is_bad
             last = "before our first line" if is_raw else said.strip().splitlines()[-1]

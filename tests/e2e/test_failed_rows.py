@@ -152,7 +152,7 @@ class TestEarlyEnds:
         assert (record["attempts"], record["path"]) == (3, "truncated/x.wav")
         length = f"{record['frames']} frames ({record['audio_s']:.1f} s)"
         assert record["error"] == (
-            f"its speech ended after {length}, its text takes at least 350 in 3 attempts; its "
+            f"its speech ended after {length}, its text takes at least 402 in 3 attempts; its "
             "audio is kept under truncated/"
         )
         assert list(out.files) == ["truncated/x.codes.safetensors", "truncated/x.wav"]

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import filelock  # of torch and huggingface_hub: tries links out where it is first imported
+
+assert filelock
 _CHANGES = {
     "os.mkdir": 1,
     "os.remove": 1,

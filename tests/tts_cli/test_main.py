@@ -265,7 +265,9 @@ def test_debug_says_when_and_where_and_what_libraries_say(
             raise ValueError("odd")
         except ValueError:
             log.debug("caught", exc_info=True)
-        threading.Thread(target=log.info, args=("hello",), name="taker-1").start()
+        taker = threading.Thread(target=log.info, args=("hello",), name="taker-1")
+        taker.start()
+        taker.join()
         logging.getLogger("some.library").info("chatter")
         logging.getLogger("some.library").debug("whispers")
 
