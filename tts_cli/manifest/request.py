@@ -47,8 +47,7 @@ class Requests:
         """Resolve one row. Raises SetupError: a library for its language is missing."""
         config = self.config
         language = row.language or config.language
-        reading = self.care.read(row.text, language)
-        if reading.changes:
+        if not self.care.is_idle and (reading := self.care.read(row.text, language)).changes:
             row = replace(row, text=reading.spoken)
         voice = row.voice
         if voice is None and row.ref_audio is None:

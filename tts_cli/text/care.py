@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
@@ -54,6 +55,11 @@ class TextCare:
             language=language,
             markup=None if info.pace is None else info.pace.markup,
         )
+
+    @cached_property
+    def is_idle(self) -> bool:
+        """Whether every text is spoken as it is written."""
+        return not (self.is_normalized or self.lexicon.entries)
 
     def read(self, text: str, language: str = AUTO) -> Reading:
         """A text as it is spoken. Raises SetupError, see `normalize`."""

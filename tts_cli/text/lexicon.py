@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tts_cli.errors import UsageError
 from tts_cli.text.reading import Change, without
+from tts_cli.text.rule import one_of
 
 ANY = "any"
 COLUMNS = ("from", "to", "language", "case")
@@ -67,6 +68,7 @@ class Lexicon:
     sha256: str | None = None  # of that file
     _by_fold: dict[str, list[Entry]] = field(init=False, repr=False, compare=False)
     _lengths: dict[str, list[int]] = field(init=False, repr=False, compare=False)
+    _head: re.Pattern[str] = field(init=False, repr=False, compare=False)  # of any entry
 
     def __post_init__(self) -> None:
         by_fold: dict[str, list[Entry]] = {}
@@ -80,6 +82,7 @@ class Lexicon:
         lengths = {head: sorted(found, reverse=True) for head, found in heads.items()}
         object.__setattr__(self, "_by_fold", by_fold)
         object.__setattr__(self, "_lengths", lengths)
+        object.__setattr__(self, "_head", re.compile(one_of(heads)))
 
     def found(
         self, text: str, language: str | None = None, taken: Sequence[tuple[int, int]] = ()
@@ -95,14 +98,12 @@ class Lexicon:
         left = without(text, taken)
         folded = fold(left)
         found = []
-        place = 0
-        while place < len(text):
-            entry = self._at(left, folded, place, language)
-            if entry is None:
-                place += 1
-            else:
+        end = 0
+        for head in self._head.finditer(folded):
+            place = head.start()
+            if place >= end and (entry := self._at(left, folded, place, language)):
                 found.append((place, entry))
-                place += len(entry.written)
+                end = place + len(entry.written)
         return found
 
     def changes(
@@ -118,10 +119,9 @@ class Lexicon:
 
     def _at(self, text: str, folded: str, place: int, language: str | None) -> Entry | None:
         """The entry that holds at one place, the longest first."""
-        lengths = self._lengths.get(folded[place])
-        if lengths is None or _is_inside(text, place):
+        if _is_inside(text, place):
             return None
-        for length in lengths:
+        for length in self._lengths[folded[place]]:
             same = self._by_fold.get(folded[place : place + length])
             if same is None or _is_inside(text, place + length):
                 continue

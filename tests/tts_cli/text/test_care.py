@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from models.base import ModelInfo
 from models.fish_speech.info import PACE
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
 from tts_cli.text.care import TextCare
 from tts_cli.text.lexicon import Entry, Lexicon
 
@@ -48,3 +55,34 @@ def test_without_care_a_text_is_spoken_as_it_is_and_no_pattern_is_compiled() -> 
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "info", "is_normalized", "language"),
+    [
+        (None, {}, False, None),
+        ("auto", {}, True, None),
+        ("German", {}, True, "german"),
+        (None, {"normalizes": True}, True, None),
+        ("off", {"normalizes": True, "languages": ("auto", "english")}, False, "english"),
+        (None, {"normalizes": True, "languages": ("auto", "english")}, True, "english"),
+        ("french", {"languages": ("auto",)}, True, "french"),
+    ],
+)
+def test_flag_then_checkpoint_decide(
+    make_info: Callable[..., ModelInfo],
+    flag: str | None,
+    info: dict[str, Any],
+    is_normalized: bool,
+    language: str | None,
+) -> None:
+    care = TextCare.of(RunConfig(normalize=flag), make_info(**info))
+    assert (care.is_normalized, care.language) == (is_normalized, language)
+    assert care.is_idle is not is_normalized
+    assert (care.known("auto"), care.known("Auto")) == (language, language)
+    assert care.known("French") == "french"
+
+
+def test_a_language_without_rules_cannot_be_asked_for(make_info: Callable[..., ModelInfo]) -> None:
+    with pytest.raises(UsageError, match="--normalize 'chinese': must be auto, off, or one of en"):
+        TextCare.of(RunConfig(normalize="chinese"), make_info())
