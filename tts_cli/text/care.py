@@ -67,7 +67,7 @@ class TextCare:
         taken = []
         if self.markup is not None:
             taken = [match.span() for match in re.finditer(self.markup, text)]
-        changes = self.lexicon.changes(text, known, taken)
+        changes = self.lexicon.changes(text, known, taken) if self.lexicon.entries else []
         if self.is_normalized and known is not None:
             taken += [(change.start, change.end) for change in changes]
             changes += normalize(text, known, taken)

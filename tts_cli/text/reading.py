@@ -83,6 +83,8 @@ TAKEN = "\0"  # no text of a row holds it
 
 def without(text: str, taken: Sequence[tuple[int, int]]) -> str:
     """A text of the same length with TAKEN where others have been, as readers search it."""
+    if not taken:
+        return text
     pieces = []
     place = 0
     for start, end in sorted(taken):

@@ -37,16 +37,24 @@ RULES = (
     *numbers.RULES,
 )
 
-# All but letters of Latin scripts, white space and marks between words; and a full stop within one.
-_SIGN = re.compile(
-    r"[^A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\s"
-    r".,;:!?'\"()\[\]\u2018\u2019\u201c\u201d\u2013\u2014\u2026-]|\.(?=[A-Za-z])"
+# Beside letters, white space and full stops: what parts words, and what no plain text has.
+_MARKS = ",;:!?'\"()[]-"
+_PRINTED_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026"
+_SIGN = "\1"
+_PARTED = str.maketrans(
+    {
+        chr(code): _SIGN
+        for code in range(128)
+        if not (chr(code).isalpha() or chr(code).isspace() or chr(code) == ".")
+    }
+    | dict.fromkeys(_MARKS + _PRINTED_MARKS, " ")
 )
+_FOREIGN = re.compile(rf"[^\0-\x7f\s\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f{_PRINTED_MARKS}]")
+_INNER_STOP = re.compile(r"\.[A-Za-z.]")
 # An I that may be no pronoun.
 _FIRST = re.compile(
     rf"\b{any_case([*roman.COUNTED, *roman.TITLES])} (?:[A-Z][a-z]+ ){{0,2}}I(?!\w)"
 )
-_WORD = re.compile(r"[A-Za-z]+\.?")
 
 
 def _forms(word: str) -> set[str]:
@@ -61,7 +69,7 @@ _WORDS = frozenset(
         *abbreviations.STREETS,
         *abbreviations.BEFORE_WORDS,
         *abbreviations.ANYWHERE,
-        *dates.WEEKDAYS,
+        *(f"{name}{dot}" for name in dates.WEEKDAYS for dot in ("", ".")),
         *(f"{name[:3].lower()}." for name in dates.NAMES),
         "sept.",
         "v.",
@@ -73,8 +81,11 @@ _WORDS = frozenset(
 
 def is_plain(text: str) -> bool:
     """Whether no rule changes a text. True is sure, False is not."""
+    parted = text.translate(_PARTED)
     return (
-        _SIGN.search(text) is None
-        and _WORDS.isdisjoint(_WORD.findall(text))
+        _SIGN not in parted
+        and _WORDS.isdisjoint(parted.split())
+        and _INNER_STOP.search(text) is None
         and (" I" not in text or _FIRST.search(text) is None)
+        and (text.isascii() or _FOREIGN.search(text) is None)
     )
