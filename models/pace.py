@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 LONGEST_CHARS = 1600  # two minutes of speech
 SLACK_CHARS = 12  # spoken characters that need no frames: two or three words
@@ -48,17 +49,25 @@ class Pace:
     other: float = 0.0
     longest_chars: int | None = None  # UTF-8 bytes it speaks well in one row; None: not known
     markup: str | None = None  # regular expression of what stands in a text and is not spoken
+    unbroken: str | None = None  # the same of what else may not be cut where a text is split
+    # The same of tags that stay in force until the next one of their kind or of an outer kind;
+    # the outer kind first.
+    tags: tuple[str, ...] = ()
 
     @classmethod
-    def of_people(cls, frames_a_s: float, markup: str | None = None) -> Pace:
-        """The floors of people, for a codec that makes this many frames a second."""
+    def of_people(cls, frames_a_s: float, **more: Any) -> Pace:
+        """The floors of people, for a codec that makes this many frames a second.
+
+        Args:
+            more: fields beside floors and length.
+        """
         return cls(
             letter=frames_a_s / LETTERS_A_S,
             ideograph=frames_a_s / IDEOGRAPHS_A_S,
             syllable=frames_a_s / SYLLABLES_A_S,
             other=frames_a_s / OTHERS_A_S,
             longest_chars=LONGEST_CHARS,
-            markup=markup,
+            **more,
         )
 
     def least_frames(self, text: str) -> int:

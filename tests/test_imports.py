@@ -36,6 +36,7 @@ FLOORS = {
         {"voices", "engine"},
         {"listen"},
         {"output"},
+        {"deliver"},
         {"manifest"},
         {"text"},
         {"config", "signals"},

@@ -18,11 +18,17 @@ from models.fish_speech.codec.weights import check_codec
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
 from models.fish_speech.prompt import OVERHEAD
+from models.fish_speech.tags import SPEAKER_TAG, STYLE_TAG
 from models.fish_speech.weights import official_shapes
 from models.pace import Pace
 
 # No released weight was at hand to measure. Style tags in brackets and control tokens are not said.
-PACE = Pace.of_people(44100 / 2048, markup=r"\[[^\[\]]*\]|<\|[^<>]*\|>")
+PACE = Pace.of_people(
+    44100 / 2048,
+    markup=r"\[[^\[\]]*\]|<\|[^<>]*\|>",
+    unbroken=r"<\|phoneme_start\|>[^<]*<\|phoneme_end\|>",
+    tags=(SPEAKER_TAG, STYLE_TAG),
+)
 
 
 def describe(folder: Path) -> ModelInfo:

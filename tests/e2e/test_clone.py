@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 from hostile_audio import HOSTILE, encoded, tone
+from safetensors.numpy import load_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Workbench
 
@@ -58,6 +59,25 @@ def add(bench: Workbench, base: Path, name: str, *flags: object) -> Any:
     audio = bench.folder / "a.wav"
     voices = ("--voices", bench.folder / "voices", "--model", base)
     return bench.run("voices", "add", name, "--ref-audio", audio, *voices, *flags)
+
+
+@pytest.mark.parametrize("mode", ["icl", "xvec"])
+def test_a_long_row_is_cloned_in_parts(refs: Workbench, base: Path, mode: str) -> None:
+    """Its first part is what a row of that text would be; the reference is encoded once."""
+    sentences = ["The boat left after five that day.", "Nobody of them spoke at all."]
+    long = row("long", clone_mode=mode) | {"text": " ".join(sentences)}
+    flags = (*CAP, "--split", 40, "--save-codes")
+    assert refs.synth([long, long | {"id": "other", "seed": 6}], *flags, model=base).code == 0
+    assert refs.synth([long | {"text": sentences[0]}], *flags, out="first", model=base).code == 0
+    out = refs.out()
+    record = out.records["long"]
+    first, second = record["parts"]
+    codes = load_file(out.path / "long.codes.safetensors")["codes"]
+    alone = load_file(refs.out("first").path / "long.codes.safetensors")["codes"]
+    assert len(codes) == first["frames"] + second["frames"]
+    assert np.array_equal(codes[: first["frames"]], alone)
+    assert record["clone_mode"] == mode
+    assert out.report["totals"]["references"] == 1
 
 
 def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:

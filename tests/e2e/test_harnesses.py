@@ -45,11 +45,14 @@ def test_signals() -> None:
 
 @pytest.mark.long
 def test_long_rows(tmp_path: Path) -> None:
-    """Three rows of a length that the sample voice was trained for, all of them understood."""
+    """Three rows of a length that the sample voice was trained for and three that it speaks in
+    parts, all of them whole and understood.
+    """
     pytest.importorskip("pocketsphinx", reason="pocketsphinx comes with the dev extra")
     pytest.importorskip("scipy", reason="scipy comes with the dev extra")
     for command in ("speak", "score"):
-        said = run("long_rows", command, tmp_path, "--lengths", 163, "--seeds", 1)
-        assert "163    3     3" in said
+        said = run("long_rows", command, tmp_path, "--lengths", "163,1061", "--seeds", 1)
+        assert " 163    3     3" in said
+        assert " 1061    3     3" in said
         assert "0 wrong" in said
     assert "elsewhere" in said

@@ -39,6 +39,8 @@ class TestValidate:
             "rows": 2,
             "selected": 2,
             "wordless": 0,
+            "split": 0,
+            "parts": 0,
             "due": 2,
             "chars": chars,
             "longest_id": "b",

@@ -53,6 +53,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "clone_mode": type(None),
     "seed": int,
     "attempts": int,
+    "parts": list,
     "level_dbfs": float,
     "peak_dbfs": float,
     "clipped_share": float,

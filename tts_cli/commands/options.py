@@ -170,6 +170,10 @@ _speech_options = _group(
     config_option("layout", type=_choice(LAYOUTS)),
     config_option("seed", type=int, metavar="N"),
     config_option("max_seconds", type=float, metavar="S"),
+    config_option("split", metavar="auto|CHARS|off"),
+    config_option("pause_paragraph", type=float, metavar="S"),
+    config_option("pause_sentence", type=float, metavar="S"),
+    config_option("pause_clause", type=float, metavar="S"),
 )
 
 _draw_options = _group(

@@ -289,6 +289,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     signals.check()
     started = datetime.now(timezone.utc)
     run_id = new_run_id(started)
+    if survey.summary.split:
+        log.info("long rows: %d, spoken in %d parts", survey.summary.split, survey.summary.parts)
     with long_step("loading the model", config.progress):
         session = open_session(config)
     signals.check()
@@ -323,6 +325,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
             cloning=plan.cloning,
             is_int16=plan.writer.takes_int16,
             takers=WRITERS,
+            pauses=plan.split_rule.pauses,
         )
         try:
             with signals.stopping(speech.stop):

@@ -154,6 +154,8 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     if summary.longest_chars:
         longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
         lines.insert(2, ("longest text", longest))
+    if summary.split:
+        lines.append(("long rows", f"{summary.split:,}, spoken in {summary.parts:,} parts"))
     if summary.wordless:
         lines.append(("without a word", f"{summary.wordless:,} rows"))
     return lines

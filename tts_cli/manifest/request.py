@@ -107,5 +107,10 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
     seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
     if seconds is not None:
         return max(1, int(seconds / info.frame_s + 1e-6))
-    cap_s = CAP_S + CAP_S_PER_BYTE * len(row.text.encode())
+    return text_cap(row.text, info)
+
+
+def text_cap(text: str, info: ModelInfo) -> int:
+    """Frames that a text may keep where nobody gives a cap."""
+    cap_s = CAP_S + CAP_S_PER_BYTE * len(text.encode())
     return min(info.max_frames, round(cap_s / info.frame_s))

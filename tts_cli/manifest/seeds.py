@@ -8,7 +8,7 @@ adds no step, so that whoever asks for one take, whole, at the first attempt has
     part 2, 3, ...      derive(seed, "part 2")       of a row that is split
     attempt 2, 3, ...   derive(seed, "attempt 2")
 
-Attempts are all there is yet. None of it changes the row's seed, so none reaches `request_hash`.
+There are no takes yet. None of it changes the row's seed, so none reaches `request_hash`.
 The labels hold a space, which no id does.
 
 All seeds are below 2^53, the integers that jq, pandas and browsers read exactly. Derived ones once
@@ -36,6 +36,11 @@ def row_seed(run_seed: int, row_id: str) -> int:
 def first_row_seed(run_seed: int, row_id: str) -> int:
     """The seed that such a row had by the first rule."""
     return _hash(run_seed, row_id) >> (64 - _FIRST_BITS)
+
+
+def part_seed(seed: int, part: int) -> int:
+    """The seed of part 1, 2, ... of a row that is split."""
+    return seed if part == 1 else derive(seed, f"part {part}")
 
 
 def attempt_seed(seed: int, attempt: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -35,15 +35,24 @@ class Delivery:
     rate_hz: int
 
 
-def request_hash(request: SpeechRequest, model: str, ref_digest: str | None = None) -> str:
+def request_hash(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None = None,
+    split: Mapping[str, float] | None = None,
+) -> str:
     """What makes two requests the same speech.
 
     Args:
         request: of the first attempt, all settings resolved.
         model: `ModelInfo.identity`.
         ref_digest: of the reference or voice file that is cloned; takes the place of its path.
+        split: how it is taken apart and joined; None: it is spoken in one.
     """
-    return _hash_request(request, _request_values(request, model, ref_digest))
+    values = _request_values(request, model, ref_digest)
+    if split is not None:
+        values["split"] = dict(split)
+    return _hash_request(request, values)
 
 
 def delivery_hash(delivery: Delivery) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 # Of lines written now. Those of 1 have no `schema`: their derived seeds have 63 bits. Those of 0
 # have no `delivery_hash` either: one hash stands for request and delivery.
@@ -54,6 +55,7 @@ class RowRecord:
     clone_mode: str | None = None
     seed: int | None = None  # of the attempt that was kept
     attempts: int = 0
+    parts: list[dict[str, Any]] = field(default_factory=list)  # that it was spoken in; none: in one
     level_dbfs: float | None = None  # this and the next five: see `listen.levels.Levels`
     peak_dbfs: float | None = None
     clipped_share: float | None = None

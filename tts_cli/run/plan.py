@@ -29,10 +29,11 @@ from tts_cli.output.writer import AudioWriter
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
 from tts_cli.run.row_checks import CheckedRows
+from tts_cli.run.split_rule import SplitRule
 from tts_cli.run.survey import ManifestSummary, Tally
 from tts_cli.run.wordless import NO_WORDS, silent_row
 from tts_cli.voices.resolve import Cloning, Need
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
@@ -80,7 +81,7 @@ class Survey:
     @property
     def pending(self) -> int:
         """Rows to speak, or to keep as silence."""
-        return self.needs.rows + self.silent
+        return sum(self.due.values())
 
 
 class RowPlan:
@@ -108,6 +109,7 @@ class RowPlan:
         self.writer = writer
         self.cloning = Cloning(config, info)
         self.rows = CheckedRows(source, config, info)
+        self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
         self._wanted = bytearray()  # a row: 1 to speak it or to record it as failed, 0 to pass it
 
@@ -123,7 +125,7 @@ class RowPlan:
             ManifestError: it cannot be used at all, or has no rows.
             StoppedEarly: it was changed meanwhile.
         """
-        tally = Tally(self.source.name, self.config, self.info, self.care)
+        tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
         found = Survey(tally.summary)
         shard, limit, taken = self.config.shard, self.config.limit, 0
         self._wanted.clear()
@@ -161,11 +163,14 @@ class RowPlan:
             is_silent = is_wordless(request.text, self.info.pace)
             try:
                 need = self._resolve(request, is_silent)
+                parts = () if is_silent else self._parts(request, need)
             except RowError as error:
                 yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
                 continue
             planned = self._planned(row.id, request, need, is_silent)
             planned.written_text = row.text
+            if parts:
+                planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
             yield planned
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
@@ -188,19 +193,22 @@ class RowPlan:
         """Judge a good row and count it."""
         try:
             need = self._resolve(request, is_silent)
+            state = self._state(row.id, request, need, is_silent)
+            if not self._is_due(state):
+                found.skipped += 1
+                return False
+            parts = () if is_silent else self._parts(request, need)
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
             return True
-        state = self._state(row.id, request, need, is_silent)
-        if not self._is_due(state):
-            found.skipped += 1
-            return False
-        tally.add_due(request, is_silent)
+        tally.add_due(row, request, parts, is_silent)
         found.due[state] += 1
         if is_silent:
             found.silent += 1
+        elif parts:
+            found.needs.add_parts([part.request for part in parts], self.info, need)
         else:
             found.needs.add(request, self.info, need)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
@@ -212,19 +220,34 @@ class RowPlan:
 
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
-        size the others' slots.
+        size the others' slots. Of a row in parts `_parts` tells.
         """
         if is_silent:
             if self.config.wordless == "fail":
                 raise RowError(NO_WORDS)
             return None  # nothing is cloned: the path of a recording stands for it
         need = self._need(request) if self.info.can_clone else None
+        if not self.split_rule.is_split(request):
+            self._check_room(request, need)
+        return need
+
+    def _parts(self, request: SpeechRequest, need: Need | None) -> tuple[PlannedPart, ...]:
+        """What a row is spoken in, if in parts. Raises RowError: one of them is certain to fail."""
+        parts = self.split_rule.parts(request)
+        for number, part in enumerate(parts, 1):
+            try:
+                self._check_room(part.request, need)
+            except RowError as error:
+                raise RowError(f"part {number} of {len(parts)}: {error}") from None
+        return parts
+
+    def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
+        """Raise RowError for what is certain not to fit into the checkpoint's positions."""
         if most_positions(request, self.info, need) > self.info.max_positions:
             least = self.cloning.least(request)
             count = partial(prompt_counter, self.config)
             if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
-        return need
 
     def _need(self, request: SpeechRequest) -> Need | None:
         if self.writer is not None:
@@ -236,7 +259,10 @@ class RowPlan:
     def _planned(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
     ) -> SpeechRow:
-        digest = request_hash(request, self.info.identity, need.digest if need else None)
+        split = None
+        if not is_silent and self.split_rule.is_split(request):
+            split = self.split_rule.settings()
+        digest = request_hash(request, self.info.identity, need.digest if need else None, split)
         if is_silent:
             return silent_row(row_id, request, digest, self.info)
         return SpeechRow(row_id, request, digest, need)
@@ -283,6 +309,8 @@ class RowPlan:
         schema = journal.schema(row.id)
         if schema is None or schema == SCHEMA:
             return journal.done(row.id, row.request_hash, writer.delivery_hash)
+        if not row.is_silent and self.split_rule.is_split(row.request):
+            return False  # nothing was split by those rules
         request = first_request(row.request, row.id, self.config)
         identity, ref_digest = self.info.identity, row.need.digest if row.need else None
         if schema == 0:

@@ -136,6 +136,7 @@ class Recorder:
             clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,
+            parts=row.part_records,
             latency_ms=0.0 if row.queued_s is None else 1000 * (ended_s - row.queued_s),
             request_hash=row.request_hash,
             delivery_hash=self.writer.delivery_hash,
@@ -144,7 +145,7 @@ class Recorder:
         if file is None:
             return record
         assert row.samples is not None
-        audio_s = len(row.samples) / self.writer.native_rate_hz
+        audio_s = len(row.samples) / self.writer.native_rate_hz  # parts have pauses between them
         write_ms = 1000 * (ended_s - started_s)
         own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
         return replace(

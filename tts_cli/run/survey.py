@@ -4,6 +4,7 @@ spoken.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
+    from tts_cli.run.split_rule import SplitRule
     from tts_cli.text.care import TextCare
+    from tts_cli.voices.speech_row import PlannedPart
 
 
 @dataclass
@@ -31,6 +34,8 @@ class ManifestSummary:
     selected: int = 0  # of those, left after --shard and --limit
     wordless: int = 0  # of those, without any letter or digit
     due: int = 0  # of those, to be spoken or kept as silence
+    split: int = 0  # of those, to be spoken in parts
+    parts: int = 0  # of those rows
     chars: int = 0
     longest_id: str = ""
     longest_chars: int = 0
@@ -65,15 +70,22 @@ def bad_row_line(manifest: str, row: BadRow) -> str:
 class Tally:
     """Adds the rows of one manifest up."""
 
-    def __init__(self, manifest: str, config: RunConfig, info: ModelInfo, care: TextCare) -> None:
+    def __init__(
+        self,
+        manifest: str,
+        config: RunConfig,
+        info: ModelInfo,
+        split_rule: SplitRule,
+        care: TextCare,
+    ) -> None:
         self.summary = ManifestSummary(manifest)
         self._config = config
         self._info = info
+        self._split_rule = split_rule
         self._care = care
         self._unread = 0  # rows to be normalized, nobody knows in which language
         self._ignored_instruct = 0
-        self._long = 0
-        self._first_long = ""  # its id
+        self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
         self._no_instruct = 0
         self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
         self._marked_up = NamedRows("rows with markup that would be read aloud")
@@ -110,9 +122,6 @@ class Tally:
         self._unread += care.is_normalized and care.known(request.language) is None
         if markup := markup_in(request.text, info.pace):
             self._marked_up.add(row, f"{markup} would be read aloud; remove it")
-        if info.pace is not None and info.pace.is_long(request.text):
-            self._first_long = self._first_long or row.id
-            self._long += 1
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not info.takes_instruct
         self._no_instruct += not has_instruct and info.needs_instruct
@@ -121,10 +130,21 @@ class Tally:
         """A selected row that is certain to fail, alone: that is a warning."""
         self._hopeless.add(row, problem)
 
-    def add_due(self, request: SpeechRequest, is_silent: bool) -> None:
-        """A row to speak, or to keep as silence."""
-        self.summary.due += 1
-        self.summary.audio_s += estimate_audio_s(request, self._info, is_silent)
+    def add_due(
+        self, row: Row, request: SpeechRequest, parts: Sequence[PlannedPart], is_silent: bool
+    ) -> None:
+        """A row to speak, in parts or in one, or to keep as silence."""
+        found = self.summary
+        found.due += 1
+        if parts:
+            found.split += 1
+            found.parts += len(parts)
+            found.audio_s += sum(estimate_audio_s(part.request, self._info) for part in parts)
+            return
+        found.audio_s += estimate_audio_s(request, self._info, is_silent)
+        if not is_silent and (reason := self._split_rule.why_whole(request)):
+            count, first = self._whole.get(reason, (0, row.id))
+            self._whole[reason] = (count + 1, first)
 
     def close(self) -> ManifestSummary:
         """The sums, once all rows are in. Raises ManifestError if there were none."""
@@ -157,12 +177,18 @@ class Tally:
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "
                 "ignores; remove it or choose another checkpoint"
             )
-        pace = self._info.pace
-        if self._long and pace is not None:
+        longest = None if self._info.pace is None else self._info.pace.longest_chars
+        for reason, (count, first) in self._whole.items():
             found.append(
-                f"{name}: {_counted(self._long)} longer than the about {pace.longest_chars} "
-                f"characters that this checkpoint speaks well, '{self._first_long}' first; words "
-                "may be lost: split the text"
+                f"{name}: {_counted(count)} longer than the about {longest} characters that this "
+                f"checkpoint speaks well, '{first}' first, and spoken in one: {reason}; words may "
+                "be lost"
+            )
+        limit = self._split_rule.limit
+        if self.summary.split and longest is not None and limit > longest:
+            found.append(
+                f"{name}: --split {limit} allows longer parts than the about {longest} characters "
+                "that this checkpoint speaks well; words may be lost"
             )
         if self._no_instruct:
             found.append(

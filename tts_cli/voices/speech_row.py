@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from models.base import SpeechRequest
     from tts_cli.listen.levels import Levels
+    from tts_cli.text.split import Part
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.resolve import Need
 
@@ -31,6 +32,14 @@ class Work:
     vocoder_ms: float = 0.0
 
 
+@dataclass(frozen=True)
+class PlannedPart:
+    """A piece of a row too long to be spoken in one."""
+
+    span: Part  # of the row's text
+    request: SpeechRequest  # its text behind the tags in force there; the row's settings
+
+
 @dataclass(eq=False)
 class SpeechRow:
     """One row of a run, with everything that holds for all its attempts.
@@ -45,6 +54,10 @@ class SpeechRow:
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     written_text: str | None = None  # as the manifest has it; None: as it is spoken
+    parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
+    most_frames: int | None = None  # of all its parts together; None: nobody set a cap
+    part_of: SpeechRow | None = None  # the row that this one is a part of
+    is_first_part: bool = False
     # On its way.
     least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
     expected_s: float = 0.0  # what speech of the text usually takes; 0: not known
@@ -64,9 +77,15 @@ class SpeechRow:
     levels: Levels | None = None  # of the samples
     suspect: list[str] = field(default_factory=list)  # what its audio should be listened to for
     work: Work = Work()
+    part_records: list[dict[str, Any]] = field(default_factory=list)  # what came of its parts
 
     def __post_init__(self) -> None:
         self.seed = self.request.seed
+
+    @property
+    def has_free_voice(self) -> bool:
+        """Whether the model chooses the voice, so that parts must hear the first one."""
+        return self.request.voice is None and self.request.ref_audio is None
 
     @property
     def is_silent(self) -> bool:

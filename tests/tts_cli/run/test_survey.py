@@ -19,6 +19,7 @@ from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.run.plan import RowPlan, check_manifest
 from tts_cli.run.row_checks import CheckedRows
+from tts_cli.run.split_rule import BY_SETTING, NO_VOICE
 from tts_cli.run.survey import bad_row_line, estimate_audio_s, estimate_disk_bytes
 
 MakeInfo = Callable[..., ModelInfo]
@@ -199,22 +200,64 @@ def test_a_design_without_description_is_a_warning(
     assert "1 rows give no instruct" in warning
 
 
-def test_rows_longer_than_the_checkpoint_speaks_well_are_a_warning(
+LONG_ROWS = [
+    {"id": "a", "text": "xx xxx. xx xxx. xx xxx. xx xxx."},
+    {"id": "b", "text": "xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx."},
+]
+LIMITED = Pace(longest_chars=31, markup=r"\[.*?\]")
+
+
+def test_long_rows_are_counted_with_their_parts(
     make_source: MakeSource, make_info: MakeInfo
 ) -> None:
-    info = make_info(pace=Pace(longest_chars=30, markup=r"\[.*?\]"))
-    rows = [{"id": "a", "text": "x" * 30}, {"id": "b", "text": "x" * 31}, {"text": "早" * 11}]
-    (warning,) = check_manifest(make_source(jsonl(*rows)), CONFIG, info).warnings
-    assert warning.endswith(
-        ": 2 rows are longer than the about 30 characters that this checkpoint speaks well, 'b' "
-        "first; words may be lost: split the text"
+    info = make_info(pace=LIMITED)
+    found = check_manifest(make_source(jsonl(*LONG_ROWS, {"text": "早" * 10})), CONFIG, info)
+    assert (found.due, found.split, found.parts, found.warnings) == (3, 1, 5, [])
+    assert found.audio_s == pytest.approx((31 + 4 * 15 + 7 + 30) * 0.075)
+    tagged = check_manifest(
+        make_source(jsonl({"text": "[slowly, slowly, slowly] x"})), CONFIG, info
     )
-    (warning,) = check_manifest(make_source(jsonl(*rows[:2])), CONFIG, info).warnings
-    assert "1 row is longer" in warning
-    source = make_source(jsonl({"text": "[slowly, slowly, slowly] x"}))
-    tagged = check_manifest(source, CONFIG, info)
-    assert not tagged.warnings
+    assert (tagged.split, tagged.warnings) == (0, [])
     assert tagged.audio_s == pytest.approx(3 * 0.075)
+
+
+@pytest.mark.parametrize(
+    ("split", "type_", "reason"),
+    [
+        ("off", "custom_voice", BY_SETTING),
+        ("80", "custom_voice", BY_SETTING),
+        ("auto", "voice_design", NO_VOICE),
+    ],
+)
+def test_long_rows_that_stay_whole_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo, split: str, type_: str, reason: str
+) -> None:
+    """Words may be lost in them, and the user is told why they are not split and what helps."""
+    info = make_info(pace=LIMITED)
+    if type_ == "voice_design":
+        info = make_info(
+            pace=LIMITED, type=type_, needs_instruct=True, voices=(), takes_instruct=True
+        )
+    rows = [{"text": "hi", "instruct": "low"}, *LONG_ROWS]
+    rows = [{**row, "instruct": "low"} for row in rows] if info.takes_instruct else rows[1:]
+    found = check_manifest(make_source(jsonl(*rows)), RunConfig(split=split), info)
+    assert (found.split, found.parts) == (0, 0)
+    (warning,) = found.warnings
+    assert warning.endswith(
+        ": 1 row is longer than the about 31 characters that this checkpoint speaks well, 'b' "
+        f"first, and spoken in one: {reason}; words may be lost"
+    )
+
+
+def test_parts_longer_than_spoken_well_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    found = check_manifest(
+        make_source(jsonl(*LONG_ROWS)), RunConfig(split="60"), make_info(pace=LIMITED)
+    )
+    assert (found.split, found.parts) == (1, 2)
+    (warning,) = found.warnings
+    assert "--split 60 allows longer parts than the about 31 characters" in warning
 
 
 def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:

@@ -1,0 +1,1 @@
+"""From spoken parts to what is handed over."""

@@ -1,0 +1,127 @@
+"""Spoken parts of one text behind each other: silence at their ends cut off, pauses put between.
+
+What a part begins and ends with differs from part to part and says nothing of the text, so it is
+cut to a short margin, and the pause is what the boundary asks for, margins counted. Silence is told
+in short windows from their RMS without their mean, because a voice may carry DC: 50 dB below the
+loudest window or -60 dB of full scale. The
+beginning of the first part and the end of the last one stay as they were spoken. Cut edges fade to
+zero, so that nothing clicks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tts_cli.text.boundaries.boundary import Boundary
+
+Array = np.ndarray[Any, Any]
+
+WINDOW_S = 0.01
+MARGIN_S = 0.02  # kept of the silence at an end
+FADE_S = 0.005
+SILENT_SHARE = 10 ** (-50 / 20)
+SILENT_RMS = 10 ** (-60 / 20)
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Seconds of silence behind a part, by what ends there."""
+
+    paragraph: float = 0.0
+    sentence: float = 0.0
+    clause: float = 0.0
+    word: float = 0.0
+
+    def seconds(self, boundary: Boundary) -> float:
+        """The pause of a boundary."""
+        found: float = getattr(self, boundary.label)
+        return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part lies in the joined samples."""
+
+    start: int  # index of its first sample
+    end: int  # behind its last one
+
+
+def join(
+    parts: list[Array], boundaries: list[Boundary], rate_hz: int, pauses: Pauses
+) -> tuple[Array, list[Place]]:
+    """Join the samples of parts.
+
+    Args:
+        parts: each (n,) float32 in [-1, 1] or int16, all alike.
+        boundaries: what lies behind each part but the last.
+    Returns:
+        (n,) samples of the same kind, and the place of every part.
+    """
+    if len(boundaries) != len(parts) - 1:
+        raise ValueError(f"{len(parts)} parts have {len(boundaries)} boundaries between them")
+    if len(parts) == 1:
+        return parts[0], [Place(0, len(parts[0]))]
+    last = len(parts) - 1
+    margin, fade = round(MARGIN_S * rate_hz), round(FADE_S * rate_hz)
+    cuts = [_cut(part, speech(part, rate_hz), margin) for part in parts]
+    cuts[0] = replace(cuts[0], start=0)
+    cuts[last] = replace(cuts[last], end=len(parts[last]))
+    places: list[Place] = []
+    place = 0
+    for index, cut in enumerate(cuts):
+        places.append(Place(place, place + cut.end - cut.start))
+        place = places[-1].end
+        if index < last:
+            kept = cut.silence_behind + cuts[index + 1].silence_before
+            place += max(0, round(pauses.seconds(boundaries[index]) * rate_hz) - kept)
+    joined = np.zeros(place, dtype=parts[0].dtype)
+    for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
+        piece = joined[to.start : to.end]
+        piece[:] = part[cut.start : cut.end]
+        if index:
+            _fade_in_(piece[:fade])
+        if index < last:
+            _fade_in_(piece[::-1][:fade])
+    return joined, places
+
+
+def speech(samples: Array, rate_hz: int) -> tuple[int, int]:
+    """Where speech begins and ends in (n,) samples, to a window; all of it where there is none."""
+    window = max(1, round(WINDOW_S * rate_hz))
+    whole = len(samples) // window * window
+    windows = samples[:whole].astype(np.float32).reshape(-1, window)
+    if samples.dtype == np.int16:
+        windows /= 32768
+    rms = windows.std(axis=1)
+    is_loud = np.flatnonzero(rms >= max(SILENT_RMS, SILENT_SHARE * float(rms.max(initial=0))))
+    if not len(is_loud):
+        return 0, len(samples)
+    first, last = int(is_loud[0]), int(is_loud[-1])
+    end = len(samples) if last == len(windows) - 1 else (last + 1) * window
+    return first * window, end
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """What is kept of a part, in samples."""
+
+    start: int
+    end: int
+    silence_before: int  # of what is kept
+    silence_behind: int
+
+
+def _cut(samples: Array, spoken: tuple[int, int], margin: int) -> _Cut:
+    """Cut a part to its speech and a margin."""
+    start, end = max(0, spoken[0] - margin), min(len(samples), spoken[1] + margin)
+    return _Cut(start, end, spoken[0] - start, end - spoken[1])
+
+
+def _fade_in_(samples: Array) -> None:
+    """Let samples grow from zero, in place."""
+    ramp = (np.arange(len(samples), dtype=np.float32) + 0.5) / max(1, len(samples))
+    faded = samples * (0.5 - 0.5 * np.cos(np.pi * ramp))
+    samples[:] = np.rint(faded) if samples.dtype == np.int16 else faded

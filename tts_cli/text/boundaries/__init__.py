@@ -1,0 +1,1 @@
+"""Where a text may be cut: after paragraphs, sentences, clauses and words."""

@@ -1,0 +1,287 @@
+"""A long text in parts that a checkpoint speaks well.
+
+Cuts are chosen together: the sum over the parts of (1 - size / limit)^2 is least, which gives parts
+of about one length and few of them, plus a price for each cut by what it cuts: nothing between
+paragraphs, little between sentences, more between clauses, most between words. What is weaker than
+a sentence is offered where a sentence is too long, and dearly elsewhere, for neighbours of a piece
+of one word. Work grows with the length of the text alone: each place is compared with those at most
+one part before it.
+
+Quotations that fit into a part, addresses, numbers, abbreviations and markup stay whole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tts_cli.text.boundaries.boundary import Boundary, Cut
+from tts_cli.text.boundaries.clauses import clause_cuts, edge_cuts
+from tts_cli.text.boundaries.quotations import quotations
+from tts_cli.text.boundaries.sentences import sentence_cuts
+from tts_cli.text.boundaries.whole import addresses, inside, spans_of
+from tts_cli.text.boundaries.words import BAD, NEVER, quality
+
+Array = np.ndarray[Any, Any]
+
+# What a cut costs, in parts of (1 - size / limit)^2.
+PRICES = {
+    Boundary.PARAGRAPH: 0.0,
+    Boundary.SENTENCE: 0.1,
+    Boundary.CLAUSE: 0.3,
+    Boundary.WORD: 1.0,
+}
+WEAK_PRICE = 0.2  # more, for the weaker of a kind
+NEEDLESS_PRICE = 2.0  # more, where the sentence or clause would fit
+TINY_PRICE = 5.0  # of a part of one word
+SILENT_PRICE = 50.0  # of a part with nothing to say
+MOST_CUTS = 32  # of a kind, that one part has to choose from
+TINY_BYTES = 16  # of letters and digits: one word, or two short ones
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a text."""
+
+    start: int  # index of its first character in the text, and behind its last; no spaces at either
+    end: int
+    boundary: Boundary | None  # what lies behind it; None: the end of the text
+
+
+def split(
+    text: str, limit: int, *, markup: str | None = None, unbroken: str | None = None
+) -> list[Part]:
+    """Cut a text into parts of at most `limit` UTF-8 bytes, markup not counted.
+
+    A part is longer only where nothing in it can be cut at all.
+
+    Args:
+        markup: regular expression of what is not spoken; a match is never cut and counts as one
+            byte.
+        unbroken: regular expression of what else is never cut.
+    Returns:
+        The parts in order; all that is not white space lies in one. None for an empty text.
+    """
+    return _Splitter(text, limit, markup, unbroken).parts()
+
+
+def sentences(text: str, *, markup: str | None = None) -> list[Part]:
+    """The sentences of a text, however long, those of quotations included.
+
+    Args:
+        markup: regular expression of what is not spoken and never cut.
+    Returns:
+        The sentences in order, each with what ends there: a sentence or a paragraph.
+    """
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    tags = spans_of(markup, text)
+    is_whole = inside(len(text), tags)
+    found = {
+        cut.place: cut.boundary
+        for cut in sorted(sentence_cuts(text, dict(tags)), reverse=True)  # the strongest is kept
+        if cut.boundary < Boundary.CLAUSE and begin < cut.place < end and not is_whole[cut.place]
+    }
+    parts, start = [], begin
+    for place in sorted(found):
+        parts.append(Part(start, place, found[place]))
+        start = _behind_space(text, place)
+    return [*parts, Part(start, end, None)] if begin < end else []
+
+
+class _Splitter:
+    """One text on its way into parts."""
+
+    def __init__(self, text: str, limit: int, markup: str | None, unbroken: str | None) -> None:
+        if limit < 1:
+            raise ValueError(f"limit: is {limit}, must be at least 1")
+        self.text, self.limit = text, limit
+        tags = spans_of(markup, text)
+        self.tags = dict(tags)
+        widths, letters = _widths(text, tags)
+        self.sums: list[int] = [0, *np.cumsum(widths).tolist()]  # bytes of text[:i]
+        self.spoken: list[int] = [
+            0,
+            *np.cumsum(letters).tolist(),
+        ]  # of those, of letters and digits
+        whole = [*tags, *spans_of(unbroken, text), *filter(self._fits, addresses(text))]
+        self.is_whole = inside(len(text), whole)
+        self.quotations = list(quotations(text))
+        self.is_quoted = inside(len(text), [*filter(self._fits, self.quotations)])
+        self.behind_tag = set(self.tags.values())
+
+    def parts(self) -> list[Part]:
+        text = self.text
+        begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        if begin >= end:
+            return []
+        if self._size(begin, end) <= self.limit:
+            return [Part(begin, end, None)]
+        cuts = self._cuts(begin, end)
+        places = [cut.place for cut, _ in cuts] + [end]
+        starts = [begin] + [_behind_space(text, cut.place) for cut, _ in cuts]
+        chosen = self._choose(starts, places, [price for _, price in cuts])
+        return [
+            Part(starts[first], places[last], cuts[last][0].boundary if last < len(cuts) else None)
+            for first, last in chosen
+        ]
+
+    def _cuts(self, begin: int, end: int) -> list[tuple[Cut, float]]:
+        """All cuts to choose from with their prices, in order."""
+        sentences = self._usable(sentence_cuts(self.text, self.tags), begin, end)
+        clauses = self._usable(clause_cuts(self.text), begin, end)
+        clauses += self._usable(edge_cuts(self.text, self.quotations), begin, end)
+        clauses += [cut for cut in sentences if cut.boundary is Boundary.CLAUSE]
+        cuts = self._thinned([cut for cut in sentences if cut.boundary < Boundary.CLAUSE])
+        offered = [(cut, _price(cut)) for cut in cuts]
+        places = [begin, *(cut.place for cut in cuts), end]
+        offered += self._within(places, self._thinned(clauses))
+        places = sorted({*places, *(cut.place for cut, _ in offered)})
+        offered += self._words(places)
+        return sorted(offered)
+
+    def _within(self, places: list[int], clauses: list[Cut]) -> Iterator[tuple[Cut, float]]:
+        """Cuts between clauses of long sentences."""
+        at = [cut.place for cut in clauses]
+        for first, last in pairwise(places):
+            size = self._size(first, last)
+            if 4 * size <= self.limit:
+                continue
+            more = 0.0 if size > self.limit else NEEDLESS_PRICE
+            for cut in clauses[bisect_right(at, first) : bisect_left(at, last)]:
+                yield cut, _price(cut) + more
+
+    def _words(self, places: list[int]) -> Iterator[tuple[Cut, float]]:
+        """Cuts between words of long clauses."""
+        for first, last in pairwise(places):
+            size = self._size(first, last)
+            if 2 * size <= self.limit:
+                continue
+            more = 0.0 if size > self.limit else NEEDLESS_PRICE
+            pieces = max(2, -(-size // self.limit))
+            while pieces > 1:
+                place = self._word_end(first, last, self._size(first, last) / pieces)
+                if place is None:
+                    break
+                cut = Cut(place, Boundary.WORD)
+                yield cut, _price(cut) + more
+                first = place
+                size = self._size(first, last)
+                pieces = min(pieces - 1, 1) if size <= self.limit else -(-size // self.limit)
+
+    def _word_end(self, first: int, last: int, aim: float) -> int | None:
+        """The best place in text[first:last] to cut about `aim` bytes behind `first`; None if
+        there is none.
+        """
+        sums, base = self.sums, self.sums[_behind_space(self.text, first) if first else first]
+        middle = bisect_left(sums, base + aim)
+        lowest = max(first + 1, bisect_left(sums, base + aim / 2))
+        highest = min(last - 1, bisect_right(sums, base + self.limit) - 1)
+        for places in (range(lowest, highest + 1), range(first + 1, lowest)):
+            ranked = [(self._quality(place), abs(place - middle), place) for place in places]
+            if ranked and (found := min(ranked))[0] < NEVER:
+                return found[2]
+        for place in range(highest + 1, last):
+            if self._quality(place) < NEVER:
+                return place
+        return None
+
+    def _quality(self, place: int) -> int:
+        if self.is_whole[place]:
+            return NEVER
+        found = quality(self.text, place)
+        if found < BAD and (place in self.behind_tag or self.is_quoted[place]):
+            return BAD
+        return found
+
+    def _usable(self, cuts: Iterator[Cut], begin: int, end: int) -> list[Cut]:
+        return [
+            cut
+            for cut in cuts
+            if begin < cut.place < end
+            and not self.is_whole[cut.place]
+            and not self.is_quoted[cut.place]
+        ]
+
+    def _thinned(self, cuts: list[Cut]) -> list[Cut]:
+        """The strongest cut of each place, in order, and of places that lie close together, so
+        that no text has many to choose from.
+        """
+        kept: list[Cut] = []
+        least = self.limit / MOST_CUTS
+        for cut in sorted(cuts):
+            if not kept or self._size(kept[-1].place, cut.place) >= least:
+                kept.append(cut)
+            elif cut[1:] < kept[-1][1:]:
+                kept[-1] = cut
+        return kept
+
+    def _choose(
+        self, starts: list[int], places: list[int], prices: list[float]
+    ) -> list[tuple[int, int]]:
+        """Which pieces lie together: index of the first and of the last piece of each part.
+
+        Args:
+            starts, places: of piece 0, 1, ... its first character and its end.
+            prices: of the cut behind each piece but the last.
+        """
+        sums, spoken, limit = self.sums, self.spoken, self.limit
+        tiny = min(TINY_BYTES, limit / 8)
+        best = [0.0]  # the least cost of the pieces before
+        before = []  # the first piece of the part that ends with this one
+        for last, place in enumerate(places):
+            end, said_end = sums[place], spoken[place]
+            least, least_first = float("inf"), last
+            for first in range(last, -1, -1):
+                start = starts[first]
+                size = end - sums[start]
+                if size > limit and first < last:
+                    break
+                cost = best[first] + (1 - min(1.0, size / limit)) ** 2
+                if (said := said_end - spoken[start]) < tiny:
+                    cost += TINY_PRICE if said else SILENT_PRICE
+                if cost < least:
+                    least, least_first = cost, first
+            before.append(least_first)
+            best.append(least + (prices[last] if last < len(prices) else 0))
+        chosen, last = [], len(places) - 1
+        while last >= 0:
+            chosen.append((before[last], last))
+            last = before[last] - 1
+        return chosen[::-1]
+
+    def _fits(self, span: tuple[int, int]) -> bool:
+        return self._size(*span) <= self.limit
+
+    def _size(self, start: int, end: int) -> int:
+        return self.sums[end] - self.sums[start]
+
+
+def _behind_space(text: str, place: int) -> int:
+    """Index of the first character at or behind `place` that is no white space."""
+    while text[place].isspace():
+        place += 1
+    return place
+
+
+def _widths(text: str, tags: list[tuple[int, int]]) -> tuple[Array, Array]:
+    """(len,) UTF-8 bytes of every character, a tag's all with its first; and those of letters and
+    digits.
+    """
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    widths = 1 + (points > 0x7F).astype(np.int64) + (points > 0x7FF) + (points > 0xFFFF)
+    for start, end in tags:
+        widths[start:end] = 0
+        widths[start] = 1
+    is_letter = np.fromiter(map(str.isalnum, text), dtype=bool, count=len(text))
+    for start, end in tags:
+        is_letter[start:end] = False
+    return widths, widths * is_letter
+
+
+def _price(cut: Cut) -> float:
+    return PRICES[cut.boundary] + WEAK_PRICE * cut.is_weak
