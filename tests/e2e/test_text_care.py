@@ -114,6 +114,19 @@ def test_an_address_that_is_read_in_words_is_no_markup(bench: Workbench) -> None
     assert bench.run("validate", manifest, *flags, "--normalize", "auto").err == ""
 
 
+def test_parts_of_a_long_row_tell_their_text_as_written(bench: Workbench) -> None:
+    """Lengths are those of what is spoken: in figures the row would be short enough."""
+    sentences = ("We paid $1,299.50 for it.", "They paid $2,750 then.", "Nobody paid more.")
+    row = {"id": "long", "text": " ".join(sentences), "language": "english"}
+    flags = ("--split", 80, "--accept-truncated", "--max-seconds", 2)
+    assert bench.synth([row], *flags, "--normalize", "auto").code == 0
+    parts = bench.out().records["long"]["parts"]
+    places = [row["text"][part["text_start"] : part["text_end"]] for part in parts]
+    assert places == [sentences[0], " ".join(sentences[1:])]
+    assert bench.synth([row], *flags).code == 0
+    assert bench.out().records["long"]["parts"] == []
+
+
 def test_what_cannot_be_used_is_told_before_a_weight_is_read(
     bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,7 +168,8 @@ class RowPlan:
                 yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
                 continue
             planned = self._planned(row.id, request, need, is_silent)
-            planned.written_text = row.text
+            if request.text != row.text:
+                planned.reading = self.care.read(row.text, request.language)
             if parts:
                 planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
             yield planned

@@ -117,7 +117,7 @@ class Recorder:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
         ended_s = time.perf_counter()
         request, work = row.request, row.work
-        text = request.text if row.written_text is None else row.written_text
+        text = request.text if row.reading is None else row.reading.written
         record = RowRecord(
             row.id,
             "ok" if error is None else "failed",
@@ -127,7 +127,7 @@ class Recorder:
             run_id=self.run_id,
             started=None if row.queued_s is None else self._time(row.queued_s),
             text=text,
-            spoken_text=None if request.text == text else request.text,
+            spoken_text=None if row.reading is None else request.text,
             text_chars=len(text),
             voice=request.voice,
             language=request.language,

@@ -63,6 +63,18 @@ class Reading:
             place += length
         return tuple(spans)
 
+    def written_place(self, place: int) -> int:
+        """Where a place of the spoken text, its end included, lies in the written one; one within a
+        change lies at the change's end.
+        """
+        for span in self.spans:
+            if place < span.spoken_end:
+                inside = place - span.spoken_start
+                if not span.is_changed or inside == 0:
+                    return span.written_start + inside
+                return span.written_end
+        return len(self.written)
+
     def _pieces(self) -> list[tuple[int, int, Change | None]]:
         """Start, end and change, None for a kept piece."""
         pieces: list[tuple[int, int, Change | None]] = []

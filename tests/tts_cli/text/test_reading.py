@@ -31,3 +31,21 @@ def test_an_unchanged_and_an_empty_text() -> None:
 
 def test_taken_places_may_overlap_and_keep_the_length() -> None:
     assert without("abcdef", [(3, 5), (0, 1), (4, 5)]) == "\0bc\0\0f"
+
+
+def test_places_of_the_spoken_text_in_the_written_one() -> None:
+    reading = Reading.of("It is $5, or 3.", [Change(6, 8, "five dollars"), Change(13, 14, "three")])
+    spoken = "It is five dollars, or three."
+    assert reading.spoken == spoken
+    places = {
+        "It": 0,
+        "five": 6,
+        "dollars": 8,
+        ", or": 8,
+        "or": 10,
+        "three": 13,
+        "ree": 14,
+        ".": 14,
+    }
+    assert {text: reading.written_place(spoken.index(text)) for text in places} == places
+    assert reading.written_place(len(spoken)) == 15
