@@ -40,14 +40,14 @@ class TextCare:
         Raises:
             UsageError: there are no rules for the language, or the lexicon has bad lines.
         """
-        asked = config.normalize or (AUTO if info.normalizes else OFF)
+        asked = (config.normalize or (AUTO if info.normalizes else OFF)).lower()
         own = [name for name in info.languages if name != AUTO]
         language = own[0] if len(own) == 1 else None
         if asked not in (AUTO, OFF):
-            language = asked.lower()
+            language = asked
             if language not in LANGUAGES:
                 raise UsageError(
-                    f"--normalize {asked!r}: must be auto, off, or one of {', '.join(LANGUAGES)}"
+                    f"--normalize {config.normalize!r}: must be auto, off, or one of {', '.join(LANGUAGES)}"
                 )
         return cls(
             lexicon=Lexicon() if config.lexicon is None else read_lexicon(config.lexicon),

@@ -37,7 +37,7 @@ class Work:
 class PlannedPart:
     """A piece of a row too long to be spoken in one."""
 
-    span: Part  # of the row's text
+    span: Part  # of the row's text as it is spoken
     request: SpeechRequest  # its text behind the tags in force there; the row's settings
 
 

@@ -64,7 +64,7 @@ def test_without_care_a_text_is_spoken_as_it_is_and_no_pattern_is_compiled() -> 
         ("auto", {}, True, None),
         ("German", {}, True, "german"),
         (None, {"normalizes": True}, True, None),
-        ("off", {"normalizes": True, "languages": ("auto", "english")}, False, "english"),
+        ("OFF", {"normalizes": True, "languages": ("auto", "english")}, False, "english"),
         (None, {"normalizes": True, "languages": ("auto", "english")}, True, "english"),
         ("french", {"languages": ("auto",)}, True, "french"),
     ],
