@@ -46,8 +46,9 @@ class TextCare:
         if asked not in (AUTO, OFF):
             language = asked
             if language not in LANGUAGES:
+                known = ", ".join(LANGUAGES)
                 raise UsageError(
-                    f"--normalize {config.normalize!r}: must be auto, off, or one of {', '.join(LANGUAGES)}"
+                    f"--normalize {config.normalize!r}: must be auto, off, or one of {known}"
                 )
         return cls(
             lexicon=Lexicon() if config.lexicon is None else read_lexicon(config.lexicon),
