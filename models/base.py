@@ -131,6 +131,7 @@ class ModelInfo:
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
     ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
     licence: Licence | None = None  # what must be accepted first; None: nothing
+    normalizes: bool = False  # its texts are read in words unless somebody says otherwise
     pace: Pace | None = None  # how fast it can speak; None: random weights, which say nothing
 
     @property

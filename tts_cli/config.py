@@ -121,6 +121,15 @@ class RunConfig:
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
     language: str = _setting("auto", "Language of rows that name none.")
+    normalize: str | None = _setting(
+        None,
+        "Read figures, money, dates, units and abbreviations in words: auto (by each row's "
+        "language), off, or a language, which rows of language auto are then taken for.",
+        "auto for the sample voice, off for others",
+    )
+    lexicon: Path | None = _setting(  # noqa: RUF009
+        None, "Words to be said in a way of their own: lines of from, to, language, case.", "none"
+    )
     layout: str = _setting(
         "auto",
         "Where the text stands: in front of the speech (non_streaming), or beside it.",

@@ -37,6 +37,7 @@ COMMANDS = {
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",
     "voices": "List what a checkpoint can speak as; make voice files for cloning.",
+    "lexicon": "Try a lexicon, and how figures and abbreviations are read.",
     "models": "Prepare checkpoints: convert pickled weights, once.",
     "doctor": "Show versions, devices and caches, and what is missing.",
 }

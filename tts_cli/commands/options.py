@@ -155,10 +155,18 @@ reference_options = _group(
     config_option("ref_silence", type=float, metavar="SECONDS"),
 )
 
+text_options = _group(
+    "Text",
+    config_option("language", metavar="NAME"),
+    config_option("normalize", metavar="auto|off|LANGUAGE"),
+    config_option(
+        "lexicon", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.tsv"
+    ),
+)
+
 _speech_options = _group(
     "Speech, where rows do not say otherwise",
     config_option("voice", metavar="NAME"),
-    config_option("language", metavar="NAME"),
     config_option("layout", type=_choice(LAYOUTS)),
     config_option("seed", type=int, metavar="N"),
     config_option("max_seconds", type=float, metavar="S"),
@@ -179,7 +187,7 @@ _draw_options = _group(
 
 def sampling_options(function: Any) -> Any:
     """How rows are spoken."""
-    return _speech_options(_draw_options(function))
+    return text_options(_speech_options(_draw_options(function)))
 
 
 def output_options(is_out_required: bool = False) -> Decorator[Any]:

@@ -15,6 +15,7 @@ from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row
 from tts_cli.manifest.seeds import attempt_seed, first_row_seed, row_seed
+from tts_cli.text.care import TextCare
 
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 # A row's cap when neither row nor flag gives one: three times that is a runaway.
@@ -28,25 +29,33 @@ def usual_s(text: str) -> float:
 
 
 class Requests:
-    """Makes the requests of a run's rows; what they share is resolved once."""
+    """Makes the requests of a run's rows; what they share is resolved once.
+
+    Raises:
+        UsageError: the settings say of texts what cannot be done, see `TextCare.of`.
+    """
 
     def __init__(self, config: RunConfig, info: ModelInfo) -> None:
         self.config = config
         self.info = info
+        self.care = TextCare.of(config, info)
         self._flags = _for_all(config.sampling)
         self._sampling = replace(info.sampling, **self._flags)
         self._voice = info.voices[0] if info.voices else None
 
     def build(self, row: Row) -> SpeechRequest:
-        """Resolve one row."""
+        """Resolve one row. Raises SetupError: a library for its language is missing."""
         config = self.config
+        language = row.language or config.language
+        if not self.care.is_idle and (reading := self.care.read(row.text, language)).changes:
+            row = replace(row, text=reading.spoken)
         voice = row.voice
         if voice is None and row.ref_audio is None:
             voice = config.voice
         return SpeechRequest(
             text=row.text,
             voice=self._voice if voice is None else voice,
-            language=row.language or config.language,
+            language=language,
             instruct=row.instruct,
             layout=config.layout,
             sampling=self._sampling_of(row),

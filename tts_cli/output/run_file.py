@@ -109,6 +109,7 @@ def build_report(
     *,
     run_id: str | None,
     model: Mapping[str, Any],
+    text: Mapping[str, Any],
     device: Mapping[str, Any],
     started: datetime,
     exit_code: int,
@@ -118,6 +119,7 @@ def build_report(
     Args:
         run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
         model: identity, type, size, default voice and the like.
+        text: how texts were read (`TextCare.facts`).
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
     """
@@ -130,6 +132,7 @@ def build_report(
         "exit_code": exit_code,
         "settings": config.as_dict(),
         "model": dict(model),
+        "text": dict(text),
         "device": dict(device),
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},

@@ -38,6 +38,7 @@ from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.run.records import Recorder
+    from tts_cli.text.care import TextCare
 
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,11 @@ class RowPlan:
         self._requests = Requests(config, info)
         self._wanted = bytearray()  # a row: 1 to speak it or to record it as failed, 0 to pass it
 
+    @property
+    def care(self) -> TextCare:
+        """How texts are read."""
+        return self._requests.care
+
     def survey(self) -> Survey:
         """Read the whole manifest: check, count, and bound the sizes.
 
@@ -119,7 +125,7 @@ class RowPlan:
             ManifestError: it cannot be used at all, or has no rows.
             StoppedEarly: it was changed meanwhile.
         """
-        tally = Tally(self.source.name, self.config, self.info, self.split_rule)
+        tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
         found = Survey(tally.summary)
         shard, limit, taken = self.config.shard, self.config.limit, 0
         self._wanted.clear()
@@ -131,9 +137,14 @@ class RowPlan:
                 found.bad += is_mine
                 self._wanted.append(is_mine)
                 continue
-            is_silent = is_mine and is_wordless(row.text, self.info.pace)
-            tally.add_good(row, is_mine, is_silent)
-            self._wanted.append(is_mine and self._is_wanted(row, is_silent, found, tally))
+            if not is_mine:
+                tally.add_good(row)
+                self._wanted.append(False)
+                continue
+            request = self._requests.build(row)
+            is_silent = is_wordless(request.text, self.info.pace)
+            tally.add_good(row, request, is_silent)
+            self._wanted.append(self._is_wanted(row, request, is_silent, found, tally))
         tally.close()
         self.source.fingerprint.require_same()
         return found
@@ -148,14 +159,17 @@ class RowPlan:
             if isinstance(row, BadRow):
                 yield row
                 continue
-            is_silent = is_wordless(row.text, self.info.pace)
+            request = self._requests.build(row)
+            is_silent = is_wordless(request.text, self.info.pace)
             try:
-                request, need = self._resolve(row, is_silent)
+                need = self._resolve(request, is_silent)
                 parts = () if is_silent else self._parts(request, need)
             except RowError as error:
                 yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
                 continue
             planned = self._planned(row.id, request, need, is_silent)
+            if request.text != row.text:
+                planned.reading = self.care.read(row.text, request.language)
             if parts:
                 planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
             yield planned
@@ -174,10 +188,12 @@ class RowPlan:
             else:
                 yield row
 
-    def _is_wanted(self, row: Row, is_silent: bool, found: Survey, tally: Tally) -> bool:
+    def _is_wanted(
+        self, row: Row, request: SpeechRequest, is_silent: bool, found: Survey, tally: Tally
+    ) -> bool:
         """Judge a good row and count it."""
         try:
-            request, need = self._resolve(row, is_silent)
+            need = self._resolve(request, is_silent)
             state = self._state(row.id, request, need, is_silent)
             if not self._is_due(state):
                 found.skipped += 1
@@ -203,19 +219,18 @@ class RowPlan:
             found.foreign.append(self.writer.path_of(row.id).name)
         return True
 
-    def _resolve(self, row: Row, is_silent: bool) -> tuple[SpeechRequest, Need | None]:
-        """What is to be spoken. Raises RowError for a row that is certain to fail: it must not size
-        the others' slots. Of a row in parts `_parts` tells.
+    def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
+        """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
+        size the others' slots. Of a row in parts `_parts` tells.
         """
-        request = self._requests.build(row)
         if is_silent:
             if self.config.wordless == "fail":
                 raise RowError(NO_WORDS)
-            return request, None  # nothing is cloned: the path of a recording stands for it
+            return None  # nothing is cloned: the path of a recording stands for it
         need = self._need(request) if self.info.can_clone else None
         if not self.split_rule.is_split(request):
             self._check_room(request, need)
-        return request, need
+        return need
 
     def _parts(self, request: SpeechRequest, need: Need | None) -> tuple[PlannedPart, ...]:
         """What a row is spoken in, if in parts. Raises RowError: one of them is certain to fail."""

@@ -117,6 +117,7 @@ class Recorder:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
         ended_s = time.perf_counter()
         request, work = row.request, row.work
+        text = request.text if row.reading is None else row.reading.written
         record = RowRecord(
             row.id,
             "ok" if error is None else "failed",
@@ -125,8 +126,9 @@ class Recorder:
             suspect=row.suspect,
             run_id=self.run_id,
             started=None if row.queued_s is None else self._time(row.queued_s),
-            text=request.text,
-            text_chars=len(request.text),
+            text=text,
+            spoken_text=None if row.reading is None else request.text,
+            text_chars=len(text),
             voice=request.voice,
             language=request.language,
             instruct=request.instruct,
@@ -153,7 +155,7 @@ class Recorder:
             sha256=file.sha256,
             sample_rate_hz=self.writer.rate_hz,
             frames=row.frames,
-            frames_per_char=row.frames / len(request.text),
+            frames_per_char=row.frames / len(text),
             audio_s=audio_s,
             write_ms=write_ms,
             rtf=own_ms / 1000 / audio_s,

@@ -19,6 +19,7 @@ from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.run.split_rule import SplitRule
+    from tts_cli.text.care import TextCare
     from tts_cli.voices.speech_row import PlannedPart
 
 
@@ -70,12 +71,19 @@ class Tally:
     """Adds the rows of one manifest up."""
 
     def __init__(
-        self, manifest: str, config: RunConfig, info: ModelInfo, split_rule: SplitRule
+        self,
+        manifest: str,
+        config: RunConfig,
+        info: ModelInfo,
+        split_rule: SplitRule,
+        care: TextCare,
     ) -> None:
         self.summary = ManifestSummary(manifest)
         self._config = config
         self._info = info
         self._split_rule = split_rule
+        self._care = care
+        self._unread = 0  # rows to be normalized, nobody knows in which language
         self._ignored_instruct = 0
         self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
         self._no_instruct = 0
@@ -89,11 +97,18 @@ class Tally:
         if len(self.summary.bad) < MAX_SHOWN:
             self.summary.bad.append(row)
 
-    def add_good(self, row: Row, is_selected: bool, is_silent: bool) -> None:
-        """A good row; `is_silent`: it has no words."""
+    def add_good(
+        self, row: Row, request: SpeechRequest | None = None, is_silent: bool = False
+    ) -> None:
+        """A good row.
+
+        Args:
+            request: what is to be spoken; None: the row is not selected.
+            is_silent: it has no words.
+        """
         found, info = self.summary, self._info
         found.rows += 1
-        if not is_selected:
+        if request is None:
             return
         found.selected += 1
         found.chars += len(row.text)
@@ -103,7 +118,9 @@ class Tally:
             self._first_wordless = self._first_wordless or row.id
             found.wordless += 1
             return
-        if markup := markup_in(row.text, info.pace):
+        care = self._care
+        self._unread += care.is_normalized and care.known(request.language) is None
+        if markup := markup_in(request.text, info.pace):
             self._marked_up.add(row, f"{markup} would be read aloud; remove it")
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not info.takes_instruct
@@ -149,6 +166,11 @@ class Tally:
             found.append(
                 f"{name}: {_counted(self.summary.wordless)} without any letter or digit, "
                 f"'{self._first_wordless}' first: {fate}"
+            )
+        if self._unread:
+            found.append(
+                f"{name}: {_counted(self._unread)} of no known language, and left as written; "
+                "give --language, or name one by --normalize"
             )
         if self._ignored_instruct:
             found.append(

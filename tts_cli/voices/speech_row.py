@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from models.base import SpeechRequest
     from tts_cli.listen.levels import Levels
+    from tts_cli.text.reading import Reading
     from tts_cli.text.split import Part
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.resolve import Need
@@ -36,7 +37,7 @@ class Work:
 class PlannedPart:
     """A piece of a row too long to be spoken in one."""
 
-    span: Part  # of the row's text
+    span: Part  # of the row's text as it is spoken
     request: SpeechRequest  # its text behind the tags in force there; the row's settings
 
 
@@ -53,6 +54,7 @@ class SpeechRow:
     request: SpeechRequest  # of the first attempt
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
+    reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of

@@ -13,6 +13,7 @@ import pytest
 from tts_cli.config import RunConfig
 from tts_cli.output.run_file import Totals, build_report, versions, with_folder, write_report
 from tts_cli.output.run_log import FolderTotals
+from tts_cli.text.care import TextCare
 
 TOTALS = Totals(
     rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
@@ -24,6 +25,7 @@ def test_run_json(tmp_path: Path) -> None:
         RunConfig(seed=3, out=tmp_path),
         TOTALS,
         model={"identity": "abc", "voice": "clara"},
+        text=TextCare().facts(),
         device={"name": "cpu"},
         run_id="r",
         started=datetime(2026, 1, 1, 12, 30, 5, 250_000, timezone.utc),
