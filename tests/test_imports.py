@@ -33,6 +33,7 @@ FLOORS = {
         {"commands"},
         {"measure"},
         {"run"},
+        {"book"},
         {"voices", "engine"},
         {"output"},
         {"deliver"},
