@@ -50,7 +50,8 @@ def subtitles(texts: Iterable[Spoken], format: str) -> str:
         start_ms = round(cue.start_s * 1000)
         end_ms = max(start_ms + 1, round(cue.end_s * 1000))
         times = f"{_clock(start_ms, point)} --> {_clock(end_ms, point)}"
-        text = _two_lines(html.escape(cue.text, quote=False) if is_vtt else cue.text)
+        text = _two_lines(cue.text)
+        text = html.escape(text, quote=False) if is_vtt else text
         pieces.append(f"{number}\n{times}\n{text}\n\n")
     return "".join(pieces)
 
