@@ -147,7 +147,7 @@ class FullDisk:
 
 
 def open_on_full_disk(path: Path, mode: str) -> FullDisk:
-    return FullDisk(open(path, mode))  # noqa: SIM115
+    return FullDisk(open(path, mode))
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "ogg", "mp3"])
