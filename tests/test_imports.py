@@ -35,6 +35,7 @@ FLOORS = {
         {"run"},
         {"book"},
         {"voices", "engine"},
+        {"listen"},
         {"output"},
         {"deliver"},
         {"manifest"},

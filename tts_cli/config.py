@@ -18,6 +18,8 @@ from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 DTYPES = ("auto", "float32", "bfloat16")
+SPLIT_PATTERN = re.compile(r"auto|off|[0-9]{1,9}")
+SPLIT_RANGE = Range(40, 20_000, is_integer=True)
 LAYOUTS = ("auto", "streaming", "non_streaming")
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
@@ -34,7 +36,9 @@ SAMPLING_FLAGS = sorted(
     key=lambda name: SETTINGS[name].kind is not bool,
 )
 RANGES: dict[str, Range] = {
-    "seed": Range(0, 2**63 - 1, is_integer=True),
+    "seed": Range(
+        0, 2**53 - 1, is_integer=True, hint="jq, pandas and browsers read no larger number exactly"
+    ),
     **{name: setting.limits for name, setting in SETTINGS.items() if setting.limits},
     "max_frames": Range(1, 1_000_000, is_integer=True),
     "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
@@ -42,6 +46,9 @@ RANGES: dict[str, Range] = {
     "limit": Range(1, 2**63 - 1, is_integer=True),
     "sample_rate": Range(8_000, 192_000, is_integer=True),
     "max_batch": Range(1, 1024, is_integer=True),
+    "pause_paragraph": Range(0.0, 10.0),
+    "pause_sentence": Range(0.0, 10.0),
+    "pause_clause": Range(0.0, 10.0),
     "ref_silence": Range(0.0, 10.0, hint="0 is what the official package does"),
 }
 
@@ -102,11 +109,20 @@ class RunConfig:
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
     language: str = _setting("auto", "Language of rows that name none.")
     layout: str = _setting("auto", "Where the text stands relative to the codes.")
-    seed: int = _setting(0, "Run seed, 0 to 2^63-1; a row's seed is made of it and the id.")
+    seed: int = _setting(0, "Run seed, 0 to 2^53-1; a row's seed is made of it and the id.")
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     max_seconds: float | None = _setting(
         None, "Longest audio of a row, in seconds; longer is a runaway.", "by its text"
     )
+    split: str = _setting(
+        "auto",
+        "Speak longer rows in parts of at most so many characters (UTF-8 bytes), cut between "
+        "paragraphs, sentences, clauses, words, and joined: a number, off, or auto for what the "
+        "checkpoint speaks well.",
+    )
+    pause_paragraph: float = _setting(0.8, "Seconds between parts where a paragraph ends.")
+    pause_sentence: float = _setting(0.35, "Seconds between parts where a sentence ends.")
+    pause_clause: float = _setting(0.15, "Seconds between parts within a sentence.")
     retries: int = _setting(
         2,
         "Times a row is tried again with another seed when its speech never ends, ends too early "
@@ -183,6 +199,11 @@ class RunConfig:
         if self.overwrite and self.retry_failed:
             raise UsageError("--overwrite and --retry-failed exclude each other", "give one")
 
+    @property
+    def split_limit(self) -> int | None:
+        """The number that `--split` gives; None for a word."""
+        return int(self.split) if self.split.isdecimal() else None
+
     def failures_allowed(self, num_rows: int) -> int | None:
         """How many of a run's rows may fail, by `--max-failures`; None: all. Raises UsageError."""
         if self.max_failures is None:
@@ -197,6 +218,10 @@ class RunConfig:
     def _check_choices(self) -> None:
         if not DEVICE_PATTERN.fullmatch(self.device):
             raise UsageError(f"--device {self.device!r}: must be auto, cpu, cuda or cuda:N")
+        if not SPLIT_PATTERN.fullmatch(self.split):
+            raise UsageError(f"--split {self.split!r}: must be auto, off or a number of characters")
+        if self.split_limit is not None and (problem := SPLIT_RANGE.problem(self.split_limit)):
+            raise UsageError(f"--split {problem}")
         choices: dict[str, tuple[str, ...]] = {
             "dtype": DTYPES,
             "layout": LAYOUTS,

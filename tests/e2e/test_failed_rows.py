@@ -181,7 +181,7 @@ class TestNaN:
         assert "row bad failed: the model gave NaN or infinite values twice" in result.err
         record = bench.out().records["bad"]
         assert (record["status"], record["attempts"], record["path"]) == ("failed", 2, None)
-        assert record["total_ms"] > 0
+        assert record["latency_ms"] > 0
         assert bench.out().files == bench.out("clean").files
 
     def test_with_one_slot_the_next_row_is_clean(self, bench: Workbench, poisoned: Path) -> None:

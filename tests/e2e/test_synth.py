@@ -28,19 +28,39 @@ CAP = ("--max-seconds", 1)  # far beyond where these rows end by themselves
 TIMINGS = {  # field -> types of a row that was spoken
     "id": str,
     "status": str,
+    "take": int,
+    "schema": int,
+    "request_hash": str,
+    "delivery_hash": str,
+    "bytes": int,
+    "sha256": str,
+    "frames": int,
+    "audio_s": float,
+    "path": str,
+    "sample_rate_hz": int,
     "error": type(None),
     "finish_reason": str,
     "suspect": list,
-    "path": str,
-    "bytes": int,
-    "sha256": str,
+    "run_id": str,
+    "started": str,
+    "text": str,
+    "spoken_text": type(None),
+    "text_chars": int,
     "voice": str,
+    "language": str,
+    "instruct": type(None),
+    "ref_sha256": type(None),
+    "clone_mode": type(None),
     "seed": int,
     "attempts": int,
-    "text_chars": int,
+    "level_dbfs": float,
+    "peak_dbfs": float,
+    "clipped_share": float,
+    "silence_start_s": float,
+    "silence_end_s": float,
+    "silence_inside_s": float,
+    "frames_per_char": float,
     "prompt_tokens": int,
-    "frames": int,
-    "audio_s": float,
     "bucket": int,
     "queue_ms": float,
     "reference_ms": float,
@@ -48,10 +68,8 @@ TIMINGS = {  # field -> types of a row that was spoken
     "decode_ms": float,
     "vocoder_ms": float,
     "write_ms": float,
-    "total_ms": float,
+    "latency_ms": float,
     "rtf": float,
-    "request_hash": str,
-    "delivery_hash": str,
 }
 
 
@@ -100,15 +118,25 @@ def test_timings_and_audio_agree(bench: Workbench) -> None:
         assert record["attempts"] == 1
         assert record["bucket"] in (1, 2, 4)
         assert record["prompt_tokens"] > record["text_chars"] // 2
-        assert record["rtf"] == pytest.approx(record["total_ms"] / 1000 / record["audio_s"], 1e-3)
+        own = sum(record[f"{name}_ms"] for name in ("prefill", "decode", "vocoder", "write"))
+        assert record["rtf"] == pytest.approx(own / 1000 / record["audio_s"], 1e-3)
         parts = [record[f"{name}_ms"] for name in ("queue", "prefill", "decode", "vocoder")]
         assert all(part >= 0 for part in parts)
         assert record["decode_ms"] > 0
-        assert record["total_ms"] >= max(*parts, record["write_ms"])
+        assert record["latency_ms"] >= max(*parts, record["write_ms"])
+        assert record["frames_per_char"] * record["text_chars"] == pytest.approx(record["frames"])
+        rms = 20 * np.log10(np.sqrt(np.mean(samples.astype(np.float64) ** 2)))
+        assert record["level_dbfs"] == pytest.approx(rms, abs=0.01)
+        assert record["peak_dbfs"] == pytest.approx(20 * np.log10(np.abs(samples).max()), abs=0.01)
+        assert (record["run_id"], record["sample_rate_hz"]) == (out.report["run_id"], RATE_HZ)
+        assert out.report["started"] <= record["started"] <= out.report["ended"]
+        assert (record["schema"], record["take"]) == (2, 1)
     records = out.records
     assert (records["one"]["voice"], records["chapter/1/two"]["voice"]) == ("dora", "emil")
     assert records["Drei.x"]["seed"] == 5
     assert records["Drei.x"]["text_chars"] == 13
+    assert records["Drei.x"]["text"] == "Größe, Straße"
+    assert (records["Drei.x"]["language"], records["one"]["language"]) == ("german", "auto")
 
 
 def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:

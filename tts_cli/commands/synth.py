@@ -30,7 +30,9 @@ from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.output.journal import Journal
     from tts_cli.output.run_file import Totals
+    from tts_cli.output.run_log import FolderTotals, RunLog
     from tts_cli.run.load import Session
     from tts_cli.run.plan import RowPlan, Survey
 
@@ -54,8 +56,8 @@ def command(manifest: str, **options: Any) -> int:
 
     MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or
     TSV with a header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio
-    file a row, timings.jsonl with one line a row, and run.json. Run the same command again and only
-    rows that are missing, changed or failed are spoken.
+    file a row, timings.jsonl with one line a row, run.json and runs.jsonl. Run the same command
+    again and only rows that are missing, changed or failed are spoken.
 
     \b
     Examples:
@@ -76,7 +78,8 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
     from tts_cli.output.leftovers import unrecorded_rows
-    from tts_cli.output.run_file import REPORT_NAME
+    from tts_cli.output.run_file import REPORT_NAME, with_folder
+    from tts_cli.output.run_log import RunLog
     from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device
@@ -98,6 +101,8 @@ def run(source: Source, config: RunConfig) -> int:
         raise UsageError(
             f"{config.out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
         )
+    started = datetime.now(timezone.utc)
+    runs = RunLog(config.out)
     lock = FolderLock(config.out, config.take_over)
     with lock, Journal(config.out, has_sums=config.verify_files) as journal:
         remove_stale_parts(config.out)
@@ -109,28 +114,51 @@ def run(source: Source, config: RunConfig) -> int:
         survey.require_own_files()
         signals.check()
         if survey.pending:
-            return speak(config, info, plan, survey)
+            return speak(config, info, plan, survey, runs)
         record_bad_rows(plan)
-        say_nothing_to_do(config, survey)
+        if config.json:
+            report = idle_report(config, info, survey, started)
+            show_report(with_folder(report, folder_totals(runs, journal)))
+        else:
+            say_nothing_to_do(config, survey)
         return int(survey.bad > 0)
 
 
 def record_bad_rows(plan: RowPlan) -> None:
     """Record the bad rows as failed, where no model is needed because no other row is left."""
     from tts_cli.manifest.row import BadRow
-    from tts_cli.output.journal import RowRecord
+    from tts_cli.output.record import RowRecord
 
     for row in plan:
         if isinstance(row, BadRow) and plan.journal.status(row.record_id) != "failed":
             plan.journal.append(RowRecord(row.record_id, "failed", error=row.message))
 
 
+def idle_report(
+    config: RunConfig, info: ModelInfo, survey: Survey, started: datetime
+) -> dict[str, Any]:
+    """The report of a run with nothing to do; run.json of the run that did it stays."""
+    from tts_cli.output.run_file import Totals, build_report
+    from tts_cli.run.load import model_facts
+
+    return build_report(
+        config,
+        Totals(
+            rows=survey.skipped + survey.bad,
+            skipped=survey.skipped,
+            failed=survey.bad,
+            bad_rows=survey.bad,
+        ),
+        run_id=None,
+        model=model_facts(config, info),
+        device={},
+        started=started,
+        exit_code=int(survey.bad > 0),
+    )
+
+
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
-    """Tell that every row is done; run.json of the run that did it stays."""
-    if config.json:
-        found = {"pending": 0, "skipped": survey.skipped, "bad": survey.bad}
-        show_result(json.dumps(found))
-        return
+    """Tell that every row is done."""
     reason = f"all {survey.skipped} rows are done already"
     if config.retry_failed:
         reason = "no row of this manifest is recorded as failed"
@@ -141,23 +169,30 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
 
 
+def show_report(report: dict[str, Any]) -> None:
+    """Print a report as JSON, in the form of run.json."""
+    show_result(json.dumps(report, indent=2))
+
+
 def show_result(text: str) -> None:
     """Print what came of the rows. The folder has it as well, so a lost stdout fails nothing."""
     if problem := show_or_warn(text):
         log.warning("%s", problem)
 
 
-def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> int:
-    """Load the model, speak the pending rows, write run.json, print the summary."""
+def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog) -> int:
+    """Load the model, speak the pending rows, report, print the summary."""
     from tts_cli.commands.progress import Progress
-    from tts_cli.output.run_file import Totals, build_report, summary_lines, write_report
+    from tts_cli.output.run_file import Totals, build_report, summary_lines
+    from tts_cli.output.run_log import new_run_id
     from tts_cli.run.load import device_facts, model_facts, open_session, prepare
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
 
     signals.check()
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    started = datetime.now(timezone.utc)
+    run_id = new_run_id(started)
     session = open_session(config)
     signals.check()
     prepare(session, survey.needs)
@@ -174,6 +209,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
         recorder = Recorder(
             plan.writer,
             plan.journal,
+            run_id,
             info.frame_s,
             totals,
             progress.update,
@@ -203,24 +239,46 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> 
     report = build_report(
         config,
         totals,
+        run_id=run_id,
         model=model_facts(config, info),
         device=facts,
         started=started,
         exit_code=exit_code,
     )
-    assert config.out is not None
-    try:
-        write_report(config.out, report)
-    except (OSError, StoppedEarly) as problem:
-        log.warning("run.json is missing: %s", problem)
+    report = keep_report(plan, runs, report)
     if config.json:
-        show_result(json.dumps(report, indent=2))
+        show_report(report)
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
         show_result("\n".join(summary_lines(totals, left_out)))
     if error is not None:
         raise error
     return exit_code
+
+
+def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
+    """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
+    from tts_cli.output.run_file import with_folder, write_report
+
+    try:
+        runs.append(report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("runs.jsonl lacks this run: %s", problem)
+    report = with_folder(report, folder_totals(runs, plan.journal))
+    try:
+        write_report(plan.writer.out, report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("run.json is missing: %s", problem)
+    return report
+
+
+def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
+    """What the folder holds; None where runs.jsonl cannot be read."""
+    try:
+        return runs.totals(journal.rows())
+    except OSError as problem:
+        log.warning("%s cannot be read: %s", runs.path, problem.strerror or problem)
+        return None
 
 
 def add_device_totals(totals: Totals, session: Session) -> None:

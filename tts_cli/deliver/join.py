@@ -30,10 +30,10 @@ SILENT_RMS = 10 ** (-60 / 20)
 class Pauses:
     """Seconds of silence behind a part, by what ends there."""
 
-    paragraph: float = 0.8
-    sentence: float = 0.35
-    clause: float = 0.15
-    word: float = 0.05
+    paragraph: float = 0.0
+    sentence: float = 0.0
+    clause: float = 0.0
+    word: float = 0.0
 
     def seconds(self, boundary: Boundary) -> float:
         """The pause of a boundary."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections import deque
@@ -28,6 +29,9 @@ class Job:
     row: Any  # the caller's own record; never looked at here
     prompt: Prompt
     attempt: int = 1
+    is_part: bool = False  # of a long row: admitted before rows, in order
+    # Frames at the end of its reference that it is decoded behind; None: all of them.
+    reference_context: int | None = None
     runaway: Job | None = None  # an earlier attempt; used if this one gives no audio at all
     admitted_s: float = 0.0  # `perf_counter`
     prefill: tuple[Span, int] | None = None  # shared by this many rows
@@ -47,15 +51,19 @@ class Job:
 
     @property
     def estimated_frames(self) -> float:
-        """Frames the text will probably take."""
+        """Frames the text will probably take; the longest first is the order of admission."""
         request = self.prompt.request
+        if self.is_part:
+            return math.inf
         return min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
 
     @property
     def reference_codes(self) -> torch.Tensor | None:
         """(R, K) codes that the row is decoded behind; None without a reference in its prompt."""
         clone = self.prompt.request.clone
-        return None if clone is None else clone.codes
+        if clone is None or clone.codes is None or self.reference_context is None:
+            return None if clone is None else clone.codes
+        return clone.codes[-self.reference_context :]
 
     @property
     def num_reference_frames(self) -> int:
@@ -90,7 +98,7 @@ class Job:
 
 class JobQueue:
     """Jobs on their way to the engine: bounded, closed once. And back to it: an ended job is lent
-    to whoever judges its audio, who settles it, perhaps with another attempt.
+    to whoever judges its audio, who settles it, perhaps with more jobs.
 
     `put` and `close` belong to the thread that makes jobs, `settle` to those that judge, the rest
     to the engine's.
@@ -138,12 +146,13 @@ class JobQueue:
         with self._settled:
             self._num_lent += 1
 
-    def settle(self, again: Job | None) -> None:
-        """Say that a lent job is judged, and hand over its next attempt, if there is to be one."""
+    def settle(self, more: list[Job]) -> None:
+        """Say that a lent job is judged, and hand over what comes of it: its next attempt, or jobs
+        that waited for it.
+        """
         with self._settled:
             self._num_lent -= 1
-            if again is not None:
-                self._again.append(again)
+            self._again += more
             self._settled.notify()
 
     def take_again(self, timeout_s: float = 0.0) -> Job | None:

@@ -14,7 +14,7 @@ from models.base import ModelInfo, SpeechRequest
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row
-from tts_cli.manifest.seeds import attempt_seed, row_seed
+from tts_cli.manifest.seeds import attempt_seed, first_row_seed, row_seed
 
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 # A row's cap when neither row nor flag gives one: three times that is a runaway.
@@ -55,6 +55,15 @@ def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
     return replace(request, seed=attempt_seed(request.seed, attempt))
 
 
+def first_request(request: SpeechRequest, row_id: str, config: RunConfig) -> SpeechRequest:
+    """A row's request as it was built when derived seeds had 63 bits. A seed of the row's own is
+    what it was; one that is equal to the derived seed is taken for that.
+    """
+    if request.seed != row_seed(config.seed, row_id):
+        return request
+    return replace(request, seed=first_row_seed(config.seed, row_id))
+
+
 def build_sampling(row: Row, config: RunConfig, defaults: Sampling) -> Sampling:
     """The row's sampling settings."""
     return replace(defaults, **{**_for_all(config.sampling), **_for_all(row.sampling)})
@@ -76,5 +85,10 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
     seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
     if seconds is not None:
         return max(1, int(seconds / info.frame_s + 1e-6))
-    cap_s = CAP_S + CAP_S_PER_BYTE * len(row.text.encode())
+    return text_cap(row.text, info)
+
+
+def text_cap(text: str, info: ModelInfo) -> int:
+    """Frames that a text may keep where nobody gives a cap."""
+    cap_s = CAP_S + CAP_S_PER_BYTE * len(text.encode())
     return min(info.max_frames, round(cap_s / info.frame_s))

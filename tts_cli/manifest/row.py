@@ -69,7 +69,7 @@ class Row:
     ref_audio: str | None = None  # absolute, or relative to the working folder
     ref_text: str | None = None
     clone_mode: str | None = None  # icl or xvec; set whenever ref_audio is
-    seed: int | None = None  # 0 .. 2**63 - 1
+    seed: int | None = None  # 0 .. 2**53 - 1
     sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
     max_frames: int | None = None  # at most one of max_frames and max_seconds
     max_seconds: float | None = None

@@ -8,19 +8,24 @@ adds no step, so that whoever asks for one take, whole, at the first attempt has
     part 2, 3, ...      derive(seed, "part 2")       of a row that is split
     attempt 2, 3, ...   derive(seed, "attempt 2")
 
-Attempts are all there is yet. None of it changes the row's seed, so none reaches `request_hash`.
+There are no takes yet. None of it changes the row's seed, so none reaches `request_hash`.
 The labels hold a space, which no id does.
+
+All seeds are below 2^53, the integers that jq, pandas and browsers read exactly. Derived ones once
+had ten bits more: `first_row_seed` is that rule, for rows that were recorded under it.
 """
 
 from __future__ import annotations
 
 import hashlib
 
+SEED_BITS = 53
+_FIRST_BITS = 63  # of derived seeds, as long as lines of the journal had no `schema`
+
 
 def derive(seed: int, label: str) -> int:
-    """63 bits of a hash of a seed and what it is derived for."""
-    digest = hashlib.sha256(f"{seed}\n{label}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
+    """53 bits of a hash of a seed and what it is derived for."""
+    return _hash(seed, label) >> (64 - SEED_BITS)
 
 
 def row_seed(run_seed: int, row_id: str) -> int:
@@ -28,6 +33,22 @@ def row_seed(run_seed: int, row_id: str) -> int:
     return derive(run_seed, row_id)
 
 
+def first_row_seed(run_seed: int, row_id: str) -> int:
+    """The seed that such a row had by the first rule."""
+    return _hash(run_seed, row_id) >> (64 - _FIRST_BITS)
+
+
+def part_seed(seed: int, part: int) -> int:
+    """The seed of part 1, 2, ... of a row that is split."""
+    return seed if part == 1 else derive(seed, f"part {part}")
+
+
 def attempt_seed(seed: int, attempt: int) -> int:
     """The seed of attempt 1, 2, ... at what `seed` speaks."""
     return seed if attempt == 1 else derive(seed, f"attempt {attempt}")
+
+
+def _hash(seed: int, label: str) -> int:
+    """64 bits."""
+    digest = hashlib.sha256(f"{seed}\n{label}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tts_cli.config import SUBTYPES
 from tts_cli.manifest.ids import TRUNCATED, id_problem
-from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import RowRecord
 
 _ERROR = "the run died before this row was recorded"
 

@@ -1,15 +1,20 @@
-"""`run.json`: what a run was asked, what it ran on, and what came of it."""
+"""`run.json`: what a run was asked, what it ran on, what came of it, and what its folder holds.
+
+Without the last it is also the run's line of `runs.jsonl`.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.output.atomic import write_atomic
+from tts_cli.output.run_log import FolderTotals, iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,22 +105,26 @@ def build_report(
     config: RunConfig,
     totals: Totals,
     *,
+    run_id: str | None,
     model: Mapping[str, Any],
     device: Mapping[str, Any],
-    started: str,
+    started: datetime,
     exit_code: int,
 ) -> dict[str, Any]:
-    """The content of run.json.
+    """What is to be known of a run that ends now.
 
     Args:
+        run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
         model: identity, type, size, default voice and the like.
-        device: name, dtype, memory, driver and the like.
-        started: UTC, ISO 8601.
+        device: name, dtype, memory, driver and the like; empty where nothing was spoken.
+        started: in UTC.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
     return {
-        "started": started,
+        "run_id": run_id,
+        "started": iso_time(started),
+        "ended": iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,
         "settings": config.as_dict(),
         "model": dict(model),
@@ -123,6 +132,12 @@ def build_report(
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},
     }
+
+
+def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:
+    """The content of run.json, which is what `synth --json` prints too."""
+    sums = {} if folder is None else asdict(folder)
+    return {**report, "folder": {name: _rounded(value) for name, value in sums.items()}}
 
 
 def _rounded(value: Any) -> Any:

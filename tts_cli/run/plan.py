@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.reader import Source
-from tts_cli.manifest.request import build_request
+from tts_cli.manifest.request import build_request, first_request
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.hashes import joint_hash, request_hash
 from tts_cli.output.journal import Journal
+from tts_cli.output.record import SCHEMA
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, room_problem
@@ -152,8 +153,15 @@ class RowPlan:
         return self.writer.path_of(row_id).is_file()
 
     def _is_recorded(self, row: SpeechRow) -> bool:
-        if not self.journal.is_joint(row.id):
-            return self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
-        ref_digest = row.need.digest if row.need else None
-        joint = joint_hash(row.request, self.writer.delivery, self.info.identity, ref_digest)
-        return self.journal.done(row.id, joint, None)
+        """Whether the row's last line is ok and of this request, by the rules of that line."""
+        journal, writer = self.journal, self.writer
+        schema = journal.schema(row.id)
+        if schema is None or schema == SCHEMA:
+            return journal.done(row.id, row.request_hash, writer.delivery_hash)
+        request = first_request(row.request, row.id, self.config)
+        identity, ref_digest = self.info.identity, row.need.digest if row.need else None
+        if schema == 0:
+            joint = joint_hash(request, writer.delivery, identity, ref_digest)
+            return journal.done(row.id, joint, None)
+        digest = request_hash(request, identity, ref_digest)
+        return journal.done(row.id, digest, writer.delivery_hash)

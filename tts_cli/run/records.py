@@ -9,11 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
-from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import RowRecord
 from tts_cli.output.run_file import Totals
+from tts_cli.output.run_log import iso_time
 from tts_cli.output.writer import AudioWriter
 from tts_cli.voices.speech_row import SpeechRow
 
@@ -24,6 +27,7 @@ class Recorder:
     """Takes the rows of a run at their ends; any thread may call it.
 
     Args:
+        run_id: of the run, for its lines.
         frame_s: seconds of audio in a frame.
         totals: are counted up, under a lock of the recorder's.
         on_row: called after every row, under the same lock.
@@ -34,6 +38,7 @@ class Recorder:
         self,
         writer: AudioWriter,
         journal: Journal,
+        run_id: str,
         frame_s: float,
         totals: Totals,
         on_row: Callable[[Totals], None],
@@ -41,11 +46,13 @@ class Recorder:
     ) -> None:
         self.writer = writer
         self.journal = journal
+        self.run_id = run_id
         self.frame_s = frame_s
         self.totals = totals
         self.on_row = on_row
         self.failures_allowed = failures_allowed
         self._mutex = threading.Lock()
+        self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
     def take(self, row: SpeechRow) -> None:
         """Put a row's audio on disk and record it.
@@ -58,7 +65,8 @@ class Recorder:
 
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
-        self._record(RowRecord(row.record_id, "failed", error=row.message), is_bad=True)
+        record = RowRecord(row.record_id, "failed", error=row.message, run_id=self.run_id)
+        self._record(record, is_bad=True)
 
     def _write(self, row: SpeechRow) -> RowRecord:
         """Put a row's audio on disk, if there is any, and describe what happened."""
@@ -73,35 +81,53 @@ class Recorder:
             else:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
         ended_s = time.perf_counter()
-        total_s = 0.0 if row.queued_s is None else ended_s - row.queued_s
+        request, work = row.request, row.work
         record = RowRecord(
             row.id,
             "ok" if error is None else "failed",
             error=error,
             finish_reason=row.finish_reason,
             suspect=row.suspect,
-            voice=row.request.voice,
+            run_id=self.run_id,
+            started=None if row.queued_s is None else self._time(row.queued_s),
+            text=request.text,
+            text_chars=len(request.text),
+            voice=request.voice,
+            language=request.language,
+            instruct=request.instruct,
+            ref_sha256=None if row.need is None else row.need.ref_sha256,
+            clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,
-            text_chars=len(row.request.text),
-            total_ms=1000 * total_s,
+            parts=row.part_records,
+            latency_ms=0.0 if row.queued_s is None else 1000 * (ended_s - row.queued_s),
             request_hash=row.request_hash,
             delivery_hash=self.writer.delivery_hash,
-            **vars(row.work),
+            **vars(work),
         )
         if file is None:
             return record
-        audio_s = row.frames * self.frame_s
+        assert row.samples is not None
+        audio_s = len(row.samples) / self.writer.native_rate_hz  # parts have pauses between them
+        write_ms = 1000 * (ended_s - started_s)
+        own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
         return replace(
             record,
             path=file.path,
             bytes=file.bytes,
             sha256=file.sha256,
+            sample_rate_hz=self.writer.rate_hz,
             frames=row.frames,
+            frames_per_char=row.frames / len(request.text),
             audio_s=audio_s,
-            write_ms=1000 * (ended_s - started_s),
-            rtf=total_s / audio_s,
+            write_ms=write_ms,
+            rtf=own_ms / 1000 / audio_s,
+            **({} if row.levels is None else vars(row.levels)),
         )
+
+    def _time(self, counted_s: float) -> str:
+        """A reading of `perf_counter` as UTC, ISO 8601."""
+        return iso_time(self._zero + timedelta(seconds=counted_s))
 
     def _record(
         self,

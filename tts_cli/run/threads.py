@@ -18,12 +18,14 @@ from dataclasses import replace
 from typing import Any
 
 from models.base import Prompt, RequestError
+from tts_cli.deliver.join import Pauses
 from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request, usual_s
 from tts_cli.output.audio_file import NOT_FINITE
 from tts_cli.run.load import Session
+from tts_cli.run.long_rows import LongRows
 from tts_cli.run.needs import too_long
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.verdict import judge
@@ -35,6 +37,8 @@ from tts_cli.voices.stage import VoiceStage
 READY_JOBS = 256  # with prompts, kept for the engine's window
 ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
+PART_CONTEXT = 25  # frames of a reference before parts after the first; chunks have as many
+NO_PAUSES = Pauses()
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
@@ -47,6 +51,7 @@ class SpeechRun:
         cloning: finds the voices of rows that need one; None where no row does.
         is_int16: rows get int16 samples, made on the device, instead of float32.
         takers: threads that hand rows on; as many calls of `take` can wait for a disk at once.
+        pauses: between the parts of long rows.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class SpeechRun:
         cloning: Cloning | None = None,
         is_int16: bool = False,
         takers: int = 1,
+        pauses: Pauses = NO_PAUSES,
     ) -> None:
         self.model = session.model
         self.take = take
@@ -65,6 +71,7 @@ class SpeechRun:
         self.takers = takers
         self.voices = VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
+        self.long_rows = LongRows(self.model.info, session.batch, pauses)
         self._ended: queue.Queue[Job | None] = queue.Queue(ENDED_JOBS)
         self.engine = Engine(
             session.model,
@@ -132,21 +139,43 @@ class SpeechRun:
         stop, jobs = self.engine.stop, self.engine.jobs
         try:
             for row in rows if self.stage is None else self.stage.attach(rows, stop):
+                for spoken in self.long_rows.open(row, stop) if row.parts else [row]:
+                    if stop.is_set():
+                        break
+                    job = self._job(spoken)
+                    if job is None:
+                        self._end(spoken)
+                    else:
+                        jobs.put(job, stop)
                 if stop.is_set():
                     break
-                queued_s = time.perf_counter()
-                try:
-                    prompt = self._prompt(row)
-                except RequestError as error:
-                    row.error = str(error)
-                    self.take(row)
-                else:
-                    row.queued_s = queued_s
-                    self._estimate(row)
-                    jobs.put(Job(row, prompt), stop)
             jobs.close(stop)
         except BaseException as error:
             self._fail(error)
+
+    def _job(self, row: SpeechRow) -> Job | None:
+        """The first attempt at a row; None where no prompt can be made of it."""
+        queued_s = time.perf_counter()
+        try:
+            prompt = self._prompt(row)
+        except RequestError as error:
+            row.error = str(error)
+            return None
+        row.queued_s = queued_s
+        self._estimate(row)
+        return self._attempt(row, prompt, 1)
+
+    def _attempt(self, row: SpeechRow, prompt: Prompt, attempt: int) -> Job:
+        is_later = row.part_of is not None and not row.is_first_part
+        context = PART_CONTEXT if is_later else None
+        return Job(row, prompt, attempt, row.part_of is not None, context)
+
+    def _end(self, row: SpeechRow) -> None:
+        """Hand on a row at its end, or the one that it was the last part of."""
+        if row.part_of is None:
+            self.take(row)
+        elif (whole := self.long_rows.finish(row)) is not None:
+            self.take(whole)
 
     def _estimate(self, row: SpeechRow) -> None:
         """How long the row's speech will be."""
@@ -183,7 +212,7 @@ class SpeechRun:
             row.frames_dropped += job.frames
         attempt = job.attempt + 1
         prompt = replace(job.prompt, request=retry_request(row.request, attempt))
-        return Job(row, prompt, attempt)
+        return self._attempt(row, prompt, attempt)
 
     def _lend(self, job: Job) -> None:
         """The engine's sink."""
@@ -198,12 +227,26 @@ class SpeechRun:
                 continue
             try:
                 again = self._judge(job)
-                self.engine.jobs.settle(again)
-                if again is None:
-                    self.take(self._settle(job))
+                if again is not None:
+                    self.engine.jobs.settle([again])
+                    continue
+                row = self._settle(job)
+                self.engine.jobs.settle(self._released_by(row))
+                self._end(row)
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
+
+    def _released_by(self, row: SpeechRow) -> list[Job]:
+        """The jobs that have waited for this row's voice; the others of them end here."""
+        jobs = []
+        for part in self.long_rows.released_by(row):
+            job = self._job(part)
+            if job is None:
+                self._end(part)
+            else:
+                jobs.append(job)
+        return jobs
 
     def _judge(self, job: Job) -> Job | None:
         """Measure a job's audio, once it is there. The next attempt, where there is to be one."""
@@ -213,7 +256,7 @@ class SpeechRun:
             return None
         samples, codes = job.samples.numpy(), job.codes.numpy()
         verdict = judge(samples, codes, self.model.info.frame_s, row.expected_s)
-        row.suspect = verdict.suspect
+        row.levels, row.suspect = verdict.levels, verdict.suspect
         if job.reason != "eos" or not verdict.is_stuck:
             return None
         job.reason = "stuck"

@@ -5,16 +5,9 @@ long. Measured once, on the host, from samples and codes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+from tts_cli.listen.levels import Array, Levels, measure, runs
 
-Array = np.ndarray[Any, Any]
-
-WINDOW_S = 0.02
-# A window is near-silent 50 dB below the row's loudest one, or below -60 dB of full scale.
-SILENT_SHARE = 10 ** (-50 / 20)
-SILENT_RMS = 10 ** (-60 / 20)
 SUSPECT_SILENCE_S = 2.0
 SUSPECT_REPEAT_S = 1.0
 STUCK_S = 4.0  # of either; pauses of released models are shorter
@@ -28,24 +21,27 @@ LONG_S = 2.5
 class Verdict:
     """What was found in one row's audio."""
 
+    levels: Levels
     audio_s: float
     expected_s: float  # what the text usually takes; 0: not known
-    silence_s: float  # longest near-silence
     repeat_s: float  # longest run of one first code
 
     @property
     def is_stuck(self) -> bool:
         """Whether the speech stood still for too long to be a pause."""
-        return max(self.silence_s, self.repeat_s) >= STUCK_S
+        return max(self.levels.longest_silence_s, self.repeat_s) >= STUCK_S
 
     @property
     def suspect(self) -> list[str]:
         """What somebody should listen for; empty where nothing was found."""
-        found = []
+        found, levels = [], self.levels
         if self.expected_s and self.audio_s > LONG_SHARE * self.expected_s + LONG_S:
             found.append(f"{self.audio_s:.1f} s where about {self.expected_s:.1f} s were expected")
-        if self.silence_s >= SUSPECT_SILENCE_S:
-            found.append(f"near-silence for {self.silence_s:.1f} s")
+        if levels.silence_inside_s >= SUSPECT_SILENCE_S:
+            found.append(f"near-silence for {levels.silence_inside_s:.1f} s")
+        for seconds, where in ((levels.silence_start_s, "start"), (levels.silence_end_s, "end")):
+            if seconds >= STUCK_S:  # less of it is a matter of taste
+                found.append(f"near-silence for {seconds:.1f} s at the {where}")
         if self.repeat_s >= SUSPECT_REPEAT_S:
             found.append(f"one first code for {self.repeat_s:.1f} s")
         return found
@@ -59,28 +55,11 @@ def judge(samples: Array, codes: Array, frame_s: float, expected_s: float) -> Ve
         expected_s: what the row's text usually takes; 0: not known.
     """
     audio_s = len(codes) * frame_s
-    window = max(1, round(WINDOW_S * len(samples) / audio_s))
-    silent = longest_run(_near_silent(samples, window)) * window / len(samples)
-    same = longest_run(codes[1:, 0] == codes[:-1, 0])
+    starts, ends = runs(codes[1:, 0] == codes[:-1, 0])
+    same = int((ends - starts).max(initial=0))
     return Verdict(
+        levels=measure(samples, audio_s),
         audio_s=audio_s,
         expected_s=expected_s,
-        silence_s=silent * audio_s,
         repeat_s=(same + 1) * frame_s,
     )
-
-
-def _near_silent(samples: Array, window: int) -> Array:
-    """(n // window,) bool: which windows have hardly any sound."""
-    scale = np.float32(1 / 32768 if samples.dtype == np.int16 else 1)
-    whole = len(samples) // window * window
-    windows = samples[:whole].astype(np.float32).reshape(-1, window) * scale
-    rms: Array = np.sqrt(np.einsum("ij,ij->i", windows, windows) / window)
-    is_silent: Array = rms < max(SILENT_RMS, SILENT_SHARE * float(rms.max(initial=0)))
-    return is_silent
-
-
-def longest_run(is_true: Array) -> int:
-    """Length of the longest run of true values in (n,) bool."""
-    ends = np.flatnonzero(np.diff(is_true, prepend=False, append=False))
-    return int((ends[1::2] - ends[::2]).max(initial=0))

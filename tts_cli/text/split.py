@@ -70,6 +70,29 @@ def split(
     return _Splitter(text, limit, markup, unbroken).parts()
 
 
+def sentences(text: str, *, markup: str | None = None) -> list[Part]:
+    """The sentences of a text, however long, those of quotations included.
+
+    Args:
+        markup: regular expression of what is not spoken and never cut.
+    Returns:
+        The sentences in order, each with what ends there: a sentence or a paragraph.
+    """
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    tags = spans_of(markup, text)
+    is_whole = inside(len(text), tags)
+    found = {
+        cut.place: cut.boundary
+        for cut in sorted(sentence_cuts(text, dict(tags)), reverse=True)  # the strongest is kept
+        if cut.boundary < Boundary.CLAUSE and begin < cut.place < end and not is_whole[cut.place]
+    }
+    parts, start = [], begin
+    for place in sorted(found):
+        parts.append(Part(start, place, found[place]))
+        start = _behind_space(text, place)
+    return [*parts, Part(start, end, None)] if begin < end else []
+
+
 class _Splitter:
     """One text on its way into parts."""
 
@@ -100,7 +123,7 @@ class _Splitter:
             return [Part(begin, end, None)]
         cuts = self._cuts(begin, end)
         places = [cut.place for cut, _ in cuts] + [end]
-        starts = [begin] + [self._start_behind(cut.place) for cut, _ in cuts]
+        starts = [begin] + [_behind_space(text, cut.place) for cut, _ in cuts]
         chosen = self._choose(starts, places, [price for _, price in cuts])
         return [
             Part(starts[first], places[last], cuts[last][0].boundary if last < len(cuts) else None)
@@ -154,7 +177,7 @@ class _Splitter:
         """The best place in text[first:last] to cut about `aim` bytes behind `first`; None if
         there is none.
         """
-        sums, base = self.sums, self.sums[self._start_behind(first) if first else first]
+        sums, base = self.sums, self.sums[_behind_space(self.text, first) if first else first]
         middle = bisect_left(sums, base + aim)
         lowest = max(first + 1, bisect_left(sums, base + aim / 2))
         highest = min(last - 1, bisect_right(sums, base + self.limit) - 1)
@@ -237,10 +260,12 @@ class _Splitter:
     def _size(self, start: int, end: int) -> int:
         return self.sums[end] - self.sums[start]
 
-    def _start_behind(self, place: int) -> int:
-        while self.text[place].isspace():
-            place += 1
-        return place
+
+def _behind_space(text: str, place: int) -> int:
+    """Index of the first character at or behind `place` that is no white space."""
+    while text[place].isspace():
+        place += 1
+    return place
 
 
 def _widths(text: str, tags: list[tuple[int, int]]) -> tuple[Array, Array]:

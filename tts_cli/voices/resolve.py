@@ -39,6 +39,7 @@ class Need:
     digest: str
     num_frames: int  # at most this many reference frames stand in its prompt
     num_bytes: int  # UTF-8 bytes of the transcript
+    ref_sha256: str | None = None  # of the recording; None for a voice file
 
 
 def reference_silence_s(config: RunConfig, info: ModelInfo) -> float:
@@ -113,11 +114,11 @@ class Cloning:
         mode, text = request.clone_mode or "xvec", request.ref_text
         digest = reference_digest(facts.content, mode, text, self.silence_s)
         if mode == "xvec":
-            return Need(digest, 0, 0)
+            return Need(digest, 0, 0, facts.content)
         rate_hz = self.info.sample_rate_hz
         seconds = facts.header.most_seconds + self.silence_s
         frames = math.ceil((seconds * rate_hz + 2) / self.info.samples_per_frame)
-        return Need(digest, frames, len((text or "").encode()))
+        return Need(digest, frames, len((text or "").encode()), facts.content)
 
     def least(self, request: SpeechRequest) -> Need | None:
         """What a request is certain to need, found without reading a recording.

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from models.base import SpeechRequest
+    from tts_cli.listen.levels import Levels
+    from tts_cli.text.split import Part
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.resolve import Need
 
@@ -28,6 +30,14 @@ class Work:
     vocoder_ms: float = 0.0
 
 
+@dataclass(frozen=True)
+class PlannedPart:
+    """A piece of a row too long to be spoken in one."""
+
+    span: Part  # of the row's text
+    request: SpeechRequest  # its text behind the tags in force there; the row's settings
+
+
 @dataclass(eq=False)
 class SpeechRow:
     """One row of a run, with everything that holds for all its attempts.
@@ -41,6 +51,9 @@ class SpeechRow:
     request: SpeechRequest  # of the first attempt
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
+    parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
+    part_of: SpeechRow | None = None  # the row that this one is a part of
+    is_first_part: bool = False
     # On its way.
     least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
     expected_s: float = 0.0  # what speech of the text usually takes; 0: not known
@@ -56,8 +69,15 @@ class SpeechRow:
     frames: int = 0
     samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
     codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
+    levels: Levels | None = None  # of the samples
     suspect: list[str] = field(default_factory=list)  # what its audio should be listened to for
     work: Work = Work()
+    part_records: list[dict[str, Any]] = field(default_factory=list)  # what came of its parts
 
     def __post_init__(self) -> None:
         self.seed = self.request.seed
+
+    @property
+    def has_free_voice(self) -> bool:
+        """Whether the model chooses the voice, so that parts must hear the first one."""
+        return self.request.voice is None and self.request.ref_audio is None

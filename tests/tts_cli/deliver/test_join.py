@@ -13,7 +13,7 @@ from tts_cli.text.boundaries.boundary import Boundary
 Array = np.ndarray[Any, Any]
 RATE_HZ = 24_000
 CLAUSE, SENTENCE, PARAGRAPH = Boundary.CLAUSE, Boundary.SENTENCE, Boundary.PARAGRAPH
-PAUSES = Pauses()
+PAUSES = Pauses(paragraph=0.8, sentence=0.35, clause=0.15, word=0.05)
 
 
 def voice(seconds: float, before_s: float = 0.0, behind_s: float = 0.0, dc: float = 0.0) -> Array:

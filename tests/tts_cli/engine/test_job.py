@@ -43,10 +43,10 @@ class TestJobQueue:
         jobs.lend()
         assert not jobs.is_over
         assert jobs.take_again() is None
-        jobs.settle(job)
+        jobs.settle([job])
         assert not jobs.is_over
         assert jobs.take_again(timeout_s=9) is job
-        threading.Timer(0.05, jobs.settle, (None,)).start()
+        threading.Timer(0.05, jobs.settle, ([],)).start()
         assert jobs.take_again(timeout_s=9) is None  # waits no longer than that
         assert jobs.is_over
 

@@ -146,7 +146,7 @@ class TestSeeds:
         seeds = [self.seed(info, make_row(seed=own), attempt=n) for n in (1, 2, 3)]
         assert len(set(seeds)) == 3
         assert seeds == [self.seed(info, make_row(seed=own), attempt=n) for n in (1, 2, 3)]
-        assert all(0 <= seed < 2**63 for seed in seeds)
+        assert all(0 <= seed < 2**53 for seed in seeds)
 
     def test_a_retry_changes_nothing_but_the_seed(self, info: ModelInfo) -> None:
         request = build_request(make_row(sampling={"top_k": 3}, max_frames=9), RunConfig(), info)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tts_cli.output.journal import Journal, RowRecord
+from tts_cli.output.journal import Journal
 from tts_cli.output.leftovers import unrecorded_rows
+from tts_cli.output.record import RowRecord
 
 
 def test_only_what_is_newer_than_the_dead_run(tmp_path: Path) -> None:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from tts_cli.config import RunConfig
-from tts_cli.output.run_file import Totals, build_report, summary_lines, versions, write_report
+from tts_cli.output.run_file import (
+    Totals,
+    build_report,
+    summary_lines,
+    versions,
+    with_folder,
+    write_report,
+)
+from tts_cli.output.run_log import FolderTotals
 
 TOTALS = Totals(
     rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
@@ -23,10 +32,12 @@ def test_run_json(tmp_path: Path) -> None:
         TOTALS,
         model={"identity": "abc", "voice": "clara"},
         device={"name": "cpu"},
-        started="2026-01-01T00:00:00Z",
+        run_id="r",
+        started=datetime(2026, 1, 1, 12, 30, 5, 250_000, timezone.utc),
         exit_code=1,
     )
-    path = write_report(tmp_path, report)
+    folder = FolderTotals(ok=9, failed=1, audio_s=900.00004, runs=2, wall_s=4.5)
+    path = write_report(tmp_path, with_folder(report, folder))
     read = json.loads(path.read_text())
     assert path.name == "run.json"
     assert read["settings"]["seed"] == 3
@@ -35,6 +46,10 @@ def test_run_json(tmp_path: Path) -> None:
     assert (totals["rows"], totals["ok"], totals["failed"], totals["skipped"]) == (10, 6, 1, 3)
     assert (totals["xrt"], totals["total_xrt"], totals["rtf"]) == (300.0, 330.0, 0.0033)
     assert read["versions"]["numpy"]
+    assert (read["run_id"], read["started"]) == ("r", "2026-01-01T12:30:05.250Z")
+    assert read["started"] < read["ended"]
+    sums = {"ok": 9, "failed": 1, "audio_s": 900.0, "runs": 2, "wall_s": 4.5}
+    assert read["folder"] == sums
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tts_cli.run.verdict import Array, Verdict, judge, longest_run
+from tts_cli.listen.levels import Array
+from tts_cli.run.verdict import Verdict, judge
 
 RATE_HZ = 24_000
 FRAME_S = 0.08
@@ -40,21 +41,36 @@ def test_near_silence(dtype: type, silence_s: float, suspect: list[str], is_stuc
     if dtype is np.int16:
         samples = (samples * 32767).astype(np.int16)
     verdict = found(samples)
-    assert verdict.silence_s == pytest.approx(silence_s, abs=0.041)
+    assert verdict.levels.silence_inside_s == pytest.approx(silence_s, abs=0.041)
     assert verdict.suspect == suspect
     assert verdict.is_stuck is is_stuck
 
 
 def test_quiet_speech_is_not_silence() -> None:
-    assert found(speech(8, 0.004)).silence_s == 0
-    assert found(np.concatenate([speech(4), speech(4, 0.01)])).silence_s == 0
+    assert found(speech(8, 0.004)).levels.longest_silence_s == 0
+    quieter = np.concatenate([speech(4), speech(4, 0.01)])
+    assert found(quieter).levels.longest_silence_s == 0
+
+
+@pytest.mark.parametrize(
+    ("silence_s", "is_stuck"), [(2.1, False), (3.9, False), (4.1, True), (6.0, True)]
+)
+@pytest.mark.parametrize("where", ["start", "end"])
+def test_silence_at_the_ends(silence_s: float, is_stuck: bool, where: str) -> None:
+    """Two seconds of it once made a row suspect: only silence inside does, or four of any."""
+    pieces = [speech(silence_s, 0.0005), speech(2)]
+    verdict = found(np.concatenate(pieces if where == "start" else pieces[::-1]))
+    shown = f"near-silence for {silence_s:.1f} s at the {where}"
+    assert verdict.suspect == ([shown] if is_stuck else [])
+    assert verdict.is_stuck is is_stuck
 
 
 @DTYPES
 def test_nothing_at_all_is_silence(dtype: type) -> None:
     verdict = found(np.zeros(8 * RATE_HZ, dtype))
-    assert verdict.silence_s == pytest.approx(8)
+    assert verdict.levels.silence_start_s == pytest.approx(8)
     assert verdict.is_stuck
+    assert verdict.suspect == ["near-silence for 8.0 s at the start"]
 
 
 @pytest.mark.parametrize(
@@ -83,12 +99,5 @@ def test_much_too_long(expected_s: float, is_long: bool) -> None:
 
 def test_rows_of_a_few_samples() -> None:
     verdict = judge(np.full(60, 0.1, np.float32), np.zeros((1, 2), np.int64), 0.0025, 0.0)
-    assert (verdict.silence_s, verdict.repeat_s) == (0, 0.0025)
+    assert (verdict.levels.longest_silence_s, verdict.repeat_s) == (0, 0.0025)
     assert judge(np.full(1, 0.1, np.float32), np.zeros((1, 1), np.int64), 0.0025, 0.0).suspect == []
-
-
-@pytest.mark.parametrize(
-    ("bits", "longest"), [("", 0), ("0", 0), ("1", 1), ("110111", 3), ("0110", 2), ("111", 3)]
-)
-def test_runs(bits: str, longest: int) -> None:
-    assert longest_run(np.array([bit == "1" for bit in bits], dtype=bool)) == longest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from models.fish_speech.info import PACE
 from tts_cli.text.boundaries.boundary import Boundary
 from tts_cli.text.boundaries.sentences import sentence_cuts
-from tts_cli.text.boundaries.whole import inside, spans_of
+from tts_cli.text.split import Part, sentences
 
 CASES = [
     tuple(line.split("\t"))
@@ -26,20 +25,15 @@ def pieces(marked: str) -> list[str]:
     return [piece.replace("\0", "|") for piece in marked.split("|")]
 
 
-def sentences(text: str) -> list[str]:
-    tags = spans_of(PACE.markup, text)
-    is_inside = inside(len(text), tags)
-    cuts = [cut for cut in sentence_cuts(text, dict(tags)) if cut.boundary < Boundary.CLAUSE]
-    places = sorted(cut.place for cut in cuts if not is_inside[cut.place])
-    edges = [0, *places, len(text)]
-    return [text[a:b].strip() for a, b in pairwise(edges)]
+def texts(text: str) -> list[str]:
+    return [text[part.start : part.end] for part in sentences(text, markup=PACE.markup)]
 
 
 @pytest.mark.parametrize(("language", "marked"), CASES, ids=range(len(CASES)))
 def test_hard_case(language: str, marked: str) -> None:
     wanted = pieces(marked)
     text = ("" if language in WITHOUT_SPACES else " ").join(wanted)
-    assert sentences(text) == wanted
+    assert texts(text) == wanted
 
 
 def test_the_table_covers_the_languages() -> None:
@@ -62,3 +56,12 @@ def test_lines_of_a_list_are_sentences() -> None:
 def test_what_may_be_a_sentence_is_offered_as_a_clause() -> None:
     cuts = list(sentence_cuts("i went home. then i slept", {}))
     assert [(cut.boundary, cut.is_weak) for cut in cuts] == [(Boundary.CLAUSE, True)]
+
+
+def test_sentences_tell_where_paragraphs_end() -> None:
+    assert sentences(" One. Two.\n\nThree. ") == [
+        Part(1, 5, Boundary.SENTENCE),
+        Part(6, 10, Boundary.PARAGRAPH),
+        Part(12, 18, None),
+    ]
+    assert sentences(" \n ") == []

@@ -1,0 +1,115 @@
+"""Which rows are spoken in parts, and in which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from engine_harness import request
+
+from models.base import ModelInfo, SpeechRequest
+from models.fish_speech.info import PACE
+from models.pace import Pace
+from tts_cli.deliver.join import Pauses
+from tts_cli.manifest.request import text_cap
+from tts_cli.manifest.seeds import part_seed
+from tts_cli.run.split_rule import LATE_SPEAKER, NO_VOICE, SplitRule
+
+SENTENCE = "The quick brown fox jumps over the lazy dog near the old bank. "
+MakeRule = Callable[..., SplitRule]
+
+
+@pytest.fixture
+def make_rule(make_info: Callable[..., ModelInfo]) -> MakeRule:
+    """A rule of parts of 100 bytes, for a checkpoint with speakers, or as the settings say."""
+
+    def make(limit: int | None = 100, **settings: Any) -> SplitRule:
+        return SplitRule(make_info(max_frames=2048, **settings), limit, Pauses())
+
+    return make
+
+
+def asked(text: str, info: ModelInfo, **settings: Any) -> SpeechRequest:
+    settings = {"voice": "clara", "max_frames": text_cap(text, info), **settings}
+    return replace(request(text, 5), **settings)
+
+
+def test_a_short_row_is_spoken_in_one(make_rule: MakeRule) -> None:
+    rule = make_rule()
+    assert rule.parts(asked(SENTENCE.strip(), rule.info)) == ()
+
+
+def test_without_a_limit_nothing_is_split(make_rule: MakeRule) -> None:
+    rule = make_rule(None)
+    assert rule.parts(asked(SENTENCE * 90, rule.info)) == ()
+
+
+def test_parts_are_requests_of_their_own(make_rule: MakeRule) -> None:
+    rule = make_rule()
+    whole = asked(SENTENCE * 3, rule.info, language="english", instruct="Calmly.")
+    parts = rule.parts(whole)
+    assert [part.request.text for part in parts] == [SENTENCE.strip()] * 3
+    assert [part.request.seed for part in parts] == [5, part_seed(5, 2), part_seed(5, 3)]
+    assert len({part.request.seed for part in parts}) == 3
+    for part in parts:
+        assert whole.text[part.span.start : part.span.end] == part.request.text
+        assert part.request.max_frames == text_cap(part.request.text, rule.info)
+        plain = replace(part.request, text=whole.text, seed=5, max_frames=whole.max_frames)
+        assert plain == whole
+
+
+def test_a_cap_of_the_row_is_kept(make_rule: MakeRule) -> None:
+    rule = make_rule()
+    whole = asked(SENTENCE * 3, rule.info, max_frames=20)
+    assert rule.most_frames(whole) == 20
+    assert {part.request.max_frames for part in rule.parts(whole)} == {20}
+    assert rule.most_frames(asked(SENTENCE * 3, rule.info)) is None
+
+
+def test_tags_go_on_in_the_next_part(make_rule: MakeRule) -> None:
+    rule = make_rule(voices=(), can_clone=True, pace=PACE)
+    text = "<|speaker:0|>[softly] " + SENTENCE * 3
+    parts = rule.parts(asked(text, rule.info, voice=None))
+    assert len(parts) == 3
+    for part in parts:
+        assert part.request.text.startswith("<|speaker:0|>[softly]")
+
+
+def test_a_voice_that_nothing_fixes(make_rule: MakeRule) -> None:
+    """VoiceDesign would speak every part as somebody else."""
+    rule = make_rule(voices=(), needs_instruct=True)
+    whole = asked(SENTENCE * 3, rule.info, voice=None, instruct="An old man.")
+    assert rule.problem(whole) == NO_VOICE
+    assert rule.parts(whole) == ()
+
+
+@pytest.mark.parametrize("given", [{"ref_audio": "a.wav"}, {"voice": "anna"}])
+def test_a_reference_fixes_the_voice(make_rule: MakeRule, given: dict[str, str]) -> None:
+    rule = make_rule(voices=(), can_clone=True, pace=PACE)
+    text = "<|speaker:0|>" + SENTENCE * 2 + "<|speaker:1|>" + SENTENCE
+    whole = asked(text, rule.info, **{"voice": None, **given})
+    assert rule.problem(whole) is None
+    assert len(rule.parts(whole)) == 3
+
+
+def test_every_speaker_must_be_heard_in_the_first_part(make_rule: MakeRule) -> None:
+    rule = make_rule(voices=(), can_clone=True, pace=PACE)
+    early = "<|speaker:0|>Yes.<|speaker:1|>" + SENTENCE * 3
+    late = "<|speaker:0|>" + SENTENCE * 3 + "<|speaker:1|>Yes, so it was."
+    assert rule.problem(asked(early, rule.info, voice=None)) is None
+    assert rule.problem(asked(late, rule.info, voice=None)) == LATE_SPEAKER
+    assert rule.parts(asked(late, rule.info, voice=None)) == ()
+
+
+def test_what_makes_split_rows_the_same_speech(make_rule: MakeRule) -> None:
+    assert make_rule().settings() != make_rule(200).settings()
+    other = replace(make_rule(), pauses=Pauses(clause=0.2))
+    assert make_rule().settings() != other.settings()
+
+
+def test_the_pace_of_random_weights_says_nothing(make_rule: MakeRule) -> None:
+    rule = make_rule(pace=None)
+    assert len(rule.parts(asked(SENTENCE * 3, rule.info))) == 3
+    assert make_rule(pace=Pace()).is_long(asked(SENTENCE * 3, rule.info))

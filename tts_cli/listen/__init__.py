@@ -1,0 +1,1 @@
+"""Listening by machine: what samples say without a model."""

@@ -1,0 +1,82 @@
+"""A line of `timings.jsonl`. Its page is `README.md` beside this file; a test compares the two.
+
+The first fields, up to `audio_s`, are what a later run must know of a row. They stand in this order
+in front of the others, so that `record_table.py` need not read a line of ours to its end.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+# Of lines written now. Those of 1 have no `schema`: their derived seeds have 63 bits. Those of 0
+# have no `delivery_hash` either: one hash stands for request and delivery.
+SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class RowRecord:
+    """One line of `timings.jsonl`. Times are wall milliseconds.
+
+    Prefill, decode and vocoder run for many rows at once: prefill_ms, decode_ms and vocoder_ms are
+    this row's share by its own steps, not the time the row had to wait for its batch. None is
+    unknown, or what a row that was not spoken does not have.
+    """
+
+    id: str
+    status: str  # ok or failed
+    take: int = 1  # which speech of the row; there is one as yet
+    schema: int = SCHEMA
+    request_hash: str = ""  # what was spoken, and how it is delivered: see `hashes`
+    delivery_hash: str = ""
+    bytes: int = 0  # of the audio file
+    sha256: str | None = None  # of the audio file
+    frames: int = 0
+    audio_s: float = 0.0
+    path: str | None = None  # of the audio, relative to the output folder
+    sample_rate_hz: int | None = None  # of the audio file
+    error: str | None = None
+    # eos, max_frames, early (fewer frames than the text can take), stuck (stood still for 4 s);
+    # None if it was not spoken to an end.
+    finish_reason: str | None = None
+    # What the audio should be listened to for: too long, near-silence, one code for long.
+    suspect: list[str] = field(default_factory=list)
+    run_id: str | None = None  # None: recorded by a run that spoke nothing
+    started: str | None = None  # UTC, ISO 8601, when it was queued; None: it never was
+    text: str | None = None  # as the manifest has it
+    spoken_text: str | None = None  # what the model was given; None: the text as it is
+    text_chars: int = 0
+    voice: str | None = None
+    language: str | None = None
+    instruct: str | None = None
+    ref_sha256: str | None = None  # of the recording a row names
+    clone_mode: str | None = None
+    seed: int | None = None  # of the attempt that was kept
+    attempts: int = 0
+    parts: list[dict[str, Any]] = field(default_factory=list)  # that it was spoken in; none: in one
+    level_dbfs: float | None = None  # this and the next five: see `listen.levels.Levels`
+    peak_dbfs: float | None = None
+    clipped_share: float | None = None
+    silence_start_s: float | None = None
+    silence_end_s: float | None = None
+    silence_inside_s: float | None = None
+    frames_per_char: float | None = None
+    prompt_tokens: int = 0
+    bucket: int = 0  # the largest batch it ran in
+    queue_ms: float = 0.0  # from being queued to its slot
+    reference_ms: float = 0.0  # encoding a reference, with the row that named it first
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    vocoder_ms: float = 0.0
+    write_ms: float = 0.0
+    latency_ms: float = 0.0  # from being queued to being on disk
+    rtf: float | None = None  # (prefill + decode + vocoder + write) / audio, lower is better
+
+    def to_line(self) -> str:
+        """The record as one line of JSON; times to a microsecond."""
+        values = dict(vars(self))
+        for name, value in values.items():
+            if isinstance(value, float):
+                values[name] = round(value, 3 if name.endswith(("_ms", "_dbfs")) else 6)
+        return json.dumps(values, allow_nan=False) + "\n"

@@ -1,0 +1,181 @@
+"""Rows that are spoken in parts. On its way through the engine each part is a row of its own: it is
+judged and tried again alone, and batched with whatever else is spoken. Behind the engine the parts
+are put together, and their row comes to its end as any other.
+
+Where nothing fixes the voice, the first part is spoken alone, and is the reference of the others.
+
+Memory is bounded: a row is opened only while the parts that are still to be spoken are too few to
+keep the slots busy, and parts are admitted in order, before shorter rows, so that the rows opened
+first are closed first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from models.base import Voice
+from tts_cli.deliver.join import Pauses, Place, join
+from tts_cli.engine.scheduler import BatchSize
+from tts_cli.listen.levels import measure
+from tts_cli.voices.speech_row import PlannedPart, SpeechRow, Work
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+
+SLOTS_AHEAD = 1.5  # parts still to be spoken, for each slot, that are enough
+WAIT_S = 0.2  # between two looks at whether the run was stopped
+
+
+@dataclass(eq=False)
+class _Open:
+    """A row whose parts are being spoken."""
+
+    row: SpeechRow
+    parts: list[SpeechRow]
+    num_left: int = field(init=False)  # parts not at their end
+
+    def __post_init__(self) -> None:
+        self.num_left = len(self.parts)
+
+
+class LongRows:
+    """Takes rows apart and puts them together. `open` belongs to the thread that makes prompts,
+    the rest to any.
+
+    Args:
+        batch: slots in use.
+    """
+
+    def __init__(self, info: ModelInfo, batch: BatchSize, pauses: Pauses) -> None:
+        self.info = info
+        self.batch = batch
+        self.pauses = pauses
+        self._open: dict[SpeechRow, _Open] = {}
+        self._num_left = 0
+        self._changed = threading.Condition()
+
+    def open(self, row: SpeechRow, stop: threading.Event) -> list[SpeechRow]:
+        """The parts of a row that can be spoken now, once there is room; none when stopped."""
+        parts = [
+            SpeechRow(
+                f"{row.id}, part {number} of {len(row.parts)}",
+                replace(part.request, clone=row.request.clone),
+                error=row.error,
+                part_of=row,
+                is_first_part=number == 1,
+            )
+            for number, part in enumerate(row.parts, 1)
+        ]
+        with self._changed:
+            while not self._changed.wait_for(self._has_room, WAIT_S):
+                if stop.is_set():
+                    return []
+            self._open[row] = _Open(row, parts)
+            self._num_left += len(parts)
+        return parts[:1] if row.has_free_voice else parts
+
+    def _has_room(self) -> bool:
+        return self._num_left < SLOTS_AHEAD * self.batch.rows
+
+    def released_by(self, part: SpeechRow) -> list[SpeechRow]:
+        """The parts that can be spoken now that this one is at its end."""
+        row = part.part_of
+        if row is None or not row.has_free_voice:
+            return []
+        if not part.is_first_part or part.error is not None:
+            return []
+        parts = self._open[row].parts
+        voice = voice_of(part, self.info)
+        for other in parts[1:]:
+            other.request = replace(other.request, clone=voice)
+        return parts[1:]
+
+    def finish(self, part: SpeechRow) -> SpeechRow | None:
+        """Take a part at its end. Its row, put together, if it was the last one."""
+        row = part.part_of
+        assert row is not None
+        with self._changed:
+            found = self._open[row]
+            # The others wait for the voice of the first one, and now there is none.
+            is_lost = row.has_free_voice and part.is_first_part and part.error is not None
+            ended = found.num_left if is_lost else 1
+            found.num_left -= ended
+            self._num_left -= ended
+            self._changed.notify()
+            if found.num_left:
+                return None
+            del self._open[row]
+        put_together(row, found.parts, self.info, self.pauses)
+        return row
+
+
+def voice_of(part: SpeechRow, info: ModelInfo) -> Voice:
+    """The voice that a part was spoken in, for the parts behind it."""
+    assert part.codes is not None
+    codes = torch.from_numpy(part.codes)
+    digest = hashlib.sha256(part.codes.tobytes()).hexdigest()
+    return Voice(torch.zeros(0), codes, part.request.text, "icl", info.identity, digest)
+
+
+def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses: Pauses) -> None:
+    """Give a row what came of its parts. It has audio if all of them have."""
+    rate_hz = info.sample_rate_hz
+    row.queued_s = min((part.queued_s for part in parts if part.queued_s is not None), default=None)
+    row.attempts = max(part.attempts for part in parts)
+    row.frames_dropped = sum(part.frames_dropped for part in parts)
+    row.expected_s = sum(part.expected_s for part in parts)
+    row.work = sum_of([part.work for part in parts], row)
+    numbered = list(enumerate(parts, 1))
+    row.suspect = [f"part {number}: {what}" for number, part in numbered for what in part.suspect]
+    failed = [
+        f"part {number} of {len(parts)}: {part.error}" for number, part in numbered if part.error
+    ]
+    row.error = failed[0] if failed else None
+    places = [Place(0, 0)] * len(parts)
+    samples = [part.samples for part in parts if part.samples is not None]
+    codes = [part.codes for part in parts if part.codes is not None]
+    if len(samples) == len(parts):
+        reasons = [part.finish_reason for part in parts if part.finish_reason != "eos"]
+        row.finish_reason = reasons[0] if reasons else "eos"
+        boundaries = [part.span.boundary for part in row.parts if part.span.boundary is not None]
+        row.samples, places = join(samples, boundaries, rate_hz, pauses)
+        row.codes = np.concatenate(codes)
+        row.frames = len(row.codes)
+        row.levels = measure(row.samples, len(row.samples) / rate_hz)
+    row.part_records = [
+        part_record(plan, part, place, rate_hz)
+        for plan, part, place in zip(row.parts, parts, places, strict=True)
+    ]
+
+
+def part_record(plan: PlannedPart, part: SpeechRow, place: Place, rate_hz: int) -> dict[str, Any]:
+    """A part as the row's line of the journal shows it."""
+    return {
+        "text_start": plan.span.start,
+        "text_end": plan.span.end,
+        "start_s": round(place.start / rate_hz, 6),
+        "end_s": round(place.end / rate_hz, 6),
+        "boundary": None if plan.span.boundary is None else plan.span.boundary.label,
+        "frames": part.frames,
+        "seed": part.seed,
+        "attempts": part.attempts,
+    }
+
+
+def sum_of(works: list[Work], row: SpeechRow) -> Work:
+    """What a row took: the work of its parts. It waited until the first of them had a slot."""
+    return Work(
+        prompt_tokens=sum(work.prompt_tokens for work in works),
+        bucket=max(work.bucket for work in works),
+        queue_ms=min(work.queue_ms for work in works),
+        reference_ms=0.0 if row.encoding is None else row.encoding.milliseconds,
+        prefill_ms=sum(work.prefill_ms for work in works),
+        decode_ms=sum(work.decode_ms for work in works),
+        vocoder_ms=sum(work.vocoder_ms for work in works),
+    )
