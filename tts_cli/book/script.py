@@ -20,10 +20,7 @@ from tts_cli.book.chapter import Book, Paragraph
 from tts_cli.book.marks import stretches
 from tts_cli.deliver.join import Pauses
 from tts_cli.errors import ManifestError
-from tts_cli.text.boundaries.boundary import Boundary
-from tts_cli.text.boundaries.sentences import sentence_cuts
-from tts_cli.text.boundaries.whole import addresses, inside
-from tts_cli.text.split import split
+from tts_cli.text.split import sentences, split
 
 FOLDER = "sentences"  # of the rows' audio, in the book's own
 SHORT_CHARS = 30  # letters and digits; a sentence of fewer is spoken better in company
@@ -140,7 +137,8 @@ def _pieces(paragraph: Paragraph, pauses: BookPauses) -> tuple[float | None, lis
 
 def _rows_of(text: str, start: int, end: int, pauses: BookPauses) -> Iterator[_Piece]:
     """The rows of text[start:end]."""
-    spans = _joined(text, _sentences(text, start, end))
+    found = sentences(text[start:end])
+    spans = _joined(text, [(start + part.start, start + part.end) for part in found])
     for number, (first, last) in enumerate(spans):
         is_last = number == len(spans) - 1
         behind = None if is_last else pauses.sentence
@@ -151,27 +149,6 @@ def _rows_of(text: str, start: int, end: int, pauses: BookPauses) -> Iterator[_P
             cut = part.boundary
             pause_s = behind if cut is None else pauses.seconds(cut)
             yield _Piece(first + part.start, first + part.end, pause_s)
-
-
-def _sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Spans of sentences, without the spaces between them."""
-    part = text[start:end]
-    is_whole = inside(len(part), addresses(part))
-    places = sorted(
-        {
-            cut.place
-            for cut in sentence_cuts(part, {})
-            if cut.boundary <= Boundary.SENTENCE and not is_whole[cut.place]
-        }
-    )
-    spans, first = [], 0
-    for place in [*places, len(part)]:
-        while first < place and part[first].isspace():
-            first += 1
-        if first < place:
-            spans.append((start + first, start + place))
-        first = place
-    return spans
 
 
 def _joined(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

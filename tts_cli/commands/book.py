@@ -1,0 +1,196 @@
+"""`tts-cli book`: a book in, chapters out. The speaking is `synth`'s, on a manifest made here."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.commands.options import (
+    common_options,
+    device_options,
+    model_options,
+    output_options,
+    reference_options,
+    run_options,
+    sampling_options,
+)
+from tts_cli.config import RunConfig
+
+if TYPE_CHECKING:
+    from tts_cli.book.chapter import Book
+    from tts_cli.book.produce import Produced, Wanted
+    from tts_cli.book.script import Sentence
+    from tts_cli.manifest.reader import Source
+
+log = logging.getLogger(__name__)
+
+MANIFEST_NAME = "book.jsonl"
+SUBTITLES = ("srt", "vtt")
+MAX_TOLD = 5  # warnings and chapters that messages name
+
+
+def _subtitle_formats(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> tuple[str, ...]:
+    formats = tuple(dict.fromkeys((value or "").lower().split(","))) if value else ()
+    for name in formats:
+        if name not in SUBTITLES:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(SUBTITLES)}")
+    return formats
+
+
+@click.command("book")
+@click.argument("book", type=click.Path(path_type=Path), metavar="FILE|FOLDER")
+@output_options(is_out_required=True)
+@click.option(
+    "--join",
+    type=click.Choice(("m4b",)),
+    help="Also one file of all chapters, with chapter marks.  [default: none]",
+)
+@click.option(
+    "--subtitles",
+    metavar="srt,vtt",
+    callback=_subtitle_formats,
+    help="Also subtitles of each chapter.  [default: none]",
+)
+@model_options
+@device_options
+@sampling_options
+@reference_options
+@run_options
+@common_options
+def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options: Any) -> int:
+    """Speak a book: a file a chapter. Run again, it speaks what is missing or changed.
+
+    FILE is Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt); a FOLDER of .md and .txt files
+    is read in the order of their numbers. Headings begin chapters. DIR gets 01-title.wav and so on,
+    book.json with the place of every sentence in text and audio, book.jsonl with a row a sentence,
+    the rows' audio in sentences/, and all that synth writes. In the text, [pause 500ms] is a pause
+    and {voice=NAME} at an end of a paragraph a voice.
+
+    \b
+    Examples:
+      tts-cli book novel.epub --out novel/ --voice clara
+      tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
+    """
+    from tts_cli.book.m4b import load_av
+    from tts_cli.book.produce import Wanted, require_own_files, target_names
+    from tts_cli.book.reader import read_book
+    from tts_cli.book.script import script_of, to_manifest
+
+    config = RunConfig.from_options(options)
+    if join == "m4b":
+        load_av()
+    found = read_book(book)
+    script = script_of(found, pauses_of(config))
+    tell_what_is_not_read(found)
+    wanted = Wanted(
+        config.format,
+        config.subtype,
+        subtitles,
+        is_m4b=join == "m4b",
+        comment=f"synthetic speech, tts-cli, {config.model or 'sample voice'}",
+    )
+    assert config.out is not None
+    if not config.overwrite:
+        require_own_files(config.out, target_names(found, script, wanted))
+    with ExitStack() as stack:
+        source = manifest_of(to_manifest(script), config, stack)
+        return speak_and_join(source, config, found, script, wanted)
+
+
+def pauses_of(config: RunConfig) -> Any:
+    """The silence between rows, by the settings of a run."""
+    from tts_cli.book.script import BookPauses
+    from tts_cli.run.split_rule import WORD_SHARE
+
+    return BookPauses(
+        paragraph=config.pause_paragraph,
+        sentence=config.pause_sentence,
+        clause=config.pause_clause,
+        word=WORD_SHARE * config.pause_clause,
+    )
+
+
+def tell_what_is_not_read(book: Book) -> None:
+    """Log the reader's warnings."""
+    for warning in book.warnings[:MAX_TOLD]:
+        log.warning("%s", warning)
+    if len(book.warnings) > MAX_TOLD:
+        log.warning("... and %d more like these", len(book.warnings) - MAX_TOLD)
+
+
+def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
+    """The rows as `synth` reads them: from `book.jsonl`, or for a dry run from a temporary file."""
+    from tts_cli.manifest.reader import open_source
+    from tts_cli.output.atomic import write_atomic
+    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.writer import prepare_folder
+
+    assert config.out is not None
+    if config.dry_run:
+        file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
+        file.write(data)
+        file.flush()
+        path = file.name
+    else:
+        prepare_folder(config.out)
+        with FolderLock(config.out, config.take_over):  # no other run reads it meanwhile
+            write_atomic(config.out / MANIFEST_NAME, data)
+        path = str(config.out / MANIFEST_NAME)
+    return stack.enter_context(open_source(path))
+
+
+def speak_and_join(
+    source: Source, config: RunConfig, book: Book, script: list[Sentence], wanted: Wanted
+) -> int:
+    """Speak the rows, then make the book's files. Returns the exit code."""
+    from tts_cli.book.produce import produce
+    from tts_cli.commands.synth import run
+    from tts_cli.output.folder_lock import FolderLock
+
+    exit_code = run(source, config)
+    if config.dry_run:
+        return exit_code
+    assert config.out is not None
+    with FolderLock(config.out, config.take_over):
+        made = produce(config.out, book, script, unspoken(source, config), wanted)
+    show_book(made, config, len({row.chapter for row in script}))
+    return exit_code or int(bool(made.incomplete))
+
+
+def unspoken(source: Source, config: RunConfig) -> set[str]:
+    """Ids of the rows that have no audio as it is wanted now."""
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.writer import AudioWriter
+    from tts_cli.run.model_source import read_info
+    from tts_cli.run.plan import RowPlan
+
+    config = replace(config, overwrite=False, retry_failed=False)
+    assert config.out is not None
+    info = read_info(config)
+    journal = Journal(config.out, is_read_only=True)
+    writer = AudioWriter(config.out, config, info.sample_rate_hz)
+    plan = RowPlan(source, config, info, journal, writer)
+    return {row.record_id if hasattr(row, "record_id") else row.id for row in plan if row}
+
+
+def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
+    """Say what became of the chapters."""
+    from tts_cli.commands.synth import show_result
+
+    for reason in made.incomplete[:MAX_TOLD]:
+        log.warning("not written: %s", reason)
+    if len(made.incomplete) > MAX_TOLD:
+        log.warning("not written: %d more chapters", len(made.incomplete) - MAX_TOLD)
+    if config.json or config.verbosity < 0:
+        return
+    hours, rest = divmod(round(made.seconds), 3600)
+    length = f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+    show_result(f"{len(made.made.chapters)} of {num_chapters} chapters, {length}, in {config.out}")
