@@ -29,6 +29,18 @@ _END = b"PK\x05\x06"
 _LOCATOR = b"PK\x06\x07"
 _END_BYTES = 22
 _MAX_COMMENT_BYTES = 65_535
+# What `zipfile` and what it unpacks with raise of a file that is damaged, or of another kind.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    RuntimeError,  # NotImplementedError is one
+)
 
 
 class Archive:
@@ -48,7 +60,7 @@ class Archive:
         try:
             self._check_end(self._file)
             self._zip = zipfile.ZipFile(self._file)
-        except (zipfile.BadZipFile, OSError, ValueError, struct.error) as error:
+        except _BROKEN as error:
             self._file.close()
             raise self._broken(error) from error
         except BaseException:
@@ -86,9 +98,7 @@ class Archive:
         try:
             with self._zip.open(info) as member:
                 data = member.read(MAX_MEMBER_BYTES + 1)
-        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
-            raise self._broken(error) from error
-        except (NotImplementedError, RuntimeError, ValueError) as error:
+        except _BROKEN as error:
             raise self._broken(error) from error
         self._read_bytes += len(data)
         if len(data) > MAX_MEMBER_BYTES or self._read_bytes > MAX_TOTAL_BYTES:

@@ -66,6 +66,7 @@ def write_book_file(
             {
                 "title": chapter.title,
                 **_audio_fields(made.chapters.get(number)),
+                "paragraphs": [paragraph.text for paragraph in chapter.paragraphs],
                 "sentences": _sentences(rows[number], made.chapters.get(number), missing),
             }
             for number, chapter in enumerate(book.chapters)
@@ -91,7 +92,7 @@ def read_made(out: Path) -> MadeBook:
     except FileNotFoundError:
         return MadeBook()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        log.warning("%s makes no sense, everything is made again: %s", out / NAME, error)
+        log.warning("%s makes no sense: %s", out / NAME, error)
         return MadeBook()
     return made
 
@@ -131,7 +132,7 @@ def _made_file(entry: dict[str, Any]) -> MadeFile:
     path, key, size = entry["path"], entry["key"], entry["bytes"]
     if not (isinstance(path, str) and isinstance(key, str) and isinstance(size, int)):
         raise TypeError(f"{str(path)[:60]!r} is no file")
-    if Path(path).name != path or path.startswith(".") or "\\" in path or "\0" in path:
+    if not path or Path(path).name != path or path.startswith(".") or "\\" in path or "\0" in path:
         raise ValueError(f"{path[:60]!r} is no name of a file here")
     return MadeFile(path, key, size)
 

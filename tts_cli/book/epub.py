@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tts_cli.book.archive import Archive
-from tts_cli.book.block import Block, assemble, one_line
+from tts_cli.book.block import Block, assemble
 from tts_cli.book.chapter import Book
-from tts_cli.book.html import HtmlReader, parse_xml, tag_of
+from tts_cli.book.html import HtmlReader, parse_xml, tag_of, text_of
 from tts_cli.errors import ManifestError
 
 CONTAINER = "META-INF/container.xml"
@@ -195,7 +195,7 @@ class _Reader:
         for table in (named or tables)[:1]:
             for link in (one for one in table.iter() if tag_of(one) == "a"):
                 lists = sum(tag_of(one) == "ol" for one in link.iterancestors())
-                title = one_line("".join(link.itertext()))
+                title = text_of(link)
                 yield from self._entry(path, link.get("href") or "", title, lists)
 
     def _ncx(self, path: str) -> Iterator[_Entry]:
@@ -204,7 +204,7 @@ class _Reader:
             content = point.find("{*}content")
             label = point.find("{*}navLabel")
             depth = 1 + sum(tag_of(one) == "navpoint" for one in point.iterancestors())
-            title = "" if label is None else one_line("".join(label.itertext()))
+            title = "" if label is None else text_of(label)
             source = "" if content is None else content.get("src") or ""
             yield from self._entry(path, source, title, depth)
 
@@ -232,7 +232,7 @@ class _Reader:
 
     def _metadata(self, package: Any, name: str) -> str | None:
         for element in package.iter(f"{{*}}{name}"):
-            return one_line("".join(element.itertext()))[:200] or None
+            return text_of(element)[:200] or None
         return None
 
     def _parse(self, path: str, *, is_html: bool = False) -> Any:

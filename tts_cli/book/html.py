@@ -15,10 +15,14 @@ import html.entities
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
-from tts_cli.book.block import Block, ChapterMark, Heading, SceneBreak, Text
+from tts_cli.book.block import Block, ChapterMark, Heading, SceneBreak, Text, one_line
 from tts_cli.errors import ManifestError, SetupError
+
+MAX_SHORT_CHARS = 1_000  # of titles
+MAX_MARK_ELEMENTS = 8  # inside of a footnote's number
 
 _ENTITY = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
@@ -111,6 +115,18 @@ def tag_of(element: Any) -> str:
     return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
 
 
+def text_of(element: Any) -> str:
+    """The text of a short element in one line; of a long one the beginning."""
+    pieces: list[str] = []
+    chars = 0
+    for piece in element.itertext():
+        pieces.append(piece)
+        chars += len(piece)
+        if chars > MAX_SHORT_CHARS:
+            break
+    return one_line("".join(pieces)[:MAX_SHORT_CHARS])
+
+
 class HtmlReader:
     """One document.
 
@@ -183,7 +199,9 @@ class HtmlReader:
 
     def _is_note_mark(self, element: Any) -> bool:
         """Whether a link is a footnote's number, or one that leads back to the text."""
-        text = "".join(element.itertext()).strip()
+        if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
+            return False
+        text = text_of(element)
         if "#" not in (element.get("href") or "") or not _NOTE_MARK.fullmatch(text):
             return False
         parent = element.getparent()

@@ -27,7 +27,6 @@ _FRONT_KEY = re.compile(r"\A---[ \t]*\n[A-Za-z_][\w -]{0,60}:")
 _NOTE = re.compile(r" {0,3}\[\^[^\]\s]{1,64}\]:")
 _NOTE_MARK = re.compile(r"\[\^[^\]\s]{1,64}\]")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_COMMENT = re.compile(r"\s*<!--.*?-->\s*", re.DOTALL)
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _LEFT_OUT = {
     "image": "an image",
@@ -71,7 +70,8 @@ class MarkdownReader:
             elif token.type in ("fence", "code_block"):
                 self._leave_out("code", line)
             elif token.type == "html_block":
-                if _COMMENT.sub("", token.content):
+                block = token.content.strip()
+                if not (block.startswith("<!--") and block.endswith("-->")):
                     self._leave_out("html", line)
             elif token.type == "tr_open":
                 row, row_line = [], line

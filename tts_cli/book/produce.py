@@ -58,7 +58,7 @@ class Produced:
 def stem_of(number: int, num_chapters: int, title: str) -> str:
     """The name of chapter `number` (from 1) of so many, without a suffix: `01-the-mill`."""
     digits = max(2, len(str(num_chapters)))
-    words = _NO_LETTER.sub("-", unicodedata.normalize("NFKC", title).casefold())
+    words = _NO_LETTER.sub("-", unicodedata.normalize("NFKC", title).lower())
     words = words.encode()[:MAX_STEM_BYTES].decode(errors="ignore").strip("-")
     return f"{number:0{digits}d}-{words}".rstrip("-")
 

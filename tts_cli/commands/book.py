@@ -135,16 +135,15 @@ def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
 
     assert config.out is not None
     if config.dry_run:
-        file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
-        file.write(data)
-        file.flush()
-        path = file.name
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tts-cli-"))
+        path = Path(folder, MANIFEST_NAME)
+        path.write_bytes(data)
     else:
         prepare_folder(config.out)
         with FolderLock(config.out, config.take_over):  # no other run reads it meanwhile
             write_atomic(config.out / MANIFEST_NAME, data)
-        path = str(config.out / MANIFEST_NAME)
-    return stack.enter_context(open_source(path))
+        path = config.out / MANIFEST_NAME
+    return stack.enter_context(open_source(str(path)))
 
 
 def speak_and_join(
