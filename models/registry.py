@@ -10,6 +10,7 @@ prompts(name).
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from models.base import Licence, ModelInfo, Prompt, SpeechModel, SpeechRequest
     from models.checkpoint.files import Conversion
+
+log = logging.getLogger(__name__)
 
 SYNTHETIC_PREFIX = "synthetic:"
 
@@ -107,6 +110,7 @@ def load_model(
         model = family.module("synthetic").load_synthetic(name, device, dtype, use_graphs)
     else:
         folder = resolve(source, revision)
+        log.debug("reading weights in %s", folder)
         model = _family(folder).module("loader").load(folder, device, dtype, use_graphs)
     return model
 

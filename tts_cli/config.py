@@ -21,6 +21,8 @@ DTYPES = ("auto", "float32", "bfloat16")
 SPLIT_PATTERN = re.compile(r"auto|off|[0-9]{1,9}")
 SPLIT_RANGE = Range(40, 20_000, is_integer=True)
 LAYOUTS = ("auto", "streaming", "non_streaming")
+WORDLESS = ("silence", "fail")
+PROGRESS = ("auto", "log", "none")
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
@@ -78,13 +80,22 @@ class RunConfig:
     device: str = _setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
     dtype: str = _setting("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")
     max_batch: int | None = _setting(
-        None, "Rows spoken at once, a power of two.", "up to 256 on cuda, 16 on cpu"
+        None,
+        "Rows spoken at once, a power of two; fewer take less memory.",
+        "up to 256 on cuda, 16 on cpu",
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
     # every command
     json: bool = _setting(False, "Print the result as JSON on stdout.")
     verbosity: int = _setting(0, "Messages on stderr: -1 warnings only, 0 normal, 1 details.")
-    debug: bool = _setting(False, "Log everything and show the traceback of an error.")
+    debug: bool = _setting(
+        False, "As -v, with times, threads and modules, what libraries say, and tracebacks."
+    )
+    progress: str = _setting(
+        "auto",
+        "How far a run is: auto is a bar on a terminal and a line every 30 s elsewhere, log always "
+        "the lines.",
+    )
     # which rows
     manifest_format: str | None = _setting(
         None, "How to read the manifest.", "by its suffix; jsonl on stdin"
@@ -94,7 +105,9 @@ class RunConfig:
         None, "Take part I of N; a row's part depends on its id alone.", "all"
     )
     skip_invalid: bool = _setting(False, "Speak the good rows, record the bad ones as failed.")
-    dry_run: bool = _setting(False, "Check everything, speak nothing.")
+    dry_run: bool = _setting(
+        False, "Check everything, tell what would be spoken and why; change nothing."
+    )
     # cloning
     voices: Path | None = _setting(  # noqa: RUF009
         None, "Folder of voice files.", "voices in the user's data folder, see `tts-cli voices -h`"
@@ -108,7 +121,19 @@ class RunConfig:
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
     language: str = _setting("auto", "Language of rows that name none.")
-    layout: str = _setting("auto", "Where the text stands relative to the codes.")
+    normalize: str | None = _setting(
+        None,
+        "Read figures, money, dates, units and abbreviations in words: auto (by each row's "
+        "language), off, or a language, which rows of language auto are then taken for.",
+        "auto for the sample voice, off for others",
+    )
+    lexicon: Path | None = _setting(  # noqa: RUF009
+        None, "Words to be said in a way of their own: lines of from, to, language, case.", "none"
+    )
+    layout: str = _setting(
+        "auto",
+        "Where the text stands: in front of the speech (non_streaming), or beside it.",
+    )
     seed: int = _setting(0, "Run seed, 0 to 2^53-1; a row's seed is made of it and the id.")
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     max_seconds: float | None = _setting(
@@ -117,8 +142,8 @@ class RunConfig:
     split: str = _setting(
         "auto",
         "Speak longer rows in parts of at most so many characters (UTF-8 bytes), cut between "
-        "paragraphs, sentences, clauses, words, and joined: a number, off, or auto for what the "
-        "checkpoint speaks well.",
+        "paragraphs, sentences, clauses, words, and joined: a number, off, or auto: rows longer "
+        "than the checkpoint speaks well, in parts of 0.6 of that.",
     )
     pause_paragraph: float = _setting(0.8, "Seconds between parts where a paragraph ends.")
     pause_sentence: float = _setting(0.35, "Seconds between parts where a sentence ends.")
@@ -133,11 +158,15 @@ class RunConfig:
         "Keep rows that reach their cap, end too early or stand still as they are, instead of "
         "failing them.",
     )
+    wordless: str = _setting(
+        "silence",
+        "What becomes of rows without any letter or digit: half a second of silence, or a failure.",
+    )
     # what is written
     out: Path | None = _setting(  # noqa: RUF009
         None, "Folder for the audio, timings.jsonl and run.json.", "nothing is written"
     )
-    format: str = _setting("wav", "Audio format.")
+    format: str = _setting("wav", "Audio format; ogg and mp3 are lossy.")
     subtype: str = _setting("PCM_16", "Sample format of wav and flac (FLOAT: wav only).")
     sample_rate: int | None = _setting(
         None,
@@ -227,6 +256,8 @@ class RunConfig:
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,
+            "wordless": WORDLESS,
+            "progress": PROGRESS,
         }
         for name, valid in choices.items():
             value = getattr(self, name)

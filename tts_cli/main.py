@@ -13,7 +13,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -38,6 +38,7 @@ COMMANDS = {
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",
     "voices": "List what a checkpoint can speak as; make voice files for cloning.",
+    "lexicon": "Try a lexicon, and how figures and abbreviations are read.",
     "models": "Prepare checkpoints: convert pickled weights, once.",
     "doctor": "Show versions, devices and caches, and what is missing.",
 }
@@ -117,22 +118,39 @@ def cli() -> None:
 
 
 class _Formatter(logging.Formatter):
-    """Plain lines; warnings and errors say so."""
+    """Plain lines; warnings and errors say so. With --debug also when, in which thread and module,
+    and with tracebacks.
+    """
+
+    def __init__(self, invocation: Invocation) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s")
+        self._invocation = invocation
 
     def format(self, record: logging.LogRecord) -> str:
+        if self._invocation.is_debug:
+            return super().format(record)
         label = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        return label + super().format(record)
+        return label + record.getMessage()
 
 
-def _set_up_logging() -> logging.Handler:
+@contextlib.contextmanager
+def _logging(invocation: Invocation) -> Iterator[None]:
+    """Messages of ours on stderr, as the options say; afterwards all is as it was."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter())
-    logging.getLogger().addHandler(handler)
+    handler.setFormatter(_Formatter(invocation))
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger(WARNINGS_LOGGER).setLevel(logging.ERROR)
     logging.captureWarnings(True)
-    return handler
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        root.setLevel(level)
+        root.removeHandler(handler)
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -144,36 +162,31 @@ def main(args: Sequence[str] | None = None) -> int:
     # OpenMP reads this when torch is loaded. Its threads spin while they wait, which costs
     # milliseconds an operation once anything else wants their core; asleep they cost nothing.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    invocation = Invocation()
+    invocation = Invocation(args=list(sys.argv[1:] if args is None else args))
     open_closed_streams()
-    handler = _set_up_logging()
-    try:
-        with signals.watching():
-            return _run(args, invocation)
-    finally:
-        logging.captureWarnings(False)
-        logging.getLogger().removeHandler(handler)
+    with _logging(invocation), signals.watching():
+        return _run(invocation)
 
 
-def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
+def _run(invocation: Invocation) -> int:
     try:
         signals.check()
-        code = cli.main(args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
+        code = cli.main(invocation.args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
         flush()
         signals.check()  # one that got lost somewhere
         return int(code or 0)
     except (click.Abort, KeyboardInterrupt):
-        return _report(Interrupted(signal.SIGINT), invocation)
+        return _report(Interrupted(signal.SIGINT))
     except (Interrupted, StoppedEarly) as error:
-        return _report(error, invocation)
+        return _report(error)
     except Exception as error:
         number = signals.received()
         if number is None:
-            return _explain(error, invocation)
-        return _report(Interrupted(number), invocation)  # whatever it was turned into
+            return _explain(error)
+        return _report(Interrupted(number))  # whatever it was turned into
 
 
-def _explain(error: Exception, invocation: Invocation) -> int:
+def _explain(error: Exception) -> int:
     """Tell of an error that ends a command; returns the exit code."""
     if isinstance(error, click.ClickException):
         error.show()
@@ -189,12 +202,12 @@ def _explain(error: Exception, invocation: Invocation) -> int:
     if not isinstance(error, TtsCliError):
         kind = type(error).__name__
         error = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")
-    return _report(error, invocation)
+    return _report(error)
 
 
-def _report(error: TtsCliError | Interrupted, invocation: Invocation) -> int:
-    """Log the error being handled; the traceback only with --debug."""
-    log.error("%s", error, exc_info=invocation.is_debug)
+def _report(error: TtsCliError | Interrupted) -> int:
+    """Log the error being handled; its traceback shows with --debug."""
+    log.error("%s", error, exc_info=True)
     with contextlib.suppress(OSError, ValueError):
         flush()
     return error.exit_code

@@ -70,6 +70,7 @@ class Qwen3TTSConfig:
     sampling: Sampling
     max_new_tokens: int
     learnt_instruct: bool | None = None  # what `takes_instruct` of config.json says, where it does
+    normalizes: bool = False  # what a key of that name in config.json says, one of ours as well
     pace: Pace = PACE
 
     @property
@@ -174,6 +175,7 @@ class Qwen3TTSConfig:
             learnt_instruct=(
                 root.read("takes_instruct", bool) if "takes_instruct" in root.values else None
             ),
+            normalizes="normalizes" in root.values and root.read("normalizes", bool),
             pace=_pace(root),
         )
 

@@ -92,6 +92,7 @@ def model_info(
         identity=identity,
         default_layout=config.default_layout,
         needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
+        normalizes=config.normalizes,
         pace=config.pace,
     )
 

@@ -2,9 +2,11 @@
 
     python tests/e2e/signal_moments.py [--moments 20] [--seconds 3] [--signals INT,TERM,HUP]
 
-Each run is a process of its own that gets one signal; a table shows how it ended. Before our first
+Each run is a process of its own that gets one signal; a table shows how it ended, and how many rows
+are recorded, whose files must be there and whole. Before our first
 line runs, the system or Python itself ends the process by the signal, which a shell shows as the
-same exit code. Ends with 1 if any run took no notice, or said anything odd.
+same exit code (1 where Python is interrupted among its own imports). Ends with 1 if any run took no
+notice, or said anything odd.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
+
+from kill_moments import files_of, records_of
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -59,23 +64,35 @@ def main() -> int:
     parser.add_argument("--signals", default="INT,TERM,HUP")
     options = parser.parse_args()
     num_bad = 0
+    ends: Counter[tuple[str, int]] = Counter()
     for name in options.signals.split(","):
         number = signal.Signals[f"SIG{name}"]
         for step in range(options.moments):
             moment_s = options.seconds * (step + 0.5) / options.moments
             with tempfile.TemporaryDirectory() as folder:
                 code, took_s, said = end_of(number, moment_s, Path(folder))
-                rest = [path.name for path in Path(folder, "out").rglob(".*")]
+                out = Path(folder, "out")
+                rest = [path.name for path in out.rglob(".*")]
+                files, records = files_of(out), records_of(out).values()
+                rest += [
+                    f"{record['path']} is lost"
+                    for record in records
+                    if files.get(record["path"]) != record["sha256"]
+                ]
+            ends[name, code] += 1
             is_raw = not said or "KeyboardInterrupt" in said  # ended before our first line
-            is_bad = code != 128 + number or bool(rest)
+            is_bad = code not in (128 + number, 1 if is_raw else 128 + number) or bool(rest)
             is_bad |= moment_s > 0.3 and any(word in said for word in ODD)
             num_bad += is_bad
             last = "before our first line" if is_raw else said.strip().splitlines()[-1]
             print(
                 f"SIG{name} at {moment_s:.3f} s: exit {code} after {took_s:.2f} s, "
-                f"{last}{' ' + ' '.join(rest) if rest else ''}{'  <- WRONG' if is_bad else ''}",
+                f"{len(records)} rows, {last}{' ' + ' '.join(rest) if rest else ''}"
+                f"{'  <- WRONG' if is_bad else ''}",
                 flush=True,
             )
+    for (name, code), count in ends.items():
+        print(f"SIG{name}: exit {code} {count} times")
     print(f"{num_bad} wrong")
     return int(num_bad > 0)
 

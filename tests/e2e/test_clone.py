@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 from hostile_audio import HOSTILE, encoded, tone
+from safetensors.numpy import load_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Workbench
 
@@ -59,6 +61,25 @@ def add(bench: Workbench, base: Path, name: str, *flags: object) -> Any:
     return bench.run("voices", "add", name, "--ref-audio", audio, *voices, *flags)
 
 
+@pytest.mark.parametrize("mode", ["icl", "xvec"])
+def test_a_long_row_is_cloned_in_parts(refs: Workbench, base: Path, mode: str) -> None:
+    """Its first part is what a row of that text would be; the reference is encoded once."""
+    sentences = ["The boat left after five that day.", "Nobody of them spoke at all."]
+    long = row("long", clone_mode=mode) | {"text": " ".join(sentences)}
+    flags = (*CAP, "--split", 40, "--save-codes")
+    assert refs.synth([long, long | {"id": "other", "seed": 6}], *flags, model=base).code == 0
+    assert refs.synth([long | {"text": sentences[0]}], *flags, out="first", model=base).code == 0
+    out = refs.out()
+    record = out.records["long"]
+    first, second = record["parts"]
+    codes = load_file(out.path / "long.codes.safetensors")["codes"]
+    alone = load_file(refs.out("first").path / "long.codes.safetensors")["codes"]
+    assert len(codes) == first["frames"] + second["frames"]
+    assert np.array_equal(codes[: first["frames"]], alone)
+    assert record["clone_mode"] == mode
+    assert out.report["totals"]["references"] == 1
+
+
 def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
     assert add(refs, base, "anna", "--ref-text", SAID).code == 0
     rows = [
@@ -95,6 +116,13 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
     assert out.records["icl"]["voice"] is None
     assert out.records["icl"]["prompt_tokens"] > 120 > out.records["xvec"]["prompt_tokens"]
     assert "4 references encoded in" in result.out
+    content = hashlib.sha256((refs.folder / "a.wav").read_bytes()).hexdigest()
+    told = {name: (line["clone_mode"], line["ref_sha256"]) for name, line in out.records.items()}
+    assert told["icl"] == told["same"] == ("icl", content)
+    assert told["xvec"] == ("xvec", content)
+    assert told["file"] == ("icl", None), "a voice file"
+    assert told["other"][1] not in (None, content)
+    assert out.records["bad"]["text"] == "Good morning."
 
 
 def test_alone_or_in_a_batch_the_speech_is_the_same(refs: Workbench, base: Path) -> None:
@@ -166,7 +194,7 @@ def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:
     assert warnings[0].startswith(f"{manifest}:2: id 'b': ref_audio '")
     assert warnings[0].endswith("none.wav' does not exist; the row will fail")
     assert "lasts 0.50 s" in warnings[1]
-    assert "12 more rows with references that cannot be used" in warnings[-1]
+    assert "12 more rows that will fail" in warnings[-1]
 
 
 @pytest.mark.parametrize(
@@ -355,6 +383,12 @@ class TestVoicesDesign:
         assert result.code == 2
         assert "teller.wav is there already; add --overwrite" in result.err
         assert recording.read_bytes() == b"mine"
+
+    def test_a_voice_is_heard_by_words(self, refs: Workbench, base: Path, designer: Path) -> None:
+        """What a model makes of a dash would be kept as a voice."""
+        result = self.design(refs, base, designer, "--text", "---")
+        assert result.code == 2
+        assert "--text has no letter or digit; give a sentence or two to speak" in result.err
 
     def test_only_a_voice_design_checkpoint_designs(
         self, refs: Workbench, base: Path, checkpoint: Path

@@ -78,6 +78,7 @@ class TestDisk:
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 0  # every row is done
         assert "warning: run.json is missing: " in result.err
+        assert "warning: runs.jsonl lacks this run: " in result.err
         assert bench.synth(ROWS[:2], *FLAGS).out.startswith("nothing to do")
 
     def test_a_folder_called_run_json(self, bench: Workbench) -> None:
@@ -86,6 +87,14 @@ class TestDisk:
         result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 2
         assert "run.json: is a folder; move it" in result.err
+        assert not (bench.out().path / "timings.jsonl").exists()
+
+    def test_a_link_called_runs_jsonl(self, bench: Workbench) -> None:
+        bench.out().path.mkdir()
+        (bench.out().path / "runs.jsonl").symlink_to(bench.folder / "elsewhere")
+        result = bench.synth(ROWS[:2], *FLAGS)
+        assert result.code == 3
+        assert "runs.jsonl: is no plain file; move it out of the folder" in result.err
         assert not (bench.out().path / "timings.jsonl").exists()
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -89,7 +89,7 @@ class TestRunaways:
         """Some of these rows run into their usual cap of 40 frames, and not all of them twice."""
         monkeypatch.setattr(requests, "CAP_S", 4 * FRAME_S)
         rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
-        bench.synth(rows)
+        bench.synth(rows, "--seed", 8)
         retried = [
             record
             for record in bench.out().records.values()
@@ -97,7 +97,7 @@ class TestRunaways:
         ]
         assert retried
         for record in retried:
-            seed = attempt_seed(row_seed(0, record["id"]), 2)
+            seed = attempt_seed(row_seed(8, record["id"]), 2)
             assert (record["seed"], record["finish_reason"]) == (seed, "eos")
             row = {"id": record["id"], "text": "Hello there.", "seed": seed}
             assert bench.synth([row], out="again").code == 0
@@ -152,7 +152,7 @@ class TestEarlyEnds:
         assert (record["attempts"], record["path"]) == (3, "truncated/x.wav")
         length = f"{record['frames']} frames ({record['audio_s']:.1f} s)"
         assert record["error"] == (
-            f"its speech ended after {length}, its text takes at least 350 in 3 attempts; its "
+            f"its speech ended after {length}, its text takes at least 402 in 3 attempts; its "
             "audio is kept under truncated/"
         )
         assert list(out.files) == ["truncated/x.codes.safetensors", "truncated/x.wav"]
@@ -185,7 +185,7 @@ class TestNaN:
         assert bench.out().files == bench.out("clean").files
 
     def test_with_one_slot_the_next_row_is_clean(self, bench: Workbench, poisoned: Path) -> None:
-        rows = [{"id": "bad", "text": "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
+        rows = [{"id": "bad", "text": "a~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
         assert bench.synth(rows, *FLAGS, "--max-batch", 1, model=poisoned).code == 1
         assert bench.synth(ROWS[:3], *FLAGS, model=poisoned, out="clean").code == 0
         assert bench.out().files == bench.out("clean").files

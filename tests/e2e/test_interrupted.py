@@ -94,6 +94,22 @@ class TestKilled:
         assert is_whole(bench, wanted) < len(ROWS)
         resume(bench, manifest, wanted)
 
+    def test_a_crash_amid_other_audio_for_a_done_row(self, bench: Workbench) -> None:
+        """The new file stood under the old line: with the old text back, it passed as done."""
+        before, after = ([{"id": "a", "text": text}] for text in ("Hello there.", "Good morning."))
+        assert bench.synth(before, *FLAGS).code == 0
+        wanted = bench.out().files
+        deadly = (
+            "import os, signal\nfrom tts_cli.run import records\n"
+            "real = records.AudioWriter.write\nrecords.AudioWriter.write = lambda *args: "
+            "(real(*args), os.kill(os.getpid(), signal.SIGKILL))\n"
+        )
+        result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
+        assert result.code == -signal.SIGKILL
+        assert bench.out().files["a.wav"] != wanted["a.wav"]
+        assert bench.synth(before, *FLAGS).summary == "1 of 1 rows spoken"
+        assert bench.out().files == wanted
+
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_stops_and_keeps_what_is_finished(
         self, bench: Workbench, wanted: dict[str, bytes], number: int
@@ -105,12 +121,13 @@ class TestKilled:
         result = finish(process)
         assert result.code == 128 + number
         assert "stopping: finishing what is decoded (again to stop at once)" in result.err
-        assert "stopped early; run the same command again for the rest" in result.out
+        assert "\nstopped early; next, for the rest: tts-cli synth " in result.out
         assert "Traceback" not in result.err
         rows = is_whole(bench, wanted)
         assert 3 <= rows < len(ROWS)
         report = bench.out().report
         assert (report["exit_code"], report["totals"]["is_interrupted"]) == (128 + number, True)
+        assert [run["exit_code"] for run in bench.out().runs] == [128 + number]
         assert (report["totals"]["ok"], report["totals"]["rows"]) == (rows, len(ROWS))
         # Stopped in an orderly way: every file belongs to a recorded row, and nothing else is left.
         assert len(bench.out().files) == 2 * rows

@@ -38,6 +38,10 @@ class TestValidate:
             "manifest": str(manifest),
             "rows": 2,
             "selected": 2,
+            "wordless": 0,
+            "split": 0,
+            "parts": 0,
+            "due": 2,
             "chars": chars,
             "longest_id": "b",
             "longest_chars": 25,
@@ -46,6 +50,8 @@ class TestValidate:
             "warnings": [],
             "bad_rows": 0,
             "bad": [],
+            "xrt": None,
+            "time_s": None,
         }
 
     def test_it_takes_the_command_line_of_synth(self, bench: Workbench) -> None:

@@ -68,13 +68,18 @@ class TestNothingToDo:
 
     def test_bad_rows_alone_need_no_model(self, done: Workbench, no_model: None) -> None:
         """They were recorded again by every run, after loading the model for it."""
-        rows = [*ROWS, {"id": "bad", "text": ""}]
+        rows = [*ROWS, {"id": "bad", "text": " "}]
         for _ in range(2):
             result = done.synth(rows, *FLAGS, "--skip-invalid")
             assert result.code == 1
             assert result.out == "nothing to do: all 3 rows are done already; 1 are bad\n"
             assert [line["id"] for line in done.out().lines].count("bad") == 1
-        assert done.out().records["bad"]["error"] == "text: is blank"
+        bad = done.out().records["bad"]
+        assert (bad["error"], bad["text"], bad["run_id"]) == ("text: is blank", " ", None)
+        shown = done.synth(rows, *FLAGS, "--skip-invalid", "--json").json
+        assert (shown["exit_code"], shown["run_id"]) == (1, None)
+        assert (shown["totals"]["failed"], shown["totals"]["skipped"]) == (1, 3)
+        assert (shown["folder"]["failed"], shown["folder"]["runs"]) == (1, 1)
 
 
 class TestRedone:
@@ -207,7 +212,7 @@ class TestFilesOfRecordedRows:
         (path / names[1]).write_bytes(b"\0" * 100)
         result = done.synth(ROWS, *FLAGS)
         assert result.summary == "2 of 3 rows spoken, 1 were done already"
-        assert "audio that is cut or not what was written is spoken again: " in result.err
+        assert "audio that is gone, cut or not what was written is spoken again: " in result.err
         assert done.out().files == before
 
     def test_edited_ones_stay(self, done: Workbench) -> None:

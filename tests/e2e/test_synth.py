@@ -53,6 +53,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "clone_mode": type(None),
     "seed": int,
     "attempts": int,
+    "parts": list,
     "level_dbfs": float,
     "peak_dbfs": float,
     "clipped_share": float,
@@ -261,10 +262,40 @@ def test_json_is_one_document(bench: Workbench) -> None:
     result = bench.synth(ROWS[:2], *CAP, "--json")
     assert result.code == 0
     assert result.json == bench.out().report
-    again = bench.synth(ROWS[:2], *CAP, "--json")
-    assert again.json == {"pending": 0, "skipped": 2, "bad": 0}
+    # With nothing to do it once was another document.
+    again = bench.synth(ROWS[:2], *CAP, "--json").json
+    assert bench.out().report == result.json
+    assert list(again) == list(result.json)
+    assert list(again["totals"]) == list(result.json["totals"])
+    assert (again["run_id"], again["device"], again["exit_code"]) == (None, {}, 0)
+    assert (again["totals"]["rows"], again["totals"]["skipped"]) == (2, 2)
+    assert again["folder"] == result.json["folder"]
     quiet = bench.synth(ROWS[:2], *CAP, "-q", out="quiet")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+
+
+def test_every_run_that_spoke_has_a_line(bench: Workbench) -> None:
+    """And run.json tells what the folder holds, all runs together."""
+    cut = {"id": "cut", "text": "Hello there.", "max_frames": 2}
+    assert bench.synth(ROWS[:2], *CAP).code == 0
+    first = bench.out().report
+    rows = [*ROWS[:2], {**ROWS[2], "seed": 5}]
+    assert bench.synth([*rows[1:], cut], *CAP).code == 1
+    assert bench.synth(rows, *CAP).out.startswith("nothing to do")
+    second = bench.out().report
+    folder, runs = second.pop("folder"), bench.out().runs
+    del first["folder"]
+    assert runs == [first, second]
+    assert [run["exit_code"] for run in runs] == [0, 1]
+    assert len({run["run_id"] for run in runs}) == 2
+    told = {row_id: line["run_id"] for row_id, line in bench.out().records.items()}
+    assert told["one"] == told["chapter/1/two"] == runs[0]["run_id"]
+    assert told["Drei.x"] == told["cut"] == runs[1]["run_id"]
+    audio_s = sum(line["audio_s"] for line in bench.out().lines if line["status"] == "ok")
+    assert (folder["ok"], folder["failed"], folder["runs"]) == (3, 1, 2)
+    assert folder["audio_s"] == pytest.approx(audio_s, abs=1e-4)
+    walls = [run["totals"]["wall_s"] for run in runs]
+    assert folder["wall_s"] == pytest.approx(sum(walls), abs=1e-3)
 
 
 def test_voice_design_speaks_by_description(

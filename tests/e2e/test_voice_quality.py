@@ -1,7 +1,7 @@
 """The sample voice through the real command: can a recogniser tell what was said?
 
 Every third test sentence (20) per speaker is spoken and recognised with a bigram model of all 60.
-The bars leave room for other draws; seeds 0, 1 and 2 give 0.5 to 1.0, 2.4 to 3.9 and 0.5 %.
+The bars leave room for other draws; seeds 0, 1 and 2 give 0.5 to 1.4, 1.9 to 2.9 and 0.5 %.
 """
 
 from __future__ import annotations

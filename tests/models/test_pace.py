@@ -59,6 +59,13 @@ def test_what_a_family_does_not_speak_does_not_count() -> None:
     assert FISH.without_markup("a[b]c<|speaker:1|>d") == "a c d"
 
 
+def test_texts_too_long_to_be_spoken_well_have_a_higher_floor() -> None:
+    """Two rows of 531 characters once lost more than half of their words and were ok."""
+    pace = Pace(letter=0.7, longest_chars=300)
+    assert pace.least_frames("a" + "bc" * 149) == int(0.7 * (299 - 12))
+    assert pace.least_frames("ab" * 150 + "c") == int(0.7 * 1.15 * (301 - 12))
+
+
 def test_no_figures_no_floor() -> None:
     assert Pace().least_frames("x y" * 500) == 0
     assert not Pace().is_long("x" * 10_000)

@@ -75,6 +75,12 @@ class Folder:
         return found
 
     @property
+    def runs(self) -> list[dict[str, Any]]:
+        """Every line of runs.jsonl."""
+        text = (self.path / "runs.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    @property
     def files(self) -> dict[str, bytes]:
         """Everything but journal and report, by relative path, hidden files included."""
         return {

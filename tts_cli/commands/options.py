@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,12 +16,15 @@ import click
 from click.core import ParameterSource
 
 from models.sampling import SETTINGS
+from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
     LAYOUTS,
     MANIFEST_FORMATS,
+    PROGRESS,
     SAMPLING_FLAGS,
     SUBTYPES,
+    WORDLESS,
     describe_field,
     flag,
 )
@@ -36,8 +39,9 @@ WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
 
 @dataclass
 class Invocation:
-    """What `main` must know of a command line once the command has failed."""
+    """A command line, and what `main` must know of it."""
 
+    args: list[str] = field(default_factory=list)  # without the program's name
     is_debug: bool = False
 
 
@@ -56,6 +60,7 @@ def config_option(name: str, **settings: Any) -> Decorator[Any]:
         settings.setdefault("show_default", unset or True)
     if not settings.get("required"):  # click takes a default of None for a value
         settings["default"] = default
+    settings.setdefault("cls", SectionedOption)
     return click.option(flag(name), name, help=text, is_flag=default is False, **settings)
 
 
@@ -68,10 +73,13 @@ class _FolderPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-def _group(*options: Decorator[Any]) -> Decorator[Any]:
+def _group(section: str, *options: Decorator[Any]) -> Decorator[Any]:
+    """Options under one heading of a help."""
+
     def apply(function: Any) -> Any:
         for option in reversed(options):
             function = option(function)
+            function.__click_params__[-1].section = section
         return function
 
     return apply
@@ -96,9 +104,9 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     is_quiet = param.name == "quiet"
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING if is_quiet else logging.DEBUG)
-    if not is_quiet:
-        logging.getLogger(WARNINGS_LOGGER).setLevel(logging.WARNING)
     if param.name == "debug":
+        logging.getLogger(WARNINGS_LOGGER).setLevel(logging.WARNING)
+        logging.getLogger().setLevel(logging.INFO)  # of libraries
         ctx.ensure_object(Invocation).is_debug = True
     return value
 
@@ -106,18 +114,21 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 manifest_argument = click.argument("manifest", type=click.Path(allow_dash=True))
 
 model_options = _group(
+    "Model",
     config_option("model", metavar="PATH|REPO"),
     config_option("revision", metavar="REV"),
     config_option("accept_licence"),
 )
 
 cloning_model_options = _group(
+    "Model",
     config_option("model", metavar="PATH|REPO", show_default="none: name one that clones"),
     config_option("revision", metavar="REV"),
     config_option("accept_licence"),
 )
 
 device_options = _group(
+    "Device",
     config_option("device", metavar="DEVICE"),
     config_option("dtype", type=_choice(DTYPES)),
     config_option("max_batch", type=int, metavar="N"),
@@ -125,15 +136,18 @@ device_options = _group(
 )
 
 row_options = _group(
+    "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
     config_option("skip_invalid"),
+    config_option("wordless", type=_choice(WORDLESS)),
 )
 
 voices_option = config_option("voices", type=click.Path(path_type=Path), metavar="DIR")
 
 reference_options = _group(
+    "Cloning",
     voices_option,
     config_option(
         "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
@@ -141,22 +155,45 @@ reference_options = _group(
     config_option("ref_silence", type=float, metavar="SECONDS"),
 )
 
-sampling_options = _group(
-    config_option("voice", metavar="NAME"),
+text_options = _group(
+    "Text",
     config_option("language", metavar="NAME"),
+    config_option("normalize", metavar="auto|off|LANGUAGE"),
+    config_option(
+        "lexicon", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.tsv"
+    ),
+)
+
+_speech_options = _group(
+    "Speech, where rows do not say otherwise",
+    config_option("voice", metavar="NAME"),
     config_option("layout", type=_choice(LAYOUTS)),
     config_option("seed", type=int, metavar="N"),
+    config_option("max_seconds", type=float, metavar="S"),
+    config_option("split", metavar="auto|CHARS|off"),
+    config_option("pause_paragraph", type=float, metavar="S"),
+    config_option("pause_sentence", type=float, metavar="S"),
+    config_option("pause_clause", type=float, metavar="S"),
+)
+
+_draw_options = _group(
+    "Sampling, where rows do not say otherwise",
     *(
         config_option(name, type=SETTINGS[name].kind, metavar=SETTINGS[name].metavar)
         for name in SAMPLING_FLAGS
     ),
-    config_option("max_seconds", type=float, metavar="S"),
 )
+
+
+def sampling_options(function: Any) -> Any:
+    """How rows are spoken."""
+    return text_options(_speech_options(_draw_options(function)))
 
 
 def output_options(is_out_required: bool = False) -> Decorator[Any]:
     """Where and how audio is written; `synth` requires --out."""
     return _group(
+        "Output",
         config_option(
             "out",
             type=_FolderPath(path_type=Path),
@@ -171,24 +208,48 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
     )
 
 
-run_options = _group(
+_again_options = _group(
+    "Running again",
+    config_option("dry_run"),
+    config_option("retry_failed"),
+    config_option("overwrite"),
+    config_option("verify_files"),
+    config_option("take_over"),
+)
+
+_failure_options = _group(
+    "Speech that goes wrong",
     config_option("retries", type=int, metavar="N"),
     config_option("accept_truncated"),
     config_option("max_failures", metavar="N|P%"),
-    config_option("verify_files"),
-    config_option("take_over"),
-    config_option("overwrite"),
-    config_option("retry_failed"),
-    config_option("dry_run"),
 )
 
+_progress_option = _group("Messages", config_option("progress", type=_choice(PROGRESS)))
+
+
+def run_options(function: Any) -> Any:
+    """How a run goes on when it is repeated, when rows fail, and what it shows meanwhile."""
+    return _again_options(_failure_options(_progress_option(function)))
+
+
 common_options = _group(
+    "Messages",
     config_option("json"),
     click.option(
-        "-v", "--verbose", count=True, callback=_set_levels, help="More messages on stderr."
+        "-v",
+        "--verbose",
+        cls=SectionedOption,
+        count=True,
+        callback=_set_levels,
+        help="Also tell settings, sizes, why a path is taken, each retry and each row.",
     ),
     click.option(
-        "-q", "--quiet", count=True, callback=_set_levels, help="Warnings and errors only."
+        "-q",
+        "--quiet",
+        cls=SectionedOption,
+        count=True,
+        callback=_set_levels,
+        help="Warnings and errors only: no progress, no summary.",
     ),
     config_option("debug", callback=_set_levels),
 )

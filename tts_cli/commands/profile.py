@@ -13,6 +13,7 @@ import click
 
 from models.registry import SYNTHETIC_PREFIX, synthetic_names
 from tts_cli.commands.options import common_options, device_options, model_options
+from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 
 
-@click.command("profile")
+@click.command("profile", cls=SectionedCommand)
 @model_options
 @click.option(
     "--synthetic",
@@ -89,7 +90,7 @@ def command(
     from tts_cli.measure.sample_rows import parse_batches
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device, open_session
-    from tts_cli.run.survey import require_speakable
+    from tts_cli.run.row_checks import require_speakable
 
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))

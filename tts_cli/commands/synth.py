@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,7 @@ import click
 
 from tts_cli import signals
 from tts_cli.commands.options import (
+    Invocation,
     common_options,
     device_options,
     manifest_argument,
@@ -23,9 +27,10 @@ from tts_cli.commands.options import (
     run_options,
     sampling_options,
 )
+from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.errors import Interrupted, StoppedEarly, UsageError
+from tts_cli.errors import FolderLocked, Interrupted, StoppedEarly, UsageError
 from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
@@ -41,7 +46,7 @@ log = logging.getLogger(__name__)
 WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
-@click.command("synth")
+@click.command("synth", cls=SectionedCommand)
 @manifest_argument
 @output_options(is_out_required=True)
 @model_options
@@ -73,94 +78,178 @@ def command(manifest: str, **options: Any) -> int:
 
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
-    from tts_cli.commands.validate import inspect_manifest, show_summary
-    from tts_cli.output.atomic import remove_stale_parts
-    from tts_cli.output.folder_lock import FolderLock
-    from tts_cli.output.journal import Journal
-    from tts_cli.output.leftovers import unrecorded_rows
-    from tts_cli.output.run_file import REPORT_NAME, with_folder
+    from tts_cli.commands.progress import long_step
+    from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
+    from tts_cli.output.run_file import versions
     from tts_cli.output.run_log import RunLog
-    from tts_cli.output.writer import AudioWriter, prepare_folder
+    from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
-    from tts_cli.run.load import choose_device
     from tts_cli.run.model_source import read_info
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan import RowPlan, State
 
     signals.check()  # after the imports, which may have swallowed one
-    choose_device(config)
+    log.debug("versions: %s", _listed(versions()))
+    log.debug("settings: %s", _listed(config.as_dict()))
+    if config.device not in ("auto", "cpu"):  # torch takes seconds, and may not be needed at all
+        from tts_cli.run.load import choose_device
+
+        choose_device(config)
     info = read_info(config) if config.dry_run else approved_info(config)
-    summary = inspect_manifest(source, config, info)
-    if not config.skip_invalid:
-        summary.require_good()
-    if config.dry_run:
-        show_summary(summary, is_json=config.json)
-        return 0
+    check_settings(config, info)
     assert config.out is not None
-    prepare_folder(config.out)
-    if (config.out / REPORT_NAME).is_dir():
-        raise UsageError(
-            f"{config.out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
-        )
-    started = datetime.now(timezone.utc)
-    runs = RunLog(config.out)
-    lock = FolderLock(config.out, config.take_over)
-    with lock, Journal(config.out, has_sums=config.verify_files) as journal:
-        remove_stale_parts(config.out)
-        if lock.crashed_ns is not None:
-            journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal))
+    if config.dry_run:
+        return show_plan(source, config, info)
+    with ExitStack() as stack:
+        # Nothing is written to a folder without a journal before the manifest is known to be good.
+        is_ours = has_journal(config.out)
+        journal = open_folder(config, stack) if is_ours else None
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
-        survey = plan.survey()
-        survey.require_own_files()
+        with long_step("checking the manifest, and which rows are done", config.progress):
+            survey = plan.survey()
+        log.debug("left to do: %s", survey)
         signals.check()
-        if survey.pending:
+        say_problems(survey.summary, config)
+        if not config.skip_invalid:
+            survey.summary.require_good()
+        survey.require_own_files()
+        if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
+            say_space(survey.summary, config.out)
+        if not is_ours:
+            plan.journal = open_folder(config, stack, is_new=True)
+            plan.writer = AudioWriter(config.out, config, info.sample_rate_hz)
+        if survey.damaged:
+            log.warning(
+                "audio that is gone, cut or not what was written is spoken again: %s%s",
+                ", ".join(survey.damaged),
+                ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
+            )
+        runs = RunLog(config.out)
+        if survey.needs.rows:
             return speak(config, info, plan, survey, runs)
-        record_bad_rows(plan)
-        if config.json:
-            report = idle_report(config, info, survey, started)
-            show_report(with_folder(report, folder_totals(runs, journal)))
-        else:
-            say_nothing_to_do(config, survey)
-        return int(survey.bad > 0)
+        return record_unspoken(config, info, plan, survey, runs)
 
 
-def record_bad_rows(plan: RowPlan) -> None:
-    """Record the bad rows as failed, where no model is needed because no other row is left."""
+def open_folder(config: RunConfig, stack: ExitStack, is_new: bool = False) -> Journal:
+    """Take the output folder until the stack is closed, and put it in order after a crash.
+
+    Args:
+        is_new: it had no journal a moment ago.
+    Raises:
+        UsageError, SetupError: it cannot be had.
+    """
+    from tts_cli.output.atomic import remove_stale_parts
+    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.journal import JOURNAL_NAME, Journal
+    from tts_cli.output.leftovers import unrecorded_rows
+    from tts_cli.output.run_file import REPORT_NAME
+    from tts_cli.output.writer import prepare_folder
+
+    out = config.out
+    assert out is not None
+    prepare_folder(out)
+    if (out / REPORT_NAME).is_dir():
+        raise UsageError(
+            f"{out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
+        )
+    lock = stack.enter_context(FolderLock(out, config.take_over))
+    if is_new and (out / JOURNAL_NAME).exists():
+        raise FolderLocked(
+            f"another run has spoken into {out} meanwhile", remedy="run the same command again"
+        )
+    journal = stack.enter_context(Journal(out, has_sums=config.verify_files))
+    remove_stale_parts(out)
+    if lock.crashed_ns is not None:
+        journal.append(*unrecorded_rows(out, lock.crashed_ns, journal))
+    return journal
+
+
+def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
+    """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
+    from tts_cli.commands.progress import long_step
+    from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.orphans import find_orphans
+    from tts_cli.output.writer import AudioWriter
+    from tts_cli.run.plan import RowPlan
+
+    assert config.out is not None
+    journal, writer = None, None
+    if has_journal(config.out):
+        journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
+    if os.path.isdir(config.out):
+        writer = AudioWriter(config.out, config, info.sample_rate_hz)
+    plan = RowPlan(source, config, info, journal, writer)
+    with long_step("checking the manifest, and which rows are done", config.progress):
+        survey = plan.survey()
+    say_problems(survey.summary, config)
+    if not config.skip_invalid:
+        survey.summary.require_good()
+    try:
+        survey.require_own_files()
+    except UsageError as error:
+        if journal is None:
+            raise
+        # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
+        log.warning("%s", error)
+    if not (journal is not None and config.overwrite):
+        say_space(survey.summary, config.out)
+    if journal is None:
+        show_summary(survey.summary, config)
+    else:
+        orphans = find_orphans(config.out, plan.rows.has_id)
+        show_summary(survey.summary, config, survey, orphans)
+    return 0
+
+
+def record_unspoken(
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog
+) -> int:
+    """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.manifest.row import BadRow
-    from tts_cli.output.record import RowRecord
+    from tts_cli.output.run_file import Totals, build_report, with_folder
+    from tts_cli.run.records import Recorder
 
+    assert plan.journal is not None
+    assert plan.writer is not None
+    started = datetime.now(timezone.utc)
+    totals = Totals(rows=survey.skipped + survey.pending + survey.bad, skipped=survey.skipped)
+    recorder = Recorder(plan.writer, plan.journal, None, info.frame_s, totals, lambda _: None)
     for row in plan:
-        if isinstance(row, BadRow) and plan.journal.status(row.record_id) != "failed":
-            plan.journal.append(RowRecord(row.record_id, "failed", error=row.message))
+        if not isinstance(row, BadRow):
+            recorder.take(row)
+        elif plan.journal.status(row.record_id) != "failed":
+            recorder.fail(row)
+        else:
+            totals.failed += 1
+            totals.bad_rows += 1
+    exit_code = int(totals.failed > 0)
+    if config.json:
+        from tts_cli.run.load import model_facts  # and torch with it
 
-
-def idle_report(
-    config: RunConfig, info: ModelInfo, survey: Survey, started: datetime
-) -> dict[str, Any]:
-    """The report of a run with nothing to do; run.json of the run that did it stays."""
-    from tts_cli.output.run_file import Totals, build_report
-    from tts_cli.run.load import model_facts
-
-    return build_report(
-        config,
-        Totals(
-            rows=survey.skipped + survey.bad,
-            skipped=survey.skipped,
-            failed=survey.bad,
-            bad_rows=survey.bad,
-        ),
-        run_id=None,
-        model=model_facts(config, info),
-        device={},
-        started=started,
-        exit_code=int(survey.bad > 0),
-    )
+        report = build_report(
+            config,
+            totals,
+            run_id=None,
+            model=model_facts(config, info),
+            text=plan.care.facts(),
+            device={},
+            started=started,
+            exit_code=exit_code,
+        )
+        show_report(with_folder(report, folder_totals(runs, plan.journal)))
+    else:
+        say_nothing_to_do(config, survey)
+    return exit_code
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
-    """Tell that every row is done."""
+    """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     reason = f"all {survey.skipped} rows are done already"
-    if config.retry_failed:
+    if survey.silent:
+        rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
+        reason = f"{rows} silent for want of words, {survey.skipped} were done already"
+    elif config.retry_failed:
         reason = "no row of this manifest is recorded as failed"
     elif not survey.skipped and not survey.bad:
         reason = "no row of this manifest is in this shard"
@@ -169,9 +258,13 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
 
 
-def show_report(report: dict[str, Any]) -> None:
+def show_report(report: Mapping[str, Any]) -> None:
     """Print a report as JSON, in the form of run.json."""
     show_result(json.dumps(report, indent=2))
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
 
 def show_result(text: str) -> None:
@@ -182,20 +275,29 @@ def show_result(text: str) -> None:
 
 def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog) -> int:
     """Load the model, speak the pending rows, report, print the summary."""
-    from tts_cli.commands.progress import Progress
-    from tts_cli.output.run_file import Totals, build_report, summary_lines
+    from tts_cli.commands.progress import Progress, long_step
+    from tts_cli.commands.summary import next_step, summary_lines
+    from tts_cli.output.run_file import Totals, build_report
     from tts_cli.output.run_log import new_run_id
     from tts_cli.run.load import device_facts, model_facts, open_session, prepare
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
 
+    assert plan.journal is not None
+    assert plan.writer is not None
     signals.check()
     started = datetime.now(timezone.utc)
     run_id = new_run_id(started)
-    session = open_session(config)
+    if survey.summary.split:
+        log.info("long rows: %d, spoken in %d parts", survey.summary.split, survey.summary.parts)
+    with long_step("loading the model", config.progress):
+        session = open_session(config)
     signals.check()
-    prepare(session, survey.needs)
+    with long_step("making slots and graphs", config.progress):
+        prepare(session, survey.needs)
+    log.debug("model: %s", _listed(model_facts(config, info)))
+    log.debug("device: %s", _listed(device_facts(session)))
     signals.check()
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
@@ -205,7 +307,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     )
     error: BaseException | None = None
     started_s = time.perf_counter()
-    with Progress(survey.pending + survey.bad, config.verbosity < 0) as progress:
+    num_rows = survey.pending + survey.bad
+    with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
         recorder = Recorder(
             plan.writer,
             plan.journal,
@@ -222,10 +325,12 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
             cloning=plan.cloning,
             is_int16=plan.writer.takes_int16,
             takers=WRITERS,
+            pauses=plan.split_rule.pauses,
         )
         try:
             with signals.stopping(speech.stop):
-                speech.run(plan.due(recorder.fail, speech.is_stopped))
+                speech.run(plan.due(recorder, speech.is_stopped))
+            plan.source.fingerprint.require_same()
         except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
@@ -241,6 +346,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         totals,
         run_id=run_id,
         model=model_facts(config, info),
+        text=plan.care.facts(),
         device=facts,
         started=started,
         exit_code=exit_code,
@@ -250,7 +356,13 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         show_report(report)
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
-        show_result("\n".join(summary_lines(totals, left_out)))
+        lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
+        num_bad = totals.failed - recorder.failures.count
+        is_stopped = error is not None
+        args = click.get_current_context().ensure_object(Invocation).args
+        if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
+            lines.append(step)
+        show_result("\n".join(lines))
     if error is not None:
         raise error
     return exit_code
@@ -264,6 +376,8 @@ def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str
         runs.append(report)
     except (OSError, StoppedEarly) as problem:
         log.warning("runs.jsonl lacks this run: %s", problem)
+    assert plan.journal is not None
+    assert plan.writer is not None
     report = with_folder(report, folder_totals(runs, plan.journal))
     try:
         write_report(plan.writer.out, report)

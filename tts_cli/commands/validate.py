@@ -1,17 +1,21 @@
 """`tts-cli validate`: everything `synth` checks, without a model in memory.
 
-`synth --dry-run` shows the same through `inspect_manifest` and `show_summary`.
+`synth --dry-run` shows the same through `say_problems` and `show_summary`, and what there is in the
+folder besides.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.commands.duration import shown_duration
 from tts_cli.commands.options import (
     common_options,
     manifest_argument,
@@ -21,19 +25,22 @@ from tts_cli.commands.options import (
     row_options,
     sampling_options,
 )
+from tts_cli.commands.sections import SectionedCommand
 from tts_cli.config import RunConfig
 from tts_cli.manifest.reader import open_source
-from tts_cli.output.writer import shown_size
-from tts_cli.run.survey import ManifestSummary, check_manifest, require_speakable
+from tts_cli.output.run_file import measured_xrt
+from tts_cli.output.writer import check_space, shown_size
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.manifest.reader import Source
+    from tts_cli.output.orphans import Orphans
+    from tts_cli.run.plan import Survey
+    from tts_cli.run.survey import ManifestSummary
 
 log = logging.getLogger(__name__)
 
 
-@click.command("validate")
+@click.command("validate", cls=SectionedCommand)
 @manifest_argument
 @model_options
 @row_options
@@ -46,50 +53,83 @@ def command(manifest: str, **options: Any) -> int:
 
     Reads every row of MANIFEST (JSONL, CSV, TSV, .txt, or - for JSONL on stdin) and reports bad
     rows, duplicate ids, voices and languages the checkpoint lacks, and estimates of audio and disk.
-    The options are those of synth, so its command line can be tried here.
+    With --out DIR also how long speaking it all takes, at the speed of the last run there; what is
+    done in DIR already is told by synth --dry-run. The options are those of synth, so its command
+    line can be tried here.
     """
     config = RunConfig.from_options(options)
     with open_source(manifest, config.manifest_format) as source:
         from tts_cli.run.model_source import read_info
+        from tts_cli.run.plan import RowPlan
 
-        summary = inspect_manifest(source, config, read_info(config))
-    show_summary(summary, is_json=config.json)
+        info = read_info(config)
+        check_settings(config, info)
+        summary = RowPlan(source, config, info).survey().summary
+    say_problems(summary, config)
+    if config.out is not None and not has_journal(config.out):
+        say_space(summary, config.out)
+    show_summary(summary, config)
     return 2 if summary.bad_rows and not config.skip_invalid else 0
 
 
-def inspect_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
-    """Check a manifest, the audio format and the disk; warnings and bad rows go to the log.
-
-    Raises:
-        ManifestError, UsageError, SetupError: nothing can be spoken as asked.
-    """
+def check_settings(config: RunConfig, info: ModelInfo) -> None:
+    """Check what needs no manifest. Raises UsageError or SetupError: nothing can be spoken so."""
     from tts_cli.output.audio_file import check_format
-    from tts_cli.output.journal import JOURNAL_NAME
-    from tts_cli.output.writer import check_space
+    from tts_cli.run.row_checks import require_speakable
 
     require_speakable(info)
-    rate_hz = config.sample_rate or info.sample_rate_hz
-    check_format(config.format, config.subtype, rate_hz)
-    summary = check_manifest(source, config, info)
+    check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
+
+
+def has_journal(out: Path) -> bool:
+    """Whether rows of a folder may be done already."""
+    from tts_cli.output.journal import JOURNAL_NAME
+
+    return os.path.lexists(out / JOURNAL_NAME)
+
+
+def say_problems(summary: ManifestSummary, config: RunConfig) -> None:
+    """Bad rows and warnings go to the log."""
     level = logging.WARNING if config.skip_invalid else logging.ERROR
     for line in summary.bad_lines():
         log.log(level, "%s", line)
     for line in summary.warnings:
         log.warning("%s", line)
-    # In a folder with a journal much may be done already, and the estimate would be too high.
-    if config.out is not None and not (config.out / JOURNAL_NAME).exists():
-        problem = check_space(config.out, summary.disk_bytes)
-        if problem:
-            log.warning("%s", problem)
-    return summary
 
 
-def show_summary(summary: ManifestSummary, is_json: bool = False) -> None:
-    """Print a summary on stdout: JSON, a table on a terminal, or plain lines."""
-    if is_json:
-        click.echo(json.dumps(_as_dict(summary), indent=2))
+def say_space(summary: ManifestSummary, out: Path) -> None:
+    """Warn of a disk with too little room for the rows to speak. Raises SetupError if it has not
+    even half of it.
+    """
+    if problem := check_space(out, summary.disk_bytes):
+        log.warning("%s", problem)
+
+
+def show_summary(
+    summary: ManifestSummary,
+    config: RunConfig,
+    survey: Survey | None = None,
+    orphans: Orphans | None = None,
+) -> None:
+    """Print a summary on stdout: JSON, a table on a terminal, or plain lines.
+
+    Args:
+        survey, orphans: what is there already, where a folder was looked at.
+    """
+    xrt = None if config.out is None else measured_xrt(config.out)
+    if config.json:
+        found = _as_dict(summary)
+        found["xrt"], found["time_s"] = xrt, round(summary.audio_s / xrt, 3) if xrt else None
+        if survey is not None and orphans is not None:
+            found |= _folder_dict(survey, orphans)
+        click.echo(json.dumps(found, indent=2))
         return
     lines = _lines(summary)
+    if survey is not None and orphans is not None:
+        lines[-2:-2] = _folder_lines(survey, orphans)
+    if xrt:
+        time = f"about {shown_duration(summary.audio_s / xrt)}"
+        lines.append(("time", f"{time}, at the {xrt:,.4g} s of audio a second of the last run"))
     if not sys.stdout.isatty():
         for name, value in lines:
             click.echo(f"{name}: {value}")
@@ -108,22 +148,50 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
         ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
         ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
-        ("audio", f"about {_duration(summary.audio_s)}"),
+        ("audio", f"about {shown_duration(summary.audio_s)}"),
         ("disk", f"about {shown_size(summary.disk_bytes)}"),
     ]
     if summary.longest_chars:
         longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
         lines.insert(2, ("longest text", longest))
+    if summary.split:
+        lines.append(("long rows", f"{summary.split:,}, spoken in {summary.parts:,} parts"))
+    if summary.wordless:
+        lines.append(("without a word", f"{summary.wordless:,} rows"))
     return lines
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
+    reasons = ", ".join(f"{count:,} {name}" for name, count in _reasons(survey).items() if count)
+    lines = [
+        ("to speak", f"{survey.pending:,} rows" + (f": {reasons}" if reasons else "")),
+        ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
+    ]
+    if orphans.count:
+        more = ", ..." if orphans.count > len(orphans.first) else ""
+        named = f"{', '.join(orphans.first)}{more}"
+        lines.append(("orphans", f"{orphans.count:,} ids that no row has, kept: {named}"))
+    return lines
+
+
+def _reasons(survey: Survey) -> dict[str, int]:
+    """Rows to speak, by what the folder holds of them."""
+    from tts_cli.run.plan import State
+
+    return {state.value: survey.due[state] for state in State}
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
     bad = [{"line": row.line, "id": row.id, "message": row.message} for row in summary.bad]
     return {**vars(summary), "audio_s": round(summary.audio_s, 3), "bad": bad}
+
+
+def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
+    return {
+        "pending": survey.pending,
+        "reasons": _reasons(survey),
+        "skipped": survey.skipped,
+        "failing": survey.bad,
+        "orphans": orphans.count,
+        "first_orphans": orphans.first,
+    }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.commands.options import common_options, config_option, device_options, model_options
+from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
 
@@ -31,7 +32,7 @@ LONGEST_S = (
 CHECK_FRAMES = 16
 
 
-@click.command("warmup")
+@click.command("warmup", cls=SectionedCommand)
 @model_options
 @device_options
 @config_option("max_seconds", type=float, metavar="S")
@@ -50,7 +51,7 @@ def command(**options: Any) -> int:
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import open_session, prepare
     from tts_cli.run.needs import Needs
-    from tts_cli.run.survey import require_speakable
+    from tts_cli.run.row_checks import require_speakable
     from tts_cli.voices.recording import MAX_SECONDS
 
     require_speakable(approved_info(config))

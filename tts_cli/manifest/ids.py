@@ -10,6 +10,7 @@ import hashlib
 import re
 import unicodedata
 from array import array
+from functools import lru_cache
 
 from tts_cli.config import SUBTYPES
 
@@ -18,6 +19,8 @@ MAX_ID_BYTES = 1000
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
 
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
+# Most ids: with none of the things that need a closer look, and short.
+_PLAIN_ID = re.compile(r"(?!truncated/)(?:[a-z0-9_-]{5,40}/){0,8}[a-z0-9_-]{5,40}")
 _DEVICE_NAMES = frozenset(
     ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
 )
@@ -33,6 +36,8 @@ _FILE_SUFFIXES = (
 
 def id_problem(row_id: str) -> str | None:
     """Why `row_id` cannot name an output file, or None if it can."""
+    if _PLAIN_ID.fullmatch(row_id):
+        return None
     if not row_id:
         return "is empty"
     if len(row_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
@@ -84,6 +89,7 @@ def fold_id(row_id: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", row_id).casefold())
 
 
+@lru_cache(maxsize=64)  # one row's is asked for several times in a row
 def id_hash(row_id: str) -> int:
     """64 bits that stand for an id, never 0. Two of a million ids meet with chance 3e-8."""
     digest = hashlib.blake2b(row_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -118,10 +124,22 @@ class IdTable:
     def put(self, key: int, value: int) -> None:
         """Store `value` for `key`, replacing an earlier one."""
         place = self._find(key)
-        if not self._keys[place]:
-            self._keys[place] = key
-            self._used += 1
-        self._values[place] = value
+        if self._keys[place]:
+            self._values[place] = value
+        else:
+            self._add(place, key, value)
+
+    def setdefault(self, key: int, value: int) -> int:
+        """What is stored for `key`; where there is nothing, `value` is stored first."""
+        place = self._find(key)
+        if self._keys[place]:
+            return self._values[place]
+        self._add(place, key, value)
+        return value
+
+    def _add(self, place: int, key: int, value: int) -> None:
+        self._keys[place], self._values[place] = key, value
+        self._used += 1
         if 3 * self._used > 2 * (self._mask + 1):
             self._grow()
 

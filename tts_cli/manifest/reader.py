@@ -17,12 +17,15 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, BinaryIO, cast
 
 from tts_cli.errors import ManifestError, SetupError
+from tts_cli.manifest.fingerprint import Fingerprint
 from tts_cli.manifest.row import (
     ALIASES,
     KINDS,
@@ -55,13 +58,27 @@ class Source:
     format: str  # jsonl, csv, tsv or txt
     folder: str  # where a relative ref_audio starts
     copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
+    fingerprint: Fingerprint = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        fingerprint = Fingerprint(self.name, is_copy=self.copy is not None)
+        object.__setattr__(self, "fingerprint", fingerprint)
 
     def open(self) -> BinaryIO:
-        """The bytes from their start. Raises OSError."""
-        if self.copy is None:
-            return open(self.name, "rb")
-        self.copy.seek(0)
-        return os.fdopen(os.dup(self.copy.fileno()), "rb")
+        """The bytes from their start.
+
+        Raises:
+            OSError: it cannot be opened.
+            StoppedEarly: it is not what it was; while reading too.
+        """
+        if self.copy is not None:
+            self.copy.seek(0)
+            file = os.fdopen(os.dup(self.copy.fileno()), "rb", buffering=0)
+        elif self.fingerprint.is_known and not self.fingerprint.is_there():
+            raise self.fingerprint.changed()
+        else:
+            file = open(self.name, "rb", buffering=0)  # noqa: SIM115
+        return self.fingerprint.watch(cast(BinaryIO, file))
 
 
 @contextmanager
@@ -143,19 +160,23 @@ def _read_block(stream: BinaryIO, name: str) -> bytes:
         raise _unreadable(name, error, "check what is piped in") from error
 
 
-def read_rows(source: Source) -> Iterator[Row | BadRow]:
+def read_rows(source: Source, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
     """Every row of a manifest in order, each judged by itself.
 
+    Args:
+        wanted: what an earlier reading to the end found out: row n is passed over, and hardly
+            looked at, where item n - 1 is 0. None: all rows.
     Raises:
         ManifestError: the file cannot be read, is UTF-16, or its table header is wrong.
+        StoppedEarly: it is not what it was when it was read first.
     """
     try:
         with source.open() as file:
             lines = _Lines(file, source.name)
             if source.format in ("csv", "tsv"):
-                yield from _table_rows(lines, source)
+                yield from _table_rows(lines, source, wanted)
             else:
-                yield from _line_rows(lines, source)
+                yield from _line_rows(lines, source, wanted)
     except OSError as error:
         raise _unreadable(source.name, error, "check the file") from error
 
@@ -223,15 +244,19 @@ class _Lines:
         return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
 
 
-def _line_rows(lines: _Lines, source: Source) -> Iterator[Row | BadRow]:
+def _line_rows(
+    lines: _Lines, source: Source, wanted: Sequence[int] | None
+) -> Iterator[Row | BadRow]:
     """JSONL and plain text: a row is a line; blank lines are skipped and not counted as rows."""
     number = 0
     for line in lines:
         problem = lines.problem
         lines.start_row()
-        if not line.strip():
+        if line.isspace() or not line:
             continue
         number += 1
+        if wanted is not None and not wanted[number - 1]:
+            continue
         try:
             if problem is not None:
                 raise RowProblem(problem)
@@ -246,12 +271,7 @@ def _line_rows(lines: _Lines, source: Source) -> Iterator[Row | BadRow]:
 def _parse_object(line: str) -> dict[str, Any]:
     """One JSON object, strictly: no repeated keys, no NaN or Infinity."""
     try:
-        value = json.loads(
-            line,
-            object_pairs_hook=_object,
-            parse_constant=_refuse_constant,
-            parse_int=_bounded_int,
-        )
+        value = _decode(line)
     except RowProblem:
         raise
     except json.JSONDecodeError as error:
@@ -266,11 +286,10 @@ def _parse_object(line: str) -> dict[str, Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in values:
-            raise RowProblem(f"gives {shown(name)} twice")
-        values[name] = value
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        twice = max(Counter(name for name, _ in pairs).items(), key=itemgetter(1))[0]
+        raise RowProblem(f"gives {shown(twice)} twice")
     return values
 
 
@@ -284,7 +303,14 @@ def _bounded_int(digits: str) -> int:
     return int(digits)
 
 
-def _table_rows(lines: _Lines, source: Source) -> Iterator[Row | BadRow]:
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_refuse_constant, parse_int=_bounded_int
+).decode
+
+
+def _table_rows(
+    lines: _Lines, source: Source, wanted: Sequence[int] | None
+) -> Iterator[Row | BadRow]:
     """CSV and TSV: the first row names the columns; a row may span lines inside quotes."""
     delimiter = "\t" if source.format == "tsv" else ","
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -308,17 +334,25 @@ def _table_rows(lines: _Lines, source: Source) -> Iterator[Row | BadRow]:
             return
         except (RowProblem, csv.Error) as problem:
             number += 1
-            yield BadRow(start, number, None, _table_problem(problem, start, lines.number))
+            if wanted is None or wanted[number - 1]:
+                yield BadRow(start, number, None, _table_problem(problem, start, lines.number))
             continue
         number += 1
+        if wanted is not None and not wanted[number - 1]:
+            continue
         values = dict(zip(header, cells, strict=True))
         yield build_row(values, line=start, number=number, folder=source.folder, is_text=True)
+
+
+def _reason(problem: Exception) -> str:
+    """What the csv module says; it names a tab by the tab itself."""
+    return str(problem).replace("\t", "\\t")
 
 
 def _table_problem(problem: Exception, start: int, end: int) -> str:
     if isinstance(problem, csv.Error):
         advice = "close every quote and double those inside a cell"
-        message = f"not a table row: {problem}; {advice}"
+        message = f"not a table row: {_reason(problem)}; {advice}"
     else:
         message = str(problem)
     if end > start:
@@ -332,7 +366,9 @@ def _read_header(reader: Iterator[list[str]], lines: _Lines, source: Source) -> 
         if lines.problem is not None:
             raise RowProblem(lines.problem)
     except (RowProblem, csv.Error) as problem:
-        raise ManifestError(f"{source.name}:1: the header cannot be read: {problem}") from None
+        raise ManifestError(
+            f"{source.name}:1: the header cannot be read: {_reason(problem)}"
+        ) from None
     if not header:
         raise ManifestError(
             f"{source.name}: is empty", remedy="name the columns in the first row, as id,text"

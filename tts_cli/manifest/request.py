@@ -15,6 +15,7 @@ from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row
 from tts_cli.manifest.seeds import attempt_seed, first_row_seed, row_seed
+from tts_cli.text.care import TextCare
 
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 # A row's cap when neither row nor flag gives one: three times that is a runaway.
@@ -27,27 +28,53 @@ def usual_s(text: str) -> float:
     return SECONDS_PER_BYTE * len(text.encode())
 
 
+class Requests:
+    """Makes the requests of a run's rows; what they share is resolved once.
+
+    Raises:
+        UsageError: the settings say of texts what cannot be done, see `TextCare.of`.
+    """
+
+    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
+        self.config = config
+        self.info = info
+        self.care = TextCare.of(config, info)
+        self._flags = _for_all(config.sampling)
+        self._sampling = replace(info.sampling, **self._flags)
+        self._voice = info.voices[0] if info.voices else None
+
+    def build(self, row: Row) -> SpeechRequest:
+        """Resolve one row. Raises SetupError: a library for its language is missing."""
+        config = self.config
+        language = row.language or config.language
+        if not self.care.is_idle and (reading := self.care.read(row.text, language)).changes:
+            row = replace(row, text=reading.spoken)
+        voice = row.voice
+        if voice is None and row.ref_audio is None:
+            voice = config.voice
+        return SpeechRequest(
+            text=row.text,
+            voice=self._voice if voice is None else voice,
+            language=language,
+            instruct=row.instruct,
+            layout=config.layout,
+            sampling=self._sampling_of(row),
+            seed=row.seed if row.seed is not None else row_seed(config.seed, row.id),
+            max_frames=frame_cap(row, config, self.info),
+            ref_audio=row.ref_audio,
+            ref_text=row.ref_text,
+            clone_mode=row.clone_mode,
+        )
+
+    def _sampling_of(self, row: Row) -> Sampling:
+        if not row.sampling:
+            return self._sampling
+        return replace(self.info.sampling, **{**self._flags, **_for_all(row.sampling)})
+
+
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
-    """Resolve one row."""
-    voice = row.voice
-    if voice is None and row.ref_audio is None:
-        voice = config.voice
-    if voice is None and info.voices:
-        voice = info.voices[0]
-    seed = row.seed if row.seed is not None else row_seed(config.seed, row.id)
-    return SpeechRequest(
-        text=row.text,
-        voice=voice,
-        language=row.language or config.language,
-        instruct=row.instruct,
-        layout=config.layout,
-        sampling=build_sampling(row, config, info.sampling),
-        seed=seed,
-        max_frames=frame_cap(row, config, info),
-        ref_audio=row.ref_audio,
-        ref_text=row.ref_text,
-        clone_mode=row.clone_mode,
-    )
+    """Resolve a row that is the only one."""
+    return Requests(config, info).build(row)
 
 
 def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
@@ -62,11 +89,6 @@ def first_request(request: SpeechRequest, row_id: str, config: RunConfig) -> Spe
     if request.seed != row_seed(config.seed, row_id):
         return request
     return replace(request, seed=first_row_seed(config.seed, row_id))
-
-
-def build_sampling(row: Row, config: RunConfig, defaults: Sampling) -> Sampling:
-    """The row's sampling settings."""
-    return replace(defaults, **{**_for_all(config.sampling), **_for_all(row.sampling)})
 
 
 def _for_all(given: Mapping[str, float]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One manifest row: its fields, their checks, and the plain value they become.
 
-A row is judged by itself here; what needs the other rows or the checkpoint is in `checks.py`.
+A row is judged by itself here; what needs the other rows or the checkpoint is in `run.row_checks`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from models.sampling import SETTINGS
 from tts_cli.config import RANGES
 from tts_cli.manifest.ids import default_id, id_problem
+from tts_cli.manifest.words import is_blank
 
 MAX_TEXT_CHARS = 20_000
 MAX_NAME_CHARS = 200
@@ -44,7 +45,6 @@ KINDS = {
 CLONE_MODES = ("icl", "xvec")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
-_BLANK = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*")
 _INT = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -55,7 +55,7 @@ class RowProblem(ValueError):  # noqa: N818
     """What is wrong with one row; becomes the message of a `BadRow`."""
 
 
-@dataclass(frozen=True)
+@dataclass  # never changed; frozen, one would take 6 us to make instead of 2
 class Row:
     """One row as plain values. None: not given, so a flag or the checkpoint decides."""
 
@@ -88,6 +88,8 @@ class BadRow:
     number: int
     id: str | None  # only an id that is valid and this row's own
     message: str
+    text: str | None = None  # what it was to say, where that is known
+    is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
 
     @property
     def record_id(self) -> str:
@@ -144,10 +146,15 @@ def build_row(
         _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("gives both max_frames and max_seconds; give one")
-        sampling = {name: fields.pop(name) for name in SETTINGS if name in fields}
+        sampling = {name: fields.pop(name) for name in fields.keys() & SETTINGS.keys()}
         return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
     except RowProblem as problem:
-        return BadRow(line=line, number=number, id=row_id, message=str(problem))
+        return BadRow(line, number, row_id, str(problem), text=_known_text(values))
+
+
+def _known_text(values: Mapping[str, Any]) -> str | None:
+    text = values.get("text", values.get("input"))
+    return text if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS else None
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
@@ -230,7 +237,7 @@ def _clean_text(name: str, value: str, kind: str) -> str:
         )
     if kind != "text" and ("\n" in value or "\t" in value):
         raise RowProblem(f"{name}: must be one line without tabs, not {shown(value)}")
-    if _BLANK.fullmatch(value):
+    if is_blank(value):
         raise RowProblem(f"{name}: is blank")
     return value
 

@@ -79,6 +79,7 @@ class FolderLock:
     def _acquire(self) -> None:
         while True:
             handle, is_new = self._open()
+            has_flock = None
             try:
                 has_flock = _try_flock(handle)
                 owner = _read_owner(handle)
@@ -92,6 +93,9 @@ class FolderLock:
                     self.crashed_ns = os.fstat(handle).st_mtime_ns
                 _write_owner(handle)
             except BaseException:
+                if is_new and has_flock:  # ours; a signal came before it was ready
+                    with contextlib.suppress(OSError):
+                        self.path.unlink()
                 os.close(handle)
                 raise
             self._handle = handle

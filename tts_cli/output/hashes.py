@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from models.base import SpeechRequest
+    from models.sampling import Sampling
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-_ALWAYS = object()  # equal to no value
+_SAMPLING = '"sampling":null'  # stands once: quotes inside of texts are escaped
+_last: tuple[Sampling, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,29 @@ class Delivery:
     rate_hz: int
 
 
-def request_hash(request: SpeechRequest, model: str, ref_digest: str | None = None) -> str:
+def request_hash(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None = None,
+    split: Mapping[str, float] | None = None,
+) -> str:
     """What makes two requests the same speech.
 
     Args:
         request: of the first attempt, all settings resolved.
         model: `ModelInfo.identity`.
         ref_digest: of the reference or voice file that is cloned; takes the place of its path.
+        split: how it is taken apart and joined; None: it is spoken in one.
     """
-    return _hash(_request_values(request, model, ref_digest))
+    values = _request_values(request, model, ref_digest)
+    if split is not None:
+        values["split"] = dict(split)
+    return _hash_request(request, values)
 
 
 def delivery_hash(delivery: Delivery) -> str:
     """What makes two files of the same speech the same."""
-    return _hash(_values(delivery))
+    return _sha256(_encode(_values(delivery)))
 
 
 def joint_hash(
@@ -53,12 +66,12 @@ def joint_hash(
     """Both in one, which is the `request_hash` of lines from before there was a `delivery_hash`."""
     values = _request_values(request, model, ref_digest)
     values["audio"] = list(_values(delivery).values())
-    return _hash(values)
+    return _hash_request(request, values)
 
 
 def _request_values(request: SpeechRequest, model: str, ref_digest: str | None) -> dict[str, Any]:
     values = _values(request)
-    values["sampling"] = _values(request.sampling)
+    values["sampling"] = None  # for `_hash_request`
     del values["clone"]  # ref_digest says what it is made of
     if ref_digest is not None:
         values["ref_audio"] = ref_digest
@@ -69,11 +82,35 @@ def _request_values(request: SpeechRequest, model: str, ref_digest: str | None) 
 def _values(settings: Any) -> dict[str, Any]:
     """A dataclass's fields by name, but for those that mean: as before."""
     values = dict(vars(settings))
-    for entry in fields(settings):
-        if values[entry.name] == entry.metadata.get("as_before", _ALWAYS):
-            del values[entry.name]
+    for name, value in _as_before(settings.__class__):
+        if values[name] == value:
+            del values[name]
     return values
 
 
-def _hash(values: dict[str, Any]) -> str:
-    return hashlib.sha256(_encode(values).encode()).hexdigest()
+@cache
+def _as_before(settings: Hashable) -> tuple[tuple[str, Any], ...]:
+    """The fields that may mean: as before, and the values by which they do."""
+    found = ((entry.name, entry.metadata) for entry in fields(settings))  # type: ignore[arg-type]
+    return tuple((name, about["as_before"]) for name, about in found if "as_before" in about)
+
+
+def _hash_request(request: SpeechRequest, values: dict[str, Any]) -> str:
+    sampling = f'"sampling":{_encode_sampling(request.sampling)}'
+    return _sha256(_encode(values).replace(_SAMPLING, sampling, 1))
+
+
+def _encode_sampling(sampling: Sampling) -> str:
+    """JSON of settings that most rows share: half of all that is encoded for a row.
+
+    The last ones are known again by identity: 1 and 1.0 are equal, but their hashes are not.
+    """
+    global _last
+    known = _last
+    if known is None or known[0] is not sampling:
+        known = _last = (sampling, _encode(_values(sampling)))
+    return known[1]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -22,13 +22,13 @@ from typing import BinaryIO
 from tts_cli.errors import SetupError, disk_full, is_disk_error
 from tts_cli.output.plain_file import open_to_append, require_plain_file
 from tts_cli.output.record import RowRecord
-from tts_cli.output.record_table import FolderRows, RecordTable, line_of, parse
+from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, line_of, parse
 
 log = logging.getLogger(__name__)
 
 JOURNAL_NAME = "timings.jsonl"
 _MAX_LINE_BYTES = 1 << 20
-_FIRST_ID = re.compile(rb'\{"id": ("(?:[^"\\]|\\[^u]|\\u[0-9a-f]{4})*")')  # of our own lines
+_FIRST_ID = re.compile(rb'\{"id": "%b"' % TEXT)
 
 
 @dataclass
@@ -205,7 +205,9 @@ class Journal:
         """Record the row of a torn line as failed: its file is there, and is known to be ours."""
         assert self._handle is not None
         if found := _FIRST_ID.match(torn):
-            record = RowRecord(json.loads(found[1]), "failed", error="its line was torn by a crash")
+            record = RowRecord(
+                json.loads(b'"%b"' % found[1]), "failed", error="its line was torn by a crash"
+            )
             os.write(self._handle, record.to_line().encode())
             self._table.put(line_of(record))
 

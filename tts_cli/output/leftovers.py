@@ -19,13 +19,18 @@ def unrecorded_rows(out: Path, since_ns: int, journal: Journal) -> Iterator[RowR
 
     They are told from a user's own files by that time; with a line they may be replaced.
     """
+    for row_id, path in audio_files(out):
+        if journal.status(row_id) is None and path.lstat().st_mtime_ns >= since_ns:
+            yield RowRecord(row_id, "failed", error=_ERROR)
+
+
+def audio_files(out: Path) -> Iterator[tuple[str, Path]]:
+    """The files of a folder that could be audio of rows, with these rows' ids."""
     for folder, _, names in os.walk(out):
         for name in names:
             path = Path(folder, name)
             row_id = path.relative_to(out).with_suffix("").as_posix()
             if path.suffix.removeprefix(".") not in SUBTYPES or id_problem(row_id):
                 continue
-            if row_id.startswith(f"{TRUNCATED}/") or journal.status(row_id) is not None:
-                continue
-            if path.lstat().st_mtime_ns >= since_ns:
-                yield RowRecord(row_id, "failed", error=_ERROR)
+            if not row_id.startswith(f"{TRUNCATED}/"):
+                yield row_id, path

@@ -37,8 +37,9 @@ class RowRecord:
     path: str | None = None  # of the audio, relative to the output folder
     sample_rate_hz: int | None = None  # of the audio file
     error: str | None = None
-    # eos, max_frames, early (fewer frames than the text can take), stuck (stood still for 4 s);
-    # None if it was not spoken to an end.
+    # eos, max_frames, early (fewer frames than the text can take), stuck (stood still for 4 s),
+    # wordless (nothing to speak in its text: silence without frames); None if it was not spoken to
+    # an end.
     finish_reason: str | None = None
     # What the audio should be listened to for: too long, near-silence, one code for long.
     suspect: list[str] = field(default_factory=list)

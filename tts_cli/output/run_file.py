@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 REPORT_NAME = "run.json"
 LENGTH_SLACK_S = 5.0
+_MAX_REPORT_BYTES = 1 << 24
 PACKAGES = (
     "tts-cli",
     "torch",
@@ -51,6 +52,7 @@ class Totals:
     frames: int = 0  # kept
     audio_s: float = 0.0  # kept
     expected_s: float = 0.0  # what the texts of these rows usually take; 0: not known
+    wordless: int = 0  # rows without any letter or digit, kept as silence, among those that are ok
     suspect: int = 0  # rows to listen to, among those that are ok
     decoded_s: float = 0.0  # all audio made, runaways and retries included
     wall_s: float = 0.0
@@ -107,6 +109,7 @@ def build_report(
     *,
     run_id: str | None,
     model: Mapping[str, Any],
+    text: Mapping[str, Any],
     device: Mapping[str, Any],
     started: datetime,
     exit_code: int,
@@ -116,6 +119,7 @@ def build_report(
     Args:
         run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
         model: identity, type, size, default voice and the like.
+        text: how texts were read (`TextCare.facts`).
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
     """
@@ -128,6 +132,7 @@ def build_report(
         "exit_code": exit_code,
         "settings": config.as_dict(),
         "model": dict(model),
+        "text": dict(text),
         "device": dict(device),
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},
@@ -151,39 +156,11 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
     return path
 
 
-def summary_lines(totals: Totals, left_out: str = "were done already") -> list[str]:
-    """The end of a run in plain words; `left_out` says why rows were skipped."""
-    lines = [f"{totals.ok} of {totals.rows} rows spoken"]
-    if totals.skipped:
-        lines[0] += f", {totals.skipped} {left_out}"
-    if totals.failed:
-        lines[0] += f", {totals.failed} failed"
-    if totals.xrt is not None:
-        lines.append(
-            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s: "
-            f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
-        )
-    if totals.is_length_off:
-        lines.append(
-            f"audio {totals.audio_s:,.0f} s where about {totals.expected_s:,.0f} s were expected: "
-            "words may be missing or repeated"
-        )
-    if totals.suspect:
-        rows = "1 row is" if totals.suspect == 1 else f"{totals.suspect} rows are"
-        lines.append(f"{rows} suspect; timings.jsonl says why")
-    if totals.load_s or totals.capture_s:
-        graphs = ""
-        if totals.graph_hits or totals.graph_misses:
-            graphs = f", graphs {totals.capture_s:.1f} s"
-        lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
-    if totals.references:
-        lines.append(
-            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
-        )
-    if totals.graph_misses:
-        lines.append(
-            f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"
-        )
-    if totals.is_interrupted:
-        lines.append("stopped early; run the same command again for the rest")
-    return lines
+def measured_xrt(out: Path) -> float | None:
+    """Audio seconds a wall second of the folder's last run, or None."""
+    try:
+        with open(out / REPORT_NAME, "rb") as file:
+            xrt = json.loads(file.read(_MAX_REPORT_BYTES))["totals"]["xrt"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return None
+    return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None

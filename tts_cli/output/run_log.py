@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import disk_full, is_disk_error
 from tts_cli.output.plain_file import open_to_append, require_plain_file
-from tts_cli.output.record_table import FolderRows
+
+if TYPE_CHECKING:
+    from tts_cli.output.record_table import FolderRows
 
 RUNS_NAME = "runs.jsonl"
 _MAX_LINE_BYTES = 1 << 20

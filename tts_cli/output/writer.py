@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from tts_cli.config import RunConfig
 
+CODES_SUFFIX = ".codes.safetensors"
+
 
 def prepare_folder(out: Path) -> None:
     """Create the output folder and make sure it can be written to.
@@ -109,7 +111,7 @@ def hash_of(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _size(path: Path) -> int:
+def _size(path: str) -> int:
     """Bytes of a plain file; 0 if there is none."""
     try:
         found = os.stat(path)
@@ -146,6 +148,7 @@ class AudioWriter:
         self.delivery = Delivery(self.format, self.subtype, self.rate_hz)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
+        self._prefix = os.path.join(out, "")
         self._root = out.resolve()
         self._folder = _identity(out)
         self._folders: set[Path] = set()  # checked and created
@@ -161,16 +164,10 @@ class AudioWriter:
 
     def codes_path_of(self, row_id: str, is_truncated: bool = False) -> Path:
         """Where the codes of a row go."""
-        return self._target(row_id, ".codes.safetensors", is_truncated)
-
-    def exists(self, row_id: str) -> bool:
-        """Whether every file of a finished row is there and holds something."""
-        return _size(self.path_of(row_id)) > 0 and (
-            not self.has_codes or _size(self.codes_path_of(row_id)) > 0
-        )
+        return self._target(row_id, CODES_SUFFIX, is_truncated)
 
     def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
-        """Whether the audio of a finished row, which exists, still is what was written.
+        """Whether every file of a finished row is there, and its audio still is what was written.
 
         A WAV of another size that agrees with its own header was edited by somebody, and stays.
 
@@ -178,15 +175,18 @@ class AudioWriter:
             size: bytes it was recorded with; None: unknown.
             digest: the first digits of its SHA-256; None: is not read.
         """
-        path = self.path_of(row_id)
+        name = f"{self._prefix}{row_id}"
+        path = f"{name}.{self.format}"
+        found = _size(path)
+        if not found or (self.has_codes and not _size(name + CODES_SUFFIX)):
+            return False
         try:
             if digest is not None:
                 with open(path, "rb") as file:
                     return hash_of(file).startswith(digest)
-            found = _size(path)
             if size is None or found == size:
                 return True
-            return is_whole_wav(path) if self.format == "wav" else found > size
+            return is_whole_wav(Path(path)) if self.format == "wav" else found > size
         except OSError:
             return False
 
@@ -272,7 +272,8 @@ class AudioWriter:
                 step.mkdir(exist_ok=True)
                 if is_new:
                     sync_folder(parent)
-                if not step.resolve().is_relative_to(self._root):
+                # Its parent is inside, so only a link can lead out.
+                if step.is_symlink() and not step.resolve().is_relative_to(self._root):
                     raise RowError(f"{step} is a link that leaves the output folder")
             self._folders.add(folder)
         if path.is_symlink():

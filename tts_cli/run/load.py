@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -47,6 +47,7 @@ class Session:
     is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
+    room: Needs | None = None  # what its slots were made for
 
 
 def choose_device(config: RunConfig) -> torch.device:
@@ -88,6 +89,7 @@ def open_session(config: RunConfig) -> Session:
         torch.backends.cudnn.allow_tf32 = False
     started = time.perf_counter()
     source = model_source(config.model)
+    log.debug("device: %s; graphs: %s", _why_device(config, device), _why_graphs(config, device))
     log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)
@@ -100,6 +102,7 @@ def open_session(config: RunConfig) -> Session:
         ) from None
     max_batch = config.max_batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
     load_s = time.perf_counter() - started
+    log.debug("loaded in %.1f s", load_s)
     is_chosen = config.max_batch is not None
     return Session(model, device, dtype, BatchSize(max_batch), load_s, is_chosen)
 
@@ -126,6 +129,17 @@ def prepare(session: Session, needs: Needs) -> None:
         while not _make_slots(session, needs, max_positions):
             _halve(session)
     session.capture_s = time.perf_counter() - started
+    session.room = replace(needs, max_positions=max_positions)
+    log.debug(
+        "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
+        "%d reference frames; caches of %.2f GiB",
+        batch.rows,
+        max_positions,
+        needs.max_frames,
+        needs.max_trailing,
+        needs.max_reference_frames,
+        batch.rows * model.slot_bytes(max_positions) / GIB,
+    )
     if runners:
         count = sum(len(runner.keys) for runner in runners)
         log.info("captured %d graphs in %.1f s", count, session.capture_s)
@@ -136,6 +150,20 @@ def prepare(session: Session, needs: Needs) -> None:
             session.kernels.compile_s,
             cache_folder(),
         )
+
+
+def _why_device(config: RunConfig, device: torch.device) -> str:
+    """The device and why it is that."""
+    why = f"--device {config.device}"
+    if config.device == "auto" and device.type == "cpu":
+        why += ", as there is no CUDA device"
+    return f"{device} ({why})"
+
+
+def _why_graphs(config: RunConfig, device: torch.device) -> str:
+    if device.type != "cuda":
+        return "none, they are for CUDA devices"
+    return "none, by --no-graphs" if config.no_graphs else "captured before the first row"
 
 
 def _say_compiled(found: Compilation) -> None:

@@ -23,6 +23,8 @@ from models.base import Voice
 from tts_cli.deliver.join import Pauses, Place, join
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.listen.levels import measure
+from tts_cli.run.retry import RetryPolicy
+from tts_cli.text.reading import Reading
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow, Work
 
 if TYPE_CHECKING:
@@ -50,12 +52,16 @@ class LongRows:
 
     Args:
         batch: slots in use.
+        policy: what becomes of a row whose parts together are more than its cap.
     """
 
-    def __init__(self, info: ModelInfo, batch: BatchSize, pauses: Pauses) -> None:
+    def __init__(
+        self, info: ModelInfo, batch: BatchSize, pauses: Pauses, policy: RetryPolicy
+    ) -> None:
         self.info = info
         self.batch = batch
         self.pauses = pauses
+        self.policy = policy
         self._open: dict[SpeechRow, _Open] = {}
         self._num_left = 0
         self._changed = threading.Condition()
@@ -112,6 +118,10 @@ class LongRows:
                 return None
             del self._open[row]
         put_together(row, found.parts, self.info, self.pauses)
+        if row.most_frames is not None and row.frames > row.most_frames:
+            row.finish_reason = "max_frames"
+            if row.error is None and self.policy.is_runaway("max_frames"):
+                row.error = f"its parts have {row.frames} frames, {row.most_frames} are allowed"
         return row
 
 
@@ -149,16 +159,21 @@ def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses
         row.frames = len(row.codes)
         row.levels = measure(row.samples, len(row.samples) / rate_hz)
     row.part_records = [
-        part_record(plan, part, place, rate_hz)
+        part_record(plan, part, place, rate_hz, row.reading)
         for plan, part, place in zip(row.parts, parts, places, strict=True)
     ]
 
 
-def part_record(plan: PlannedPart, part: SpeechRow, place: Place, rate_hz: int) -> dict[str, Any]:
-    """A part as the row's line of the journal shows it."""
+def part_record(
+    plan: PlannedPart, part: SpeechRow, place: Place, rate_hz: int, reading: Reading | None
+) -> dict[str, Any]:
+    """A part as the row's line of the journal shows it: its text as written."""
+    start, end = plan.span.start, plan.span.end
+    if reading is not None:
+        start, end = reading.written_place(start), reading.written_place(end)
     return {
-        "text_start": plan.span.start,
-        "text_end": plan.span.end,
+        "text_start": start,
+        "text_end": end,
         "start_s": round(place.start / rate_hz, 6),
         "end_s": round(place.end / rate_hz, 6),
         "boundary": None if plan.span.boundary is None else plan.span.boundary.label,

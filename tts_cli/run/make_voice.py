@@ -16,6 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.manifest.words import is_wordless
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
@@ -24,7 +25,7 @@ from tts_cli.run.load import open_session, prepare
 from tts_cli.run.model_source import model_label
 from tts_cli.run.needs import Needs
 from tts_cli.run.retry import RetryPolicy
-from tts_cli.run.survey import check_settings, require_speakable, row_problem
+from tts_cli.run.row_checks import check_settings, require_speakable, row_problem
 from tts_cli.run.threads import SpeechRun
 from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder
@@ -93,6 +94,8 @@ def design_voice(
     check_settings(design_config, design_info, folder)
     if problem := row_problem(row, design_config, design_info, folder):
         raise UsageError(problem)
+    if is_wordless(row.text, design_info.pace):
+        raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
     samples = speak_once(build_request(row, design_config, design_info), design_config)
     data = encode(samples, design_info.sample_rate_hz, "wav", "PCM_16")
     with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from models.base import RequestError
+from tts_cli.voices.resolve import Need
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo, SpeechRequest
-    from tts_cli.voices.resolve import Need
+    from models.base import ModelInfo, Prompt, SpeechRequest
 
 # Prompt tokens, with so many reference frames; None: no voice is cloned.
 Count = Callable[["SpeechRequest", "int | None"], int]
@@ -23,7 +23,7 @@ Count = Callable[["SpeechRequest", "int | None"], int]
 class Needs:
     """What slots and graphs are made for."""
 
-    rows: int = 0  # to be spoken; more slots than that are not made
+    rows: int = 0  # to be spoken, or parts of them; more slots than that are not made
     max_positions: int = 1  # prompt and frames of the longest row
     max_frames: int = 1  # of the longest row
     max_trailing: int = 0  # text tokens of a streaming layout that come after the prompt
@@ -42,6 +42,33 @@ class Needs:
             text = most_tokens(request.text) + info.prompt_overhead
             text += 0 if voice is None else voice.num_bytes
             self.max_trailing = max(self.max_trailing, text)
+
+    def add_parts(
+        self, parts: list[SpeechRequest], info: ModelInfo, voice: Need | None = None
+    ) -> None:
+        """Make room for the parts of one more row. Where nothing fixes their voice, the first one
+        is the reference of the others.
+        """
+        first = parts[0]
+        self.add(first, info, voice)
+        if first.voice is None and first.ref_audio is None:
+            voice = Need("", first.max_frames, len(first.text.encode()))
+        for part in parts[1:]:
+            self.add(part, info, voice)
+
+    def problem(self, prompt: Prompt) -> str | None:
+        """Why slots made for these needs cannot hold a prompt and its frames, or None."""
+        frames = prompt.request.max_frames
+        if (
+            prompt.num_tokens + frames <= self.max_positions
+            and frames <= self.max_frames
+            and len(prompt.trailing_ids) <= self.max_trailing
+        ):
+            return None
+        return (
+            f"{prompt.num_tokens} prompt tokens and {frames} frames are more than this run made "
+            "room for; run the same command again"
+        )
 
 
 def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> int:

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
 from tts_cli.errors import RowError, StoppedEarly
@@ -18,16 +18,48 @@ from tts_cli.output.record import RowRecord
 from tts_cli.output.run_file import Totals
 from tts_cli.output.run_log import iso_time
 from tts_cli.output.writer import AudioWriter
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.run.retry import RUNAWAYS
+from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 
 log = logging.getLogger(__name__)
+
+MAX_REMEMBERED = 5
+_UNFINISHED = "the run ended while it was spoken anew"
+
+
+@dataclass
+class Failures:
+    """Rows that failed in this run; those that are bad in the manifest are not among them."""
+
+    count: int = 0
+    runaways: int = 0  # of those, whose speech came to no end that can be right
+    first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
+
+    def add(self, record: RowRecord) -> None:
+        """Take in a row."""
+        self.count += 1
+        self.runaways += record.finish_reason in RUNAWAYS
+        if len(self.first) < MAX_REMEMBERED:
+            self.first.append((record.id, record.error or ""))
+
+
+def bad_record(row: BadRow, run_id: str | None = None) -> RowRecord:
+    """The line of a row that cannot be spoken."""
+    return RowRecord(
+        row.record_id,
+        "failed",
+        error=row.message,
+        run_id=run_id,
+        text=row.text,
+        text_chars=len(row.text or ""),
+    )
 
 
 class Recorder:
     """Takes the rows of a run at their ends; any thread may call it.
 
     Args:
-        run_id: of the run, for its lines.
+        run_id: of the run, for its lines; None: nothing is spoken.
         frame_s: seconds of audio in a frame.
         totals: are counted up, under a lock of the recorder's.
         on_row: called after every row, under the same lock.
@@ -38,7 +70,7 @@ class Recorder:
         self,
         writer: AudioWriter,
         journal: Journal,
-        run_id: str,
+        run_id: str | None,
         frame_s: float,
         totals: Totals,
         on_row: Callable[[Totals], None],
@@ -51,6 +83,7 @@ class Recorder:
         self.totals = totals
         self.on_row = on_row
         self.failures_allowed = failures_allowed
+        self.failures = Failures()
         self._mutex = threading.Lock()
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
@@ -65,8 +98,7 @@ class Recorder:
 
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
-        record = RowRecord(row.record_id, "failed", error=row.message, run_id=self.run_id)
-        self._record(record, is_bad=True)
+        self._record(bad_record(row, self.run_id), is_bad=True, is_told=not row.is_late)
 
     def _write(self, row: SpeechRow) -> RowRecord:
         """Put a row's audio on disk, if there is any, and describe what happened."""
@@ -74,14 +106,18 @@ class Recorder:
         started_s = time.perf_counter()
         if row.samples is not None:
             is_truncated = error is not None
+            if not is_truncated:
+                self._withdraw(row)
             try:
                 file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
             except RowError as problem:
+                log.debug("row %s cannot be written", row.id, exc_info=True)
                 error = str(problem)
             else:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
         ended_s = time.perf_counter()
         request, work = row.request, row.work
+        text = request.text if row.reading is None else row.reading.written
         record = RowRecord(
             row.id,
             "ok" if error is None else "failed",
@@ -90,8 +126,9 @@ class Recorder:
             suspect=row.suspect,
             run_id=self.run_id,
             started=None if row.queued_s is None else self._time(row.queued_s),
-            text=request.text,
-            text_chars=len(request.text),
+            text=text,
+            spoken_text=None if row.reading is None else request.text,
+            text_chars=len(text),
             voice=request.voice,
             language=request.language,
             instruct=request.instruct,
@@ -118,12 +155,18 @@ class Recorder:
             sha256=file.sha256,
             sample_rate_hz=self.writer.rate_hz,
             frames=row.frames,
-            frames_per_char=row.frames / len(request.text),
+            frames_per_char=row.frames / len(text),
             audio_s=audio_s,
             write_ms=write_ms,
             rtf=own_ms / 1000 / audio_s,
             **({} if row.levels is None else vars(row.levels)),
         )
+
+    def _withdraw(self, row: SpeechRow) -> None:
+        """The line of another text must not stand for this one's audio, should we die behind it."""
+        is_same = self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
+        if self.journal.status(row.id) == "ok" and not is_same:
+            self.journal.append(RowRecord(row.id, "failed", error=_UNFINISHED, run_id=self.run_id))
 
     def _time(self, counted_s: float) -> str:
         """A reading of `perf_counter` as UTC, ISO 8601."""
@@ -136,6 +179,7 @@ class Recorder:
         expected_s: float = 0.0,
         *,
         is_bad: bool = False,
+        is_told: bool = False,
     ) -> None:
         try:
             self.journal.append(record)
@@ -152,11 +196,22 @@ class Recorder:
                 totals.frames += record.frames
                 totals.audio_s += record.audio_s
                 totals.expected_s += expected_s
+                totals.wordless += record.finish_reason == WORDLESS
                 totals.suspect += bool(record.suspect)
+                log.debug(
+                    "row %s: %.2f s of audio, %s, attempt %d, %s",
+                    record.id,
+                    record.audio_s,
+                    record.finish_reason,
+                    record.attempts,
+                    ", ".join(record.suspect) or "nothing suspect",
+                )
             else:
                 totals.failed += 1
                 totals.bad_rows += is_bad
-                log.warning("row %s failed: %s", record.id, record.error)
+                if not is_told:
+                    self.failures.add(record)
+                    log.warning("row %s failed: %s", record.id, record.error)
             self.on_row(totals)
             self._look_at_failures(is_bad)
 

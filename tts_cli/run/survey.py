@@ -1,45 +1,41 @@
-"""Check a whole manifest before any weight is read: rows, ids against each other, the checkpoint.
-
-`checked_rows` streams the verdicts and is used for the first look and again when rows are spoken,
-so both see the same bad rows. Its memory is one compact table of id hashes, 24 to 48 bytes a row.
+"""What a manifest holds in all: counts, estimates, and what is said of it before anything is
+spoken.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
-from tts_cli.manifest.ids import IdTable, fold_id, id_hash, is_in_shard
-from tts_cli.manifest.reader import Source, read_rows
-from tts_cli.manifest.request import build_request, frame_cap, usual_s
-from tts_cli.manifest.row import BadRow, Row, nearest, shown
-from tts_cli.run.model_source import prompt_counter
-from tts_cli.run.needs import most_tokens, room_problem
-from tts_cli.voices.folder import VoiceFolder
-from tts_cli.voices.resolve import Cloning, ReferenceFiles
+from tts_cli.errors import ManifestError
+from tts_cli.manifest.markup import markup_in
+from tts_cli.manifest.request import usual_s
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.words import SILENCE_S
+from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo
-
-MAX_PATH_BYTES = 4096  # PATH_MAX of Linux
-PATH_EXTRAS = 80  # folder of runaways, suffix and temporary name around an id
-MAX_SHOWN = 20  # bad rows, and rows with a bad reference, reported in full
-_MAX_NAMES = 20  # voices or languages a message lists
+    from models.base import ModelInfo, SpeechRequest
+    from tts_cli.run.split_rule import SplitRule
+    from tts_cli.text.care import TextCare
+    from tts_cli.voices.speech_row import PlannedPart
 
 
 @dataclass
 class ManifestSummary:
-    """What a manifest holds; the counts of chars, audio and disk cover the selected rows."""
+    """What a manifest holds. Characters are those of the selected rows; audio and disk are of the
+    rows to speak, which are all of these where no folder says more.
+    """
 
     manifest: str
     rows: int = 0  # good rows
     selected: int = 0  # of those, left after --shard and --limit
+    wordless: int = 0  # of those, without any letter or digit
+    due: int = 0  # of those, to be spoken or kept as silence
+    split: int = 0  # of those, to be spoken in parts
+    parts: int = 0  # of those rows
     chars: int = 0
     longest_id: str = ""
     longest_chars: int = 0
@@ -71,259 +67,128 @@ def bad_row_line(manifest: str, row: BadRow) -> str:
     return f"{manifest}:{row.line}: {named}{row.message}"
 
 
-def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> Iterator[Row | BadRow]:
-    """Every row with its final verdict, in order.
-
-    Raises:
-        ManifestError: the file cannot be used at all.
-        UsageError: `--voice` or `--language` is not one of the checkpoint's.
-    """
-    voices = VoiceFolder(config.voices)
-    check_settings(config, info, voices)
-    longest = MAX_PATH_BYTES - len(os.fsencode(config.out or "")) - PATH_EXTRAS
-    lines = IdTable()  # hash of a folded id -> line it stands on
-    for row in read_rows(source):
-        if row.id is not None:
-            key = id_hash(fold_id(row.id))
-            first = lines.get(key)
-            if first is not None:
-                yield BadRow(row.line, row.number, None, _taken(row.id, first))
-                continue
-            lines.put(key, row.line)
-        if isinstance(row, Row) and (problem := row_problem(row, config, info, voices)):
-            row = BadRow(row.line, row.number, row.id, problem)
-        elif len(row.record_id.encode("utf-8", "surrogatepass")) > longest:
-            problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes a path may have"
-            row = BadRow(row.line, row.number, row.id, problem)
-        yield row
-
-
-def _taken(row_id: str, line: int) -> str:
-    return f"id '{row_id}' is taken by line {line} (letter case is ignored); make ids unique"
-
-
-def select_rows(rows: Iterable[Row | BadRow], config: RunConfig) -> Iterator[Row | BadRow]:
-    """The rows of this run's shard, at most `--limit` of them, bad rows counted."""
-    mine = (row for row in rows if is_in_shard(row.record_id, config.shard))
-    return islice(mine, config.limit)
-
-
-def require_speakable(info: ModelInfo) -> None:
-    """Raise SetupError for a checkpoint that can speak no row at all."""
-    if info.needs_reference and not info.can_clone:
-        raise SetupError(
-            "a Base checkpoint speaks only by cloning a reference recording, and this one cannot: "
-            f"{info.needs or 'its encoders are missing'}",
-            remedy="get the whole checkpoint, or use a CustomVoice or VoiceDesign one",
-        )
-
-
-def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> None:
-    """Check the flags that name something of the checkpoint. Raises UsageError."""
-    if config.voice is not None and (problem := _voice_problem(config.voice, info, voices)):
-        raise UsageError(f"--{problem}")
-    if problem := _name_problem("language", config.language, info):
-        raise UsageError(f"--{problem}")
-    problem = _seconds_problem(config.max_seconds, info)
-    if problem:
-        raise UsageError(f"--max-seconds {problem}")
-
-
-def row_problem(row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> str | None:
-    """Why the checkpoint cannot speak this row, or None.
-
-    A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
-    """
-    if problem := _clone_problem(row, config, info):
-        return problem
-    if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
-        return problem
-    if row.language is not None and (problem := _name_problem("language", row.language, info)):
-        return problem
-    if row.max_frames is not None and row.max_frames > info.max_positions:
-        return f"max_frames: is {row.max_frames}, the checkpoint holds {info.max_positions}"
-    if problem := _seconds_problem(row.max_seconds, info):
-        return f"max_seconds: {problem}"
-    return None
-
-
-def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
-    if row.ref_audio is not None and not info.can_clone:
-        what = f"a {info.type} checkpoint cannot clone"
-        if config.model is None:
-            what = "the sample voice cannot clone"
-        return f"gives ref_audio, but {what}; leave it out, or name a Base checkpoint by --model"
-    if not info.takes_voice_files:
-        return None
-    if row.ref_audio is not None and row.voice is not None:
-        return "gives both ref_audio and voice; give one"
-    if row.clone_mode is not None and row.clone_mode not in info.clone_modes:
-        return (
-            f"clone_mode {row.clone_mode}: this checkpoint clones by {', '.join(info.clone_modes)} "
-            "only; give ref_text, what the reference says"
-        )
-    if not info.needs_reference:
-        return None
-    if row.ref_audio is None and row.voice is None and config.voice is None:
-        return (
-            "gives no ref_audio and no voice, and a base checkpoint speaks only in a reference's "
-            "voice"
-        )
-    return None
-
-
-def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
-    """A checkpoint that clones takes the names of voice files, the others those of speakers."""
-    if not info.takes_voice_files:
-        problem = _name_problem("voice", value, info)
-        if problem and voices.find(value) is not None:
-            problem += f"; a voice file has that name, but a {info.type} checkpoint cannot clone"
-        return problem
-    try:
-        voices.require(value, info)
-    except RowError as error:
-        return f"voice: {error}"
-    return None
-
-
-def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
-    valid = list(info.voices if field == "voice" else info.languages)
-    if value.casefold() in (entry.casefold() for entry in valid):
-        return None
-    if not valid:
-        return f"{field}: a {info.type} checkpoint has no named voices; leave it out"
-    close = nearest(value, valid)
-    advice = f"did you mean '{close}'? " if close else ""
-    listed = ", ".join(valid[:_MAX_NAMES]) + (", ..." if len(valid) > _MAX_NAMES else "")
-    return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}"
-
-
-def _seconds_problem(seconds: float | None, info: ModelInfo) -> str | None:
-    if seconds is None:
-        return None
-    if seconds / info.frame_s < 1 - 1e-6:
-        return f"{seconds:g} s is less than one frame ({info.frame_s:g} s)"
-    if seconds > info.max_positions * info.frame_s:
-        return f"{seconds:g} s is more than the {info.max_positions * info.frame_s:g} s it can hold"
-    return None
-
-
-def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
-    """Judge every row of a manifest and sum up.
-
-    Raises:
-        ManifestError: the file cannot be used at all, or has no rows.
-        UsageError: a flag does not fit the checkpoint.
-    """
-    tally = _Tally(ManifestSummary(source.name), config, info)
-    for row in checked_rows(source, config, info):
-        tally.add(row)
-    summary = tally.summary
-    if not summary.rows and not summary.bad_rows:
-        raise ManifestError(f"{source.name}: has no rows", remedy="write one row a line")
-    summary.disk_bytes = estimate_disk_bytes(summary.audio_s, summary.selected, config, info)
-    summary.warnings = tally.warnings()
-    return summary
-
-
-class _Tally:
+class Tally:
     """Adds the rows of one manifest up."""
 
-    def __init__(self, summary: ManifestSummary, config: RunConfig, info: ModelInfo) -> None:
-        self.summary = summary
+    def __init__(
+        self,
+        manifest: str,
+        config: RunConfig,
+        info: ModelInfo,
+        split_rule: SplitRule,
+        care: TextCare,
+    ) -> None:
+        self.summary = ManifestSummary(manifest)
         self._config = config
         self._info = info
-        self._taken = 0  # rows, good or bad, that --shard and --limit leave
+        self._split_rule = split_rule
+        self._care = care
+        self._unread = 0  # rows to be normalized, nobody knows in which language
         self._ignored_instruct = 0
-        self._long = 0
-        self._first_long = ""  # its id
+        self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
         self._no_instruct = 0
-        self._references = ReferenceFiles(config.ref_root)
-        self._bad_references: list[str] = []
-        self._bad_reference_count = 0
-        self._cloning = Cloning(config, info)
-        self._too_long: list[str] = []
-        self._too_long_count = 0
+        self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
+        self._marked_up = NamedRows("rows with markup that would be read aloud")
+        self._first_wordless = ""  # its id
 
-    def add(self, row: Row | BadRow) -> None:
-        found, limit = self.summary, self._config.limit
-        is_mine = is_in_shard(row.record_id, self._config.shard)
-        is_mine = is_mine and (limit is None or self._taken < limit)
-        self._taken += is_mine
-        if isinstance(row, BadRow):
-            found.bad_rows += 1
-            if len(found.bad) < MAX_SHOWN:
-                found.bad.append(row)
-            return
+    def add_bad(self, row: BadRow) -> None:
+        """A row that cannot be used, selected or not."""
+        self.summary.bad_rows += 1
+        if len(self.summary.bad) < MAX_SHOWN:
+            self.summary.bad.append(row)
+
+    def add_good(
+        self, row: Row, request: SpeechRequest | None = None, is_silent: bool = False
+    ) -> None:
+        """A good row.
+
+        Args:
+            request: what is to be spoken; None: the row is not selected.
+            is_silent: it has no words.
+        """
+        found, info = self.summary, self._info
         found.rows += 1
-        if not is_mine:
+        if request is None:
             return
         found.selected += 1
         found.chars += len(row.text)
         if len(row.text) > found.longest_chars:
             found.longest_id, found.longest_chars = row.id, len(row.text)
-        found.audio_s += estimate_audio_s(row, self._config, self._info)
-        pace = self._info.pace
-        if pace is not None and pace.is_long(row.text):
-            self._first_long = self._first_long or row.id
-            self._long += 1
-        has_instruct = row.instruct is not None
-        self._ignored_instruct += has_instruct and not self._info.takes_instruct
-        self._no_instruct += not has_instruct and self._info.needs_instruct
-        self._add_reference(row)
-        self._add_length(row)
-
-    def _add_reference(self, row: Row) -> None:
-        """Look at a reference's header; what is wrong with it is a warning."""
-        if row.ref_audio is None or not self._info.can_clone:
+        if is_silent:
+            self._first_wordless = self._first_wordless or row.id
+            found.wordless += 1
             return
-        try:
-            self._references.header(row.ref_audio)
-        except RowError as error:
-            self._bad_reference_count += 1
-            if len(self._bad_references) < MAX_SHOWN:
-                self._bad_references.append(f"{row.line}: id '{row.id}': {error}")
+        care = self._care
+        self._unread += care.is_normalized and care.known(request.language) is None
+        if markup := markup_in(request.text, info.pace):
+            self._marked_up.add(row, f"{markup} would be read aloud; remove it")
+        has_instruct = row.instruct is not None
+        self._ignored_instruct += has_instruct and not info.takes_instruct
+        self._no_instruct += not has_instruct and info.needs_instruct
 
-    def _add_length(self, row: Row) -> None:
-        """A row that cannot fit is a warning; it fails alone."""
-        info, config = self._info, self._config
-        if not info.can_clone:  # most rows end here, before anything is built of them
-            texts = most_tokens(row.text) + most_tokens(row.instruct or "")
-            if info.prompt_overhead + texts + frame_cap(row, config, info) <= info.max_positions:
-                return
-        request = build_request(row, config, info)
-        try:
-            least = self._cloning.least(request)
-        except RowError:
-            return  # said of the row already
-        count = partial(prompt_counter, config)
-        if problem := room_problem(request, info, least, count):
-            self._too_long_count += 1
-            if len(self._too_long) < MAX_SHOWN:
-                self._too_long.append(f"{row.line}: id '{row.id}': {problem}")
+    def add_hopeless(self, row: Row, problem: object) -> None:
+        """A selected row that is certain to fail, alone: that is a warning."""
+        self._hopeless.add(row, problem)
 
-    def warnings(self) -> list[str]:
+    def add_due(
+        self, row: Row, request: SpeechRequest, parts: Sequence[PlannedPart], is_silent: bool
+    ) -> None:
+        """A row to speak, in parts or in one, or to keep as silence."""
+        found = self.summary
+        found.due += 1
+        if parts:
+            found.split += 1
+            found.parts += len(parts)
+            found.audio_s += sum(estimate_audio_s(part.request, self._info) for part in parts)
+            return
+        found.audio_s += estimate_audio_s(request, self._info, is_silent)
+        if not is_silent and (reason := self._split_rule.why_whole(request)):
+            count, first = self._whole.get(reason, (0, row.id))
+            self._whole[reason] = (count + 1, first)
+
+    def close(self) -> ManifestSummary:
+        """The sums, once all rows are in. Raises ManifestError if there were none."""
+        found = self.summary
+        if not found.rows and not found.bad_rows:
+            raise ManifestError(f"{found.manifest}: has no rows", remedy="write one row a line")
+        found.disk_bytes = estimate_disk_bytes(found.audio_s, found.due, self._config, self._info)
+        found.warnings = self._warnings()
+        return found
+
+    def _warnings(self) -> list[str]:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
-        found = [f"{name}:{problem}; the row will fail" for problem in self._bad_references]
-        if self._bad_reference_count > len(found):
-            count = self._bad_reference_count - len(found)
-            found.append(f"{name}: {count} more rows with references that cannot be used")
-        found += [f"{name}:{problem}; the row will fail" for problem in self._too_long]
-        if self._too_long_count > len(self._too_long):
-            count = self._too_long_count - len(self._too_long)
-            found.append(f"{name}: {count} more rows that do not fit")
+        found = self._hopeless.lines(name) + self._marked_up.lines(name)
+        if self.summary.wordless:
+            fate = f"{SILENCE_S:g} s of silence each"
+            if self._config.wordless == "fail":
+                fate = "they will fail"
+            found.append(
+                f"{name}: {_counted(self.summary.wordless)} without any letter or digit, "
+                f"'{self._first_wordless}' first: {fate}"
+            )
+        if self._unread:
+            found.append(
+                f"{name}: {_counted(self._unread)} of no known language, and left as written; "
+                "give --language, or name one by --normalize"
+            )
         if self._ignored_instruct:
             found.append(
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "
                 "ignores; remove it or choose another checkpoint"
             )
-        pace = self._info.pace
-        if self._long and pace is not None:
+        longest = None if self._info.pace is None else self._info.pace.longest_chars
+        for reason, (count, first) in self._whole.items():
             found.append(
-                f"{name}: {_counted(self._long)} longer than the about {pace.longest_chars} "
-                f"characters that this checkpoint speaks well, '{self._first_long}' first; words "
-                "may be lost: split the text"
+                f"{name}: {_counted(count)} longer than the about {longest} characters that this "
+                f"checkpoint speaks well, '{first}' first, and spoken in one: {reason}; words may "
+                "be lost"
+            )
+        limit = self._split_rule.limit
+        if self.summary.split and longest is not None and limit > longest:
+            found.append(
+                f"{name}: --split {limit} allows longer parts than the about {longest} characters "
+                "that this checkpoint speaks well; words may be lost"
             )
         if self._no_instruct:
             found.append(
@@ -337,14 +202,11 @@ def _counted(rows: int) -> str:
     return "1 row is" if rows == 1 else f"{rows} rows are"
 
 
-def estimate_audio_s(row: Row, config: RunConfig, info: ModelInfo) -> float:
-    """A guess of the row's audio length in seconds, never above its cap."""
-    seconds = usual_s(row.text if info.pace is None else info.pace.without_markup(row.text))
-    if row.max_seconds is not None:
-        return min(seconds, row.max_seconds)
-    if row.max_frames is not None:
-        return min(seconds, row.max_frames * info.frame_s)
-    return seconds if config.max_seconds is None else min(seconds, config.max_seconds)
+def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = False) -> float:
+    """A guess of a row's audio length in seconds, never above its cap."""
+    text = request.text if info.pace is None else info.pace.without_markup(request.text)
+    seconds = SILENCE_S if is_silent else usual_s(text)
+    return min(seconds, request.max_frames * info.frame_s)
 
 
 def estimate_disk_bytes(audio_s: float, rows: int, config: RunConfig, info: ModelInfo) -> int:

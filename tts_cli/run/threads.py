@@ -9,6 +9,7 @@ engine, and takers wait for samples and hand rows on.
 
 from __future__ import annotations
 
+import logging
 import queue
 import sys
 import threading
@@ -33,6 +34,8 @@ from tts_cli.voices.encode_queue import VoiceCache
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow, Work
 from tts_cli.voices.stage import VoiceStage
+
+log = logging.getLogger(__name__)
 
 READY_JOBS = 256  # with prompts, kept for the engine's window
 ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
@@ -68,10 +71,11 @@ class SpeechRun:
         self.model = session.model
         self.take = take
         self.policy = policy
+        self.room = session.room
         self.takers = takers
         self.voices = VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
-        self.long_rows = LongRows(self.model.info, session.batch, pauses)
+        self.long_rows = LongRows(self.model.info, session.batch, pauses, policy)
         self._ended: queue.Queue[Job | None] = queue.Queue(ENDED_JOBS)
         self.engine = Engine(
             session.model,
@@ -93,8 +97,11 @@ class SpeechRun:
             StoppedEarly: the device is lost, or has no memory for even one row.
             Exception: the first error of any thread, after all have ended.
         """
-        threads = [threading.Thread(target=self._make_jobs, args=(rows,), daemon=True)]
-        threads += [threading.Thread(target=self._hand_on, daemon=True) for _ in range(self.takers)]
+        names = [f"taker-{number}" for number in range(1, self.takers + 1)]
+        threads = [threading.Thread(target=self._make_jobs, args=(rows,), name="prompts")]
+        threads += [threading.Thread(target=self._hand_on, name=name) for name in names]
+        for thread in threads:
+            thread.daemon = True
         switch_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
         for thread in threads:
@@ -159,6 +166,7 @@ class SpeechRun:
         try:
             prompt = self._prompt(row)
         except RequestError as error:
+            log.debug("row %s has no prompt", row.id, exc_info=True)
             row.error = str(error)
             return None
         row.queued_s = queued_s
@@ -193,6 +201,8 @@ class SpeechRun:
         prompt = self.model.prompt(row.request)
         if problem := too_long(prompt.num_tokens, row.request.max_frames, self.model.info):
             raise RequestError(problem)
+        if self.room is not None and (problem := self.room.problem(prompt)):
+            raise RequestError(problem)
         return prompt
 
     def _retry(self, job: Job) -> Job | None:
@@ -211,6 +221,13 @@ class SpeechRun:
         else:
             row.frames_dropped += job.frames
         attempt = job.attempt + 1
+        log.debug(
+            "row %s: attempt %d ended after %d frames (%s); trying again with another seed",
+            row.id,
+            job.attempt,
+            job.frames,
+            job.reason,
+        )
         prompt = replace(job.prompt, request=retry_request(row.request, attempt))
         return self._attempt(row, prompt, attempt)
 
@@ -284,6 +301,8 @@ class SpeechRun:
             row.error = NOT_FINITE
             return row
         row.samples, row.codes, row.frames = job.samples.numpy(), job.codes.numpy(), job.frames
+        if row.part_of is not None:  # it waits for the others: not with all that it was copied with
+            row.samples, row.codes = row.samples.copy(), row.codes.copy()
         if self.policy.is_runaway(job.reason):
             row.error = self._runaway(job)
         return row

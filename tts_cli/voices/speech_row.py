@@ -10,9 +10,12 @@ if TYPE_CHECKING:
 
     from models.base import SpeechRequest
     from tts_cli.listen.levels import Levels
+    from tts_cli.text.reading import Reading
     from tts_cli.text.split import Part
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.resolve import Need
+
+WORDLESS = "wordless"  # finish_reason of a row with nothing to speak in its text
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Work:
 class PlannedPart:
     """A piece of a row too long to be spoken in one."""
 
-    span: Part  # of the row's text
+    span: Part  # of the row's text as it is spoken
     request: SpeechRequest  # its text behind the tags in force there; the row's settings
 
 
@@ -51,7 +54,9 @@ class SpeechRow:
     request: SpeechRequest  # of the first attempt
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
+    reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
+    most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of
     is_first_part: bool = False
     # On its way.
@@ -63,7 +68,8 @@ class SpeechRow:
     frames_dropped: int = 0  # of attempts that were made again
     # At its end.
     error: str | None = None  # None: it came out well
-    finish_reason: str | None = None  # eos, max_frames, early, stuck; None: no end at all
+    # eos, max_frames, early, stuck, wordless; None: no end at all
+    finish_reason: str | None = None
     attempts: int = 0
     seed: int = field(init=False)  # of the attempt that was kept
     frames: int = 0
@@ -81,3 +87,8 @@ class SpeechRow:
     def has_free_voice(self) -> bool:
         """Whether the model chooses the voice, so that parts must hear the first one."""
         return self.request.voice is None and self.request.ref_audio is None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing of it is spoken: its text has no word."""
+        return self.finish_reason == WORDLESS

@@ -351,8 +351,15 @@ def test_what_it_says_of_its_pace_is_above_0(folder: Path, key: str, value: obje
         Qwen3TTSConfig.from_folder(folder)
 
 
+def test_a_checkpoint_may_want_its_texts_in_words(folder: Path) -> None:
+    assert not describe(folder).normalizes
+    change(folder, lambda values: values.update(normalizes=True))
+    assert describe(folder).normalizes
+
+
+@pytest.mark.parametrize("key", ["takes_instruct", "normalizes"])
 @pytest.mark.parametrize("value", ["false", 0, None, []])
-def test_what_it_says_of_instructions_is_true_or_false(folder: Path, value: object) -> None:
-    change(folder, lambda values: values.update(takes_instruct=value))
-    with pytest.raises(CheckpointError, match=r"config\.json: 'takes_instruct' must be bool"):
+def test_what_it_says_is_true_or_false(folder: Path, key: str, value: object) -> None:
+    change(folder, lambda values: values.update({key: value}))
+    with pytest.raises(CheckpointError, match=rf"config\.json: '{key}' must be bool"):
         Qwen3TTSConfig.from_folder(folder)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
+from tts_cli.manifest import ids as ids_module
 from tts_cli.manifest.ids import IdTable, default_id, fold_id, id_hash, id_problem, is_in_shard
 
 
@@ -120,6 +122,25 @@ def test_table_equals_a_dict() -> None:
     assert len(table) == len(expected)
     assert all(table.get(key) == value for key, value in expected.items())
     assert table.get(2) is None
+
+
+def test_a_first_value_stays() -> None:
+    table = IdTable()
+    assert [table.setdefault(key, value) for key, value in ((7, 1), (8, 2), (7, 3))] == [1, 2, 1]
+    assert [table.setdefault(key, 9) for key in range(1, 3000)].count(9) == 2997
+    assert (len(table), table.get(7), table.get(2999)) == (2999, 1, 9)
+
+
+def test_plain_ids_need_no_closer_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the quick look lets pass, the long one must too."""
+    generator = random.Random(1)
+    pieces = ["nul", "com1", "truncated", "chapter", "0000001", "/", "_", "-", ".wav", "x", "."]
+    ids = {"".join(generator.choices(pieces, k=generator.randint(1, 6))) for _ in range(5000)}
+    plain = {row_id for row_id in ids if ids_module._PLAIN_ID.fullmatch(row_id)}
+    assert len(plain) > 200
+    assert ids_module._PLAIN_ID.fullmatch("part0001/0000017")
+    monkeypatch.setattr(ids_module, "_PLAIN_ID", re.compile(r"(?!)"))
+    assert {row_id: id_problem(row_id) for row_id in plain} == dict.fromkeys(plain)
 
 
 def test_table_is_compact() -> None:

@@ -17,6 +17,7 @@ from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.run_file import Totals, build_report, with_folder, write_report
 from tts_cli.output.run_log import FolderTotals, RunLog
+from tts_cli.text.care import TextCare
 
 PAGE = (Path(__file__).parents[3] / "tts_cli" / "output" / "README.md").read_text()
 TABLES = [
@@ -45,6 +46,7 @@ def report() -> dict[str, Any]:
         Totals(ok=3, audio_s=210.0, wall_s=4.0),
         run_id="r1",
         model={"family": "qwen3_tts"},
+        text=TextCare().facts(),
         device={"device": "cpu"},
         started=datetime(2026, 11, 22, tzinfo=timezone.utc),
         exit_code=1,
@@ -70,6 +72,7 @@ def test_tables_are_those_of_the_code() -> None:
         [entry.name for entry in fields(RowRecord)],
         list(written),
         list(written["totals"]),
+        list(written["text"]),
         list(written["folder"]),
     ] == TABLES
 

@@ -113,7 +113,7 @@ class LaterSampling(Sampling):
     later: float = field(default=0.5, metadata={"as_before": 0.0})
 
 
-@dataclass(frozen=True)
+@dataclass
 class LaterRequest(SpeechRequest):
     pace: float = field(default=1.0, metadata={"as_before": 1.0})
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import DiskFull, SetupError
+from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.record_table import FolderRows, parse
@@ -143,6 +144,7 @@ def test_a_last_line_without_its_newline_counts(tmp_path: Path) -> None:
         b'{"id": "a", "status": "ok", "request_hash": "h1", "schema": "2"}\n',
         b'{"id": "a", "status": "ok", "request_hash": "h1", "take": -1}\n',
         OK.to_line().encode()[:-2] + b"\n",
+        replace(OK, request_hash="12").to_line().encode().replace(b'"a"', b'"a\\x"'),
         b"x" * (3 << 20) + b"\n",
     ],
 )
@@ -163,6 +165,15 @@ def test_a_long_torn_line_is_cut_off(tmp_path: Path) -> None:
     path.write_bytes(OK.to_line().encode() + b"x" * (3 << 20))
     with Journal(tmp_path) as journal:
         assert journal.done("a", "h1", "wav")
+    assert text_of(tmp_path) == OK.to_line()
+
+
+@pytest.mark.parametrize("torn", [b'{"id": "a\\x", "sta', b'{"id": "a\xff", "sta', b'{"id": "'])
+def test_a_torn_line_whose_id_makes_no_sense(tmp_path: Path, torn: bytes) -> None:
+    """Reading such an id as JSON would end in a traceback."""
+    (tmp_path / "timings.jsonl").write_bytes(OK.to_line().encode() + torn)
+    with Journal(tmp_path) as journal:
+        assert len(journal) == 1
     assert text_of(tmp_path) == OK.to_line()
 
 
@@ -295,6 +306,16 @@ def test_the_short_way_through_a_line_finds_what_json_does(changes: dict[str, ob
     values = json.loads(line)
     other = json.dumps(dict(reversed(values.items()))).encode() + b"\n"
     assert parse(line) == parse(other) is not None
+
+
+def test_the_longest_row_fits_a_line(tmp_path: Path) -> None:
+    """A line is read up to a bound; text and spoken text take twelve bytes a character at most."""
+    text = "\U0001f600" * MAX_TEXT_CHARS
+    record = replace(OK, text=text, spoken_text=text, instruct=text, error="x" * 10_000)
+    with Journal(tmp_path) as journal:
+        journal.append(record)
+    found = Journal(tmp_path, is_read_only=True)
+    assert (found.status("a"), found.num_garbage) == ("ok", 0)
 
 
 def test_our_own_lines_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,9 @@ from pathlib import Path
 import pytest
 
 from tts_cli.config import RunConfig
-from tts_cli.output.run_file import (
-    Totals,
-    build_report,
-    summary_lines,
-    versions,
-    with_folder,
-    write_report,
-)
+from tts_cli.output.run_file import Totals, build_report, versions, with_folder, write_report
 from tts_cli.output.run_log import FolderTotals
+from tts_cli.text.care import TextCare
 
 TOTALS = Totals(
     rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
@@ -31,6 +25,7 @@ def test_run_json(tmp_path: Path) -> None:
         RunConfig(seed=3, out=tmp_path),
         TOTALS,
         model={"identity": "abc", "voice": "clara"},
+        text=TextCare().facts(),
         device={"name": "cpu"},
         run_id="r",
         started=datetime(2026, 1, 1, 12, 30, 5, 250_000, timezone.utc),
@@ -56,43 +51,6 @@ def test_run_json(tmp_path: Path) -> None:
 def test_speed_of_nothing_is_unknown() -> None:
     assert Totals().xrt is Totals().rtf is Totals().total_xrt is None
     assert Totals(wall_s=1.0).rtf is None
-
-
-def test_closing_lines() -> None:
-    lines = summary_lines(TOTALS)
-    assert lines[0] == "6 of 10 rows spoken, 3 were done already, 1 failed"
-    assert "300.0 s of audio a second (RTF 0.0033)" in lines[1]
-    assert "loading 3.0 s" in lines[2]
-    assert len(lines) == 3
-    assert summary_lines(Totals(rows=1, ok=1)) == ["1 of 1 rows spoken"]
-    more = "\n".join(summary_lines(Totals(graph_hits=3, graph_misses=1, is_interrupted=True)))
-    assert "1 of 4 steps had no graph" in more
-    assert "run the same command again" in more
-
-
-@pytest.mark.parametrize(
-    ("audio_s", "expected_s", "is_told"),
-    [
-        (170.0, 373.0, True),
-        (240.0, 373.0, True),
-        (260.0, 373.0, False),
-        (490.0, 373.0, False),
-        (500.0, 373.0, True),
-        (6.0, 2.0, False),  # a few short rows
-        (500.0, 0.0, False),  # random weights: nothing is expected
-    ],
-)
-def test_audio_that_does_not_fit_its_texts(
-    audio_s: float, expected_s: float, is_told: bool
-) -> None:
-    lines = summary_lines(Totals(rows=1, ok=1, audio_s=audio_s, expected_s=expected_s))
-    said = f"audio {audio_s:.0f} s where about {expected_s:.0f} s were expected: "
-    assert lines[1:] == ([f"{said}words may be missing or repeated"] if is_told else [])
-
-
-def test_suspects_are_counted() -> None:
-    assert summary_lines(Totals(suspect=1))[1] == "1 row is suspect; timings.jsonl says why"
-    assert summary_lines(Totals(suspect=3))[1] == "3 rows are suspect; timings.jsonl says why"
 
 
 def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

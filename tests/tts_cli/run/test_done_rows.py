@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from models.base import ModelInfo
+from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.manifest.reader import open_source
 from tts_cli.manifest.seeds import first_row_seed, row_seed
@@ -55,6 +56,7 @@ class Folder:
         with open_source(str(manifest), None) as source, Journal(self.path) as journal:
             writer = AudioWriter(self.path, config, self.info.sample_rate_hz)
             plan = RowPlan(source, config, self.info, journal, writer)
+            plan.survey()
             return [row for row in plan if isinstance(row, SpeechRow)]
 
     def due_ids(self, **settings: Any) -> list[str]:
@@ -168,6 +170,36 @@ def test_another_checkpoint_makes_all_rows_due(request: pytest.FixtureRequest, k
     folder: Folder = request.getfixturevalue(kind)
     folder.info = replace(folder.info, identity="other")
     assert folder.due_ids() == IDS
+
+
+@KINDS
+def test_only_rows_in_parts_are_due_for_it(request: pytest.FixtureRequest, kind: str) -> None:
+    """What an earlier version spoke long in one, and may have lost words of, is spoken again."""
+    folder: Folder = request.getfixturevalue(kind)
+    done = set(IDS) - set(folder.due_ids())
+    texts = {row["id"]: row["text"] for row in folder.rows}
+    longest = max(len(texts[row_id]) for row_id in done)
+    long = {row_id for row_id in done if len(texts[row_id]) == longest}
+    folder.info = replace(folder.info, pace=Pace(longest_chars=longest - 1))
+    assert long < done
+    assert set(folder.due_ids()) & done == long
+    assert not set(folder.due_ids(split="off")) & done
+
+
+def test_a_row_in_parts_stays_done_until_they_change(new: Folder) -> None:
+    new.info = replace(new.info, pace=Pace(longest_chars=10))
+    delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
+    with Journal(new.path) as journal:
+        for row in new.due(overwrite=True):
+            digest = row.request_hash
+            journal.append(RowRecord(row.id, "ok", request_hash=digest, delivery_hash=delivery))
+    split = {row.id for row in new.due(overwrite=True) if row.parts}
+    assert split
+    assert new.due_ids() == []
+    assert set(new.due_ids(pause_clause=0.2)) == split
+    assert set(new.due_ids(split="off")) == split
+    new.info = replace(new.info, pace=Pace(longest_chars=9))
+    assert set(new.due_ids()) >= split
 
 
 def test_a_new_line_counts_from_then_on(new: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,22 @@ def test_a_long_row_comes_back_whole_among_others(session: Session, takers: int)
     assert row.part_records[-1]["end_s"] == pytest.approx(len(row.samples) / 20)
 
 
+def test_a_part_keeps_only_its_own_samples(session: Session) -> None:
+    """They come as slices of a whole batch of the vocoder, which would wait in memory with them."""
+    joined: list[SpeechRow] = []
+
+    class Looking(LongRows):
+        def finish(self, part: SpeechRow) -> SpeechRow | None:
+            joined.append(part)
+            return super().finish(part)
+
+    run = SpeechRun(session, lambda _: None, RetryPolicy(2))
+    run.long_rows = Looking(session.model.info, session.batch, Pauses(), run.policy)
+    run.run([long_row("a", "abc", "defgh", "ij")])
+    assert len(joined) == 3
+    assert all(part.samples.base is None and part.codes.base is None for part in joined)
+
+
 def test_pauses_stand_between_parts(session: Session) -> None:
     without = speak(session, [long_row("a", "abc", "defgh")])["a"]
     row = speak(session, [long_row("a", "abc", "defgh")], pauses=Pauses(sentence=1.0))["a"]
@@ -106,6 +122,20 @@ def test_a_part_is_tried_again_alone(session: Session) -> None:
     assert [part["attempts"] for part in spoken.part_records] == [1, 3, 1]
     assert spoken.frames_dropped == 10
     assert len(spoken.samples) == 2 * (3 + 5 + 2), "what there is is kept to be listened to"
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+def test_a_cap_of_the_row_holds_for_its_parts_together(session: Session, accepts: bool) -> None:
+    """Every part is shorter than the cap that somebody gave the row, all together are not."""
+    rows = [long_row("over", "abc", "defgh"), long_row("just", "abc", "defgh")]
+    rows[0].most_frames, rows[1].most_frames = 7, 8
+    ended: list[SpeechRow] = []
+    SpeechRun(session, ended.append, RetryPolicy(2, accepts)).run(rows)
+    found = {row.id: row for row in ended}
+    over = None if accepts else "its parts have 8 frames, 7 are allowed"
+    assert (found["over"].error, found["over"].finish_reason) == (over, "max_frames")
+    assert (found["just"].error, found["just"].finish_reason) == (None, "eos")
+    assert found["over"].samples is not None
 
 
 def test_a_part_without_audio_leaves_its_row_without(session: Session) -> None:
@@ -156,7 +186,7 @@ def test_rows_are_opened_as_the_slots_need_them(session: Session) -> None:
 
     ended: list[SpeechRow] = []
     run = SpeechRun(session, ended.append, RetryPolicy(2))
-    run.long_rows = Counting(session.model.info, session.batch, Pauses())
+    run.long_rows = Counting(session.model.info, session.batch, Pauses(), run.policy)
     run.run([long_row(str(number), "abcde", "fgh", "ij", "k") for number in range(40)])
     assert len(ended) == 40
     assert max(opened) < 1.5 * 4 + 4
@@ -164,7 +194,7 @@ def test_rows_are_opened_as_the_slots_need_them(session: Session) -> None:
 
 
 def test_a_run_that_is_stopped_opens_no_more(session: Session) -> None:
-    rows = LongRows(session.model.info, session.batch, Pauses())
+    rows = LongRows(session.model.info, session.batch, Pauses(), RetryPolicy(2))
     stop = threading.Event()
     assert len(rows.open(long_row("a", *"abcdefgh"), stop)) == 8
     threading.Timer(0.05, stop.set).start()

@@ -12,6 +12,7 @@ from engine_harness import request
 from models.base import ModelInfo, SpeechRequest
 from models.fish_speech.info import PACE
 from models.pace import Pace
+from tts_cli.config import RunConfig
 from tts_cli.deliver.join import Pauses
 from tts_cli.manifest.request import text_cap
 from tts_cli.manifest.seeds import part_seed
@@ -26,7 +27,7 @@ def make_rule(make_info: Callable[..., ModelInfo]) -> MakeRule:
     """A rule of parts of 100 bytes, for a checkpoint with speakers, or as the settings say."""
 
     def make(limit: int | None = 100, **settings: Any) -> SplitRule:
-        return SplitRule(make_info(max_frames=2048, **settings), limit, Pauses())
+        return SplitRule(make_info(max_frames=2048, **settings), limit, limit or 0, Pauses())
 
     return make
 
@@ -39,6 +40,21 @@ def asked(text: str, info: ModelInfo, **settings: Any) -> SpeechRequest:
 def test_a_short_row_is_spoken_in_one(make_rule: MakeRule) -> None:
     rule = make_rule()
     assert rule.parts(asked(SENTENCE.strip(), rule.info)) == ()
+
+
+def test_parts_are_shorter_than_rows_may_be(make_info: Callable[..., ModelInfo]) -> None:
+    """The longest row that is spoken in one is near those that lose words."""
+    info = make_info(pace=Pace(longest_chars=300))
+    auto = SplitRule.of(RunConfig(), info)
+    assert (auto.longest, auto.limit) == (300, 180)
+    assert auto.parts(asked("x" * 300, info)) == ()
+    sizes = [len(part.request.text) for part in auto.parts(asked(SENTENCE * 5, info))]
+    assert len(sizes) == 3
+    assert max(sizes) <= 180
+    given = SplitRule.of(RunConfig(split="200"), info)
+    assert (given.longest, given.limit) == (200, 200)
+    assert SplitRule.of(RunConfig(split="off"), info).longest is None
+    assert SplitRule.of(RunConfig(), make_info(pace=None)).longest is None
 
 
 def test_without_a_limit_nothing_is_split(make_rule: MakeRule) -> None:

@@ -15,15 +15,12 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.reader import Source
+from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row
-from tts_cli.run.survey import (
-    bad_row_line,
-    check_manifest,
-    checked_rows,
-    estimate_audio_s,
-    estimate_disk_bytes,
-    select_rows,
-)
+from tts_cli.run.plan import RowPlan, check_manifest
+from tts_cli.run.row_checks import CheckedRows
+from tts_cli.run.split_rule import BY_SETTING, NO_VOICE
+from tts_cli.run.survey import bad_row_line, estimate_audio_s, estimate_disk_bytes
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
@@ -34,6 +31,20 @@ DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("
 
 def jsonl(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps({"text": "hi", **row}) + "\n" for row in rows)
+
+
+def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
+    return list(CheckedRows(source, config, info).read())
+
+
+def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
+    """The ids of the rows that a run takes, good and bad."""
+    plan = RowPlan(source, config, info)
+    survey = plan.survey()
+    rows = list(plan)
+    assert sum(isinstance(row, BadRow) for row in rows) == survey.bad
+    assert len(rows) == survey.bad + survey.pending
+    return [row.record_id if isinstance(row, BadRow) else row.id for row in rows]
 
 
 def message(source: Source, config: RunConfig, info: ModelInfo) -> str:
@@ -69,9 +80,11 @@ def test_an_id_of_a_bad_row_is_taken(make_source: MakeSource, make_info: MakeInf
 
 def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl({"id": "a"}, {"id": "A"}, {"voice": "nobody"}, {}) + "x\n")
-    assert list(checked_rows(source, CONFIG, make_info())) == list(
-        checked_rows(source, CONFIG, make_info())
-    )
+    rows = CheckedRows(source, CONFIG, make_info())
+    first = list(rows.read())
+    assert [isinstance(row, BadRow) for row in first] == [False, True, True, False, True]
+    assert list(rows.read()) == first
+    assert list(rows.read([0, 1, 0, 1, 1])) == [first[1], *first[3:]]
 
 
 @pytest.mark.parametrize(
@@ -187,55 +200,90 @@ def test_a_design_without_description_is_a_warning(
     assert "1 rows give no instruct" in warning
 
 
-def test_rows_longer_than_the_checkpoint_speaks_well_are_a_warning(
+LONG_ROWS = [
+    {"id": "a", "text": "xx xxx. xx xxx. xx xxx. xx xxx."},
+    {"id": "b", "text": "xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx."},
+]
+LIMITED = Pace(longest_chars=31, markup=r"\[.*?\]")
+
+
+def test_long_rows_are_counted_with_their_parts(
     make_source: MakeSource, make_info: MakeInfo
 ) -> None:
-    info = make_info(pace=Pace(longest_chars=30, markup=r"\[.*?\]"))
-    rows = [{"id": "a", "text": "x" * 30}, {"id": "b", "text": "x" * 31}, {"text": "早" * 11}]
-    (warning,) = check_manifest(make_source(jsonl(*rows)), CONFIG, info).warnings
-    assert warning.endswith(
-        ": 2 rows are longer than the about 30 characters that this checkpoint speaks well, 'b' "
-        "first; words may be lost: split the text"
+    info = make_info(pace=LIMITED)
+    found = check_manifest(make_source(jsonl(*LONG_ROWS, {"text": "早" * 10})), CONFIG, info)
+    assert (found.due, found.split, found.parts, found.warnings) == (3, 1, 5, [])
+    assert found.audio_s == pytest.approx((31 + 4 * 15 + 7 + 30) * 0.075)
+    tagged = check_manifest(
+        make_source(jsonl({"text": "[slowly, slowly, slowly] x"})), CONFIG, info
     )
-    (warning,) = check_manifest(make_source(jsonl(*rows[:2])), CONFIG, info).warnings
-    assert "1 row is longer" in warning
-    source = make_source(jsonl({"text": "[slowly, slowly, slowly] x"}))
-    tagged = check_manifest(source, CONFIG, info)
-    assert not tagged.warnings
+    assert (tagged.split, tagged.warnings) == (0, [])
     assert tagged.audio_s == pytest.approx(3 * 0.075)
+
+
+@pytest.mark.parametrize(
+    ("split", "type_", "reason"),
+    [
+        ("off", "custom_voice", BY_SETTING),
+        ("80", "custom_voice", BY_SETTING),
+        ("auto", "voice_design", NO_VOICE),
+    ],
+)
+def test_long_rows_that_stay_whole_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo, split: str, type_: str, reason: str
+) -> None:
+    """Words may be lost in them, and the user is told why they are not split and what helps."""
+    info = make_info(pace=LIMITED)
+    if type_ == "voice_design":
+        info = make_info(
+            pace=LIMITED, type=type_, needs_instruct=True, voices=(), takes_instruct=True
+        )
+    rows = [{"text": "hi", "instruct": "low"}, *LONG_ROWS]
+    rows = [{**row, "instruct": "low"} for row in rows] if info.takes_instruct else rows[1:]
+    found = check_manifest(make_source(jsonl(*rows)), RunConfig(split=split), info)
+    assert (found.split, found.parts) == (0, 0)
+    (warning,) = found.warnings
+    assert warning.endswith(
+        ": 1 row is longer than the about 31 characters that this checkpoint speaks well, 'b' "
+        f"first, and spoken in one: {reason}; words may be lost"
+    )
+
+
+def test_parts_longer_than_spoken_well_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    found = check_manifest(
+        make_source(jsonl(*LONG_ROWS)), RunConfig(split="60"), make_info(pace=LIMITED)
+    )
+    assert (found.split, found.parts) == (1, 2)
+    (warning,) = found.warnings
+    assert "--split 60 allows longer parts than the about 31 characters" in warning
 
 
 def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl(*[{"id": f"r{n}"} for n in range(40)]) + "bad\n")
-    configs = [RunConfig(shard=(part, 3)) for part in (1, 2, 3)]
-    parts = [
-        list(select_rows(checked_rows(source, config, make_info()), config)) for config in configs
-    ]
-    assert sorted(row.line for part in parts for row in part) == list(range(1, 42))
-    for config, part in zip(configs, parts, strict=True):
-        good = [row for row in part if isinstance(row, Row)]
-        assert check_manifest(source, config, make_info()).selected == len(good)
-    limited = RunConfig(limit=5)
-    assert [row.id for row in select_rows(checked_rows(source, limited, make_info()), limited)] == [
-        "r0",
-        "r1",
-        "r2",
-        "r3",
-        "r4",
-    ]
-    assert check_manifest(source, limited, make_info()).selected == 5
-    assert check_manifest(source, limited, make_info()).rows == 40
+    shards = [selected(source, RunConfig(shard=(part, 3)), make_info()) for part in (1, 2, 3)]
+    ids = [f"r{n}" for n in range(40)]
+    assert sorted(row_id for shard in shards for row_id in shard) == sorted([*ids, "#41"])
+    assert min(map(len, shards)) > 5
+    assert selected(source, RunConfig(limit=5), make_info()) == ids[:5]
+    part = selected(source, RunConfig(limit=5, shard=(2, 3)), make_info())
+    assert part == shards[1][:5]
+    found = check_manifest(source, RunConfig(limit=5), make_info())
+    assert (found.rows, found.bad_rows, found.selected, found.due) == (40, 1, 5, 5)
 
 
 def test_estimates(make_info: MakeInfo) -> None:
     info = make_info()
-    row = Row(line=1, number=1, id="a", text="é" * 100)
-    assert estimate_audio_s(row, CONFIG, info) == pytest.approx(15)
-    assert estimate_audio_s(row, RunConfig(max_seconds=2), info) == 2
-    capped = Row(line=1, number=1, id="a", text="é" * 100, max_frames=10)
-    assert estimate_audio_s(capped, CONFIG, info) == pytest.approx(0.8)
-    capped = Row(line=1, number=1, id="a", text="é" * 100, max_seconds=3)
-    assert estimate_audio_s(capped, CONFIG, info) == 3
+
+    def audio_s(config: RunConfig = CONFIG, **fields: Any) -> float:
+        row = Row(line=1, number=1, id="a", text="é" * 100, **fields)
+        return estimate_audio_s(build_request(row, config, info), info)
+
+    assert audio_s() == pytest.approx(15)
+    assert audio_s(RunConfig(max_seconds=2)) == pytest.approx(2)
+    assert audio_s(max_frames=10) == pytest.approx(0.8)
+    assert audio_s(max_seconds=4) == pytest.approx(4)
     wav = estimate_disk_bytes(10, 1, CONFIG, info)
     assert 480_000 < wav < 490_000
     assert estimate_disk_bytes(10, 1, RunConfig(subtype="FLOAT"), info) > 1.9 * wav

@@ -105,7 +105,7 @@ def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
 def test_speech_too_short_for_its_text(open_fake: Open) -> None:
     """Rows that lost most of their words once counted as spoken."""
     session = open_fake()
-    session.model.info = replace(session.model.info, pace=Pace(letter=1.5, longest_chars=9))
+    session.model.info = replace(session.model.info, pace=Pace(letter=1.5, longest_chars=99))
     found = speak(session, rows("ab" * 6, "ab" * 18, "ab" * 19))
     assert (found["0"].error, found["0"].finish_reason) == (None, "eos")
     assert (found["1"].error, found["1"].least_frames) == (None, 36)

@@ -1,0 +1,138 @@
+"""`synth --dry-run` and `validate` with a folder: what a run would do there. Nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import Rows, Workbench
+
+from tts_cli.output.folder_lock import FolderLock
+
+TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
+ROWS = [{"id": f"part/row{number}", "text": TEXTS[number % 4]} for number in range(8)]
+BAD = {"id": "bad", "text": ""}
+FLAGS = ("--max-seconds", 1)
+REASONS = {"new": 0, "failed": 0, "changed": 0, "damaged": 0, "done": 0}
+
+
+def state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Everything in a folder: times, sizes, content."""
+    return {
+        str(path): (found.st_mtime_ns, found.st_size, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(folder.rglob("*"))
+        for found in [path.stat()]
+    }
+
+
+def plan(bench: Workbench, rows: Rows, *flags: object) -> Any:
+    """What a dry run tells; the folder must stay as it is, and a real run must agree."""
+    before = state(bench.out().path)
+    result = bench.synth(rows, *FLAGS, "--dry-run", "--json", *flags)
+    assert result.code == 0, result.err
+    assert state(bench.out().path) == before
+    return result.json
+
+
+@pytest.fixture
+def spoken(bench: Workbench) -> Workbench:
+    """ROWS, all done."""
+    assert bench.synth(ROWS, *FLAGS).code == 0
+    return bench
+
+
+def test_all_done(spoken: Workbench) -> None:
+    found = plan(spoken, ROWS)
+    assert (found["pending"], found["skipped"], found["failing"]) == (0, 8, 0)
+    assert found["reasons"] == REASONS
+    assert (found["audio_s"], found["disk_bytes"], found["time_s"]) == (0, 0, 0)
+    assert (found["orphans"], found["first_orphans"]) == (0, [])
+
+
+def test_every_reason(spoken: Workbench) -> None:
+    out = spoken.out().path
+    with (out / "timings.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "part/row2", "status": "failed", "request_hash": ""}) + "\n")
+    (out / "part/row3.wav").unlink()
+    os.truncate(out / "part/row4.wav", 100)
+    rows = [{**ROWS[0], "text": "Changed."}, *ROWS[1:], {"id": "new", "text": "Hm."}, BAD]
+    found = plan(spoken, rows, "--skip-invalid")
+    reasons = {"new": 1, "failed": 1, "changed": 1, "damaged": 2, "done": 0}
+    assert found["reasons"] == reasons
+    assert (found["pending"], found["skipped"], found["failing"]) == (5, 4, 1)
+    assert found["due"] == 5
+    assert 0 < found["audio_s"] < 5
+    assert found["time_s"] == pytest.approx(found["audio_s"] / found["xrt"], abs=1e-3)
+    retried = plan(spoken, rows, "--skip-invalid", "--retry-failed")
+    assert retried["reasons"] == {**REASONS, "failed": 1}
+    again = plan(spoken, rows, "--skip-invalid", "--overwrite")
+    assert again["reasons"] == {**reasons, "done": 4}
+
+    text = spoken.synth(rows, *FLAGS, "--dry-run", "--skip-invalid").out.splitlines()
+    assert "to speak: 5 rows: 1 new, 1 failed, 1 changed, 2 damaged" in text
+    assert "not spoken: 4 done or left out, 1 that will fail" in text
+    (time,) = [line for line in text if line.startswith("time: about ")]
+    assert time.endswith(" s of audio a second of the last run")
+
+    result = spoken.synth(rows, *FLAGS, "--skip-invalid")
+    assert result.summary == "5 of 10 rows spoken, 4 were done already, 1 failed"
+
+
+def test_a_changed_delivery(spoken: Workbench) -> None:
+    assert plan(spoken, ROWS, "--format", "flac")["reasons"] == {**REASONS, "changed": 8}
+
+
+def test_orphans_are_judged_by_the_whole_manifest(spoken: Workbench) -> None:
+    out = spoken.out().path
+    (out / "mine.wav").write_bytes(b"RIFF")
+    (out / "part/row5.wav").unlink()
+    with (out / "timings.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "#7", "status": "failed", "request_hash": ""}) + "\n")
+        file.write(json.dumps({"id": "lost", "status": "ok", "request_hash": ""}) + "\n")
+    for flags in ((), ("--limit", 2), ("--shard", "1/3")):
+        found = plan(spoken, ROWS[:5], *flags)
+        assert found["orphans"] == 5
+        names = {"mine", "lost", "part/row5", "part/row6", "part/row7"}
+        assert set(found["first_orphans"]) == names
+    (line,) = [
+        line
+        for line in spoken.synth(ROWS[:4], *FLAGS, "--dry-run").out.splitlines()
+        if line.startswith("orphans: ")
+    ]
+    assert line.startswith("orphans: 6 ids that no row has, kept: ")
+    assert line.endswith(", ...")
+
+
+def test_a_folder_in_use_and_a_torn_line(spoken: Workbench) -> None:
+    journal = spoken.out().path / "timings.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-20])
+    with FolderLock(spoken.out().path):
+        assert plan(spoken, ROWS)["reasons"] == {**REASONS, "new": 1}
+    assert spoken.synth(ROWS, *FLAGS).summary == "1 of 8 rows spoken, 7 were done already"
+
+
+def test_a_folder_without_a_journal(bench: Workbench) -> None:
+    bench.out().path.mkdir()
+    assert "pending" not in plan(bench, ROWS)
+    (bench.out().path / "part").mkdir()
+    (bench.out().path / "part/row1.wav").write_bytes(b"mine")
+    result = bench.synth(ROWS, "--dry-run")
+    assert result.code == 2
+    assert "row1.wav: in the folder without a line in timings.jsonl" in result.err
+
+
+def test_validate_tells_the_time(spoken: Workbench) -> None:
+    manifest = spoken.write(ROWS)
+    args = ("validate", manifest, "--model", spoken.model, *FLAGS)
+    found = spoken.run(*args, "--out", spoken.out().path, "--json").json
+    xrt = spoken.out().report["totals"]["xrt"]
+    assert found["due"] == 8
+    assert found["time_s"] == pytest.approx(found["audio_s"] / xrt, abs=1e-3)
+    assert "time: about " in spoken.run(*args, "--out", spoken.out().path).out
+    assert spoken.run(*args, "--json").json["time_s"] is None
+    for report in ("[]", '{"totals": {"xrt": null}}', '{"totals": {"xrt": 0}}', "{" * 9999):
+        (spoken.out().path / "run.json").write_text(report)
+        assert "time: " not in spoken.run(*args, "--out", spoken.out().path).out

@@ -1,0 +1,58 @@
+"""The harnesses of this folder, which anyone can run for longer, run for a moment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PATIENCE_S = 300.0
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills and mounts of Linux")
+
+
+def run(name: str, *flags: object) -> str:
+    """What a harness says; it must end well."""
+    command = [sys.executable, HERE / f"{name}.py", *flags]
+    result = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.slow
+def test_kills() -> None:
+    said = run("kill_moments", "--kills", 2, "--rows", 12)
+    assert "every folder as if undisturbed" in said
+
+
+@pytest.mark.long
+def test_full_disks_and_lost_folders() -> None:
+    said = run("disk_moments", "--moments", 1, "--rows", 12)
+    if said.startswith("skipped"):
+        pytest.skip(said)
+    assert "every folder as if undisturbed" in said
+
+
+@pytest.mark.long
+def test_signals() -> None:
+    assert "0 wrong" in run("signal_moments", "--moments", 2, "--signals", "INT,TERM")
+
+
+@pytest.mark.long
+def test_long_rows(tmp_path: Path) -> None:
+    """Three rows of a length that the sample voice was trained for and three that it speaks in
+    parts, all of them whole and understood.
+    """
+    pytest.importorskip("pocketsphinx", reason="pocketsphinx comes with the dev extra")
+    pytest.importorskip("scipy", reason="scipy comes with the dev extra")
+    for command in ("speak", "score"):
+        said = run("long_rows", command, tmp_path, "--lengths", "163,1061", "--seeds", 1)
+        assert " 163    3     3" in said
+        assert " 1061    3     3" in said
+        assert "0 wrong" in said
+    assert "elsewhere" in said

@@ -1,0 +1,138 @@
+"""Rows longer than the checkpoint speaks well: in parts, in one file, done or not done as a row."""
+
+from __future__ import annotations
+
+import signal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from workbench import MakeCheckpoint, Workbench, finish
+
+SENTENCES = (
+    "The boat left the harbor after five, and nobody spoke.",
+    "An old teacher held a basket of apples on his knees.",
+    "Nobody had lived on that island for many years!",
+)
+TEXT = f"{SENTENCES[0]} {SENTENCES[1]}\n\n{SENTENCES[2]}"
+LONG = {"id": "long", "text": TEXT, "seed": 3}
+SHORT = [{"id": f"short{number}", "text": f"Row {number}.", "seed": number} for number in range(5)]
+SPLIT = ("--split", 60, "--accept-truncated", "--max-seconds", 2)
+PAUSES = {"sentence": 0.35, "paragraph": 0.8}
+MARGIN_S = 0.02  # kept of silence at the ends of parts; counts as pause
+
+
+def test_one_file_of_all_parts(bench: Workbench) -> None:
+    result = bench.synth([*SHORT[:2], LONG, *SHORT[2:]], *SPLIT, "--save-codes")
+    assert result.code == 0, result.err
+    assert "long rows: 1, spoken in 3 parts\n" in result.err
+    assert result.summary == "6 of 6 rows spoken"
+    out = bench.out()
+    assert sorted(out.records) == ["long", *(row["id"] for row in SHORT)]
+    record = out.records["long"]
+    parts = record["parts"]
+    assert [TEXT[part["text_start"] : part["text_end"]] for part in parts] == list(SENTENCES)
+    assert [part["boundary"] for part in parts] == ["sentence", "paragraph", None]
+    assert (parts[0]["seed"], record["seed"]) == (3, 3)
+    assert len({part["seed"] for part in parts}) == 3
+    samples = out.samples("long.wav")
+    assert record["audio_s"] == pytest.approx(len(samples) / 24_000)
+    assert parts[0]["start_s"] == 0
+    assert parts[-1]["end_s"] == pytest.approx(record["audio_s"])
+    for part, following in pairwise(parts):
+        pause_s = PAUSES[part["boundary"]]
+        gap = slice(round(part["end_s"] * 24_000), round(following["start_s"] * 24_000))
+        assert pause_s - 2 * MARGIN_S <= (gap.stop - gap.start) / 24_000 <= pause_s + 1e-4
+        assert not np.any(samples[gap])
+    frames = sum(part["frames"] for part in parts)
+    assert record["frames"] == frames
+    assert load_file(out.path / "long.codes.safetensors")["codes"].shape == (frames, 4)
+    assert all(out.records[row["id"]]["parts"] == [] for row in SHORT)
+
+
+def test_the_batch_changes_nothing(bench: Workbench) -> None:
+    rows = [LONG, *SHORT, {**LONG, "id": "other", "seed": 9}]
+    for batch in (1, 16):
+        result = bench.synth(rows, *SPLIT, "--max-batch", batch, out=f"batch{batch}")
+        assert result.code == 0, result.err
+    assert bench.out("batch1").files == bench.out("batch16").files
+
+
+def test_the_row_is_what_is_done(bench: Workbench) -> None:
+    rows = [LONG, *SHORT]
+    assert bench.synth(rows, *SPLIT).code == 0
+    first = bench.out().files
+    assert bench.synth(rows, *SPLIT).out == "nothing to do: all 6 rows are done already\n"
+    for flags in ((*SPLIT, "--pause-sentence", 0.1), (*SPLIT, "--split", "off"), SPLIT):
+        count = len(bench.out().lines)
+        assert bench.synth(rows, *flags).code == 0
+        assert {line["id"] for line in bench.out().lines[count:]} == {"long"}
+    assert bench.out().files == first
+
+
+def test_killed_within_a_row(bench: Workbench) -> None:
+    """Its finished parts are lost with it, and the row comes out as if nothing had been."""
+    rows = [LONG, *({**LONG, "id": f"long{number}", "seed": number} for number in range(3))]
+    assert bench.synth(rows, *SPLIT, out="whole").code == 0
+    args = bench.command(bench.write(rows), *SPLIT, "--max-batch", "2")
+    patch = (
+        "import os, signal\n"
+        "from tts_cli.run.long_rows import LongRows\n"
+        "real, ended = LongRows.finish, []\n"
+        "def finish(self, part):\n"
+        "    ended.append(part)\n"
+        "    if len(ended) == 5:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(self, part)\n"
+        "LongRows.finish = finish\n"
+    )
+    assert finish(bench.start(args, patch)).code == -signal.SIGKILL
+    done = set(bench.out().status())
+    assert len(done) <= 1
+    assert bench.run(*args).code == 0
+    assert bench.out().files == bench.out("whole").files
+    assert not done & {line["id"] for line in bench.out().lines[len(done) :]}
+
+
+def test_a_part_that_fails_fails_its_row(bench: Workbench, poisoned: Path) -> None:
+    text = TEXT.replace("apples", "~")
+    result = bench.synth([{**LONG, "text": text}, *SHORT], *SPLIT, model=poisoned)
+    assert result.code == 1
+    record = bench.out().records["long"]
+    assert record["error"] == "part 2 of 3: the model gave NaN or infinite values twice"
+    assert [part["attempts"] for part in record["parts"]] == [1, 2, 1]
+    assert record["path"] is None
+    assert sorted(bench.out().files) == [f"{row['id']}.wav" for row in SHORT]
+
+
+def test_a_runaway_is_kept_apart(bench: Workbench, endless: Path) -> None:
+    flags = ("--split", 60, "--retries", 1, "--max-seconds", 0.05)
+    result = bench.synth([LONG], *flags, model=endless)
+    assert result.code == 1
+    record = bench.out().records["long"]
+    assert record["error"] == (
+        "part 1 of 3: no end of speech within 20 frames (0.1 s) in 2 attempts; its audio is kept "
+        "under truncated/"
+    )
+    assert list(bench.out().files) == ["truncated/long.wav"]
+    assert [part["attempts"] for part in record["parts"]] == [2, 2, 2]
+
+
+def test_a_voice_of_its_own_is_not_split(bench: Workbench, make_checkpoint: MakeCheckpoint) -> None:
+    model = make_checkpoint("voice_design")
+    row: dict[str, Any] = {**LONG, "text": TEXT * 12, "instruct": "An old man."}
+    result = bench.run("validate", bench.write([row]), "--model", model)
+    assert result.code == 0
+    assert "voices design" in result.err
+    assert "long rows" not in result.out
+
+
+def test_validate_counts_parts(bench: Workbench) -> None:
+    manifest = bench.write([LONG, *SHORT])
+    shown = bench.run("validate", manifest, "--model", bench.model, "--split", 60)
+    assert "long rows: 1, spoken in 3 parts\n" in shown.out
+    found = bench.run("validate", manifest, "--model", bench.model, "--split", 60, "--json").json
+    assert (found["split"], found["parts"]) == (1, 3)

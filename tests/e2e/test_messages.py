@@ -1,0 +1,113 @@
+"""What a run says on its way and at its end."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from workbench import Workbench
+
+from tts_cli.commands import progress
+
+ROWS = [{"id": "a", "text": "Hello there."}, {"id": "b", "text": "Good morning."}]
+CAP = ("--max-seconds", 1)
+
+
+def test_the_end_names_the_folder_the_failures_and_the_next_command(
+    bench: Workbench, endless: Path
+) -> None:
+    rows = [{"id": f"row{number}", "text": "Hm.", "max_frames": 4} for number in range(7)]
+    result = bench.synth(rows, "--retries", 0, model=endless)
+    assert result.code == 1
+    lines = result.out.splitlines()
+    failed = [line for line in lines if line.startswith("failed: ")]
+    assert len(failed) == 6
+    assert re.match(r"failed: row\d: no end of speech within 4 frames \(0.0 s\)", failed[0])
+    assert failed[5] == "failed: 2 more; timings.jsonl has them all"
+    place, step = lines[-2:]
+    assert place == f"audio, timings.jsonl and run.json are in {bench.folder / 'out'}/"
+    words = "next, for what failed: tts-cli "
+    assert step.startswith(words)
+    args = shlex.split(step.removeprefix(words))
+    assert args[-3:] == ["--retry-failed", "--retries", "2"]
+    # The command does what it says.
+    assert bench.run(*args).out.startswith("0 of 7 rows spoken, 7 failed\n")
+    assert bench.out().records["row3"]["attempts"] == 3
+
+
+def test_nothing_is_left_to_do(bench: Workbench) -> None:
+    result = bench.synth(ROWS, *CAP, "--accept-truncated")
+    assert result.code == 0
+    assert "next" not in result.out
+    assert "failed" not in result.out
+
+
+def test_a_bad_row_is_told_once(bench: Workbench) -> None:
+    """The check named it, and then the run again, in other words."""
+    rows = [*ROWS, {"id": "bad", "text": ""}, {"id": "worse", "text": "x", "voice": "nobody"}]
+    result = bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated")
+    assert result.code == 1
+    said = result.out + result.err
+    assert said.count("bad': text: is blank") == 1
+    assert said.count("text: is blank") == 1
+    assert said.count("nobody") == 1
+    assert "\nfailed: 2 rows are bad in the manifest, as told before\n" in result.out
+    assert "\nnext, with the bad rows mended: tts-cli synth " in result.out
+    assert bench.out().records["bad"]["error"] == "text: is blank"
+
+
+@pytest.mark.parametrize("flags", [(), ("--progress", "log")])
+def test_lines_off_a_terminal(
+    bench: Workbench, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_S", 0.002)
+    result = bench.synth(ROWS, *CAP, "--accept-truncated", *flags)
+    found = [line for line in result.err.splitlines() if " of 2 rows after " in line]
+    assert found
+    assert re.fullmatch(r"0 of 2 rows after \d+\.\d s", found[0])
+    assert "still loading the model, " in result.err
+
+
+@pytest.mark.parametrize("flags", [("--progress", "none"), ("-q",), ("-q", "--progress", "log")])
+def test_no_lines(
+    bench: Workbench, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_S", 0.002)
+    result = bench.synth(ROWS, *CAP, "--accept-truncated", *flags)
+    assert "rows after" not in result.err
+    assert "still" not in result.err
+
+
+def test_verbose(bench: Workbench, endless: Path) -> None:
+    """-v said nothing that a normal run does not say."""
+    rows = [{**ROWS[0], "max_frames": 4}]
+    quiet = bench.synth(rows, "--retries", 1, model=endless, out="quiet").err
+    told = bench.synth(rows, "--retries", 1, "-v", model=endless).err
+    assert "DEBUG" not in told
+    for words in (
+        "settings: model ",
+        "retries 1",
+        f"reading weights in {endless}",
+        "device: cpu (--device cpu); graphs: none, they are for CUDA devices",
+        "1 slots of 64 positions, at most 4 frames a row",
+        "row a: attempt 1 ended after 4 frames (max_frames); trying again with another seed",
+    ):
+        assert words in told
+        assert words not in quiet
+    good = bench.synth(ROWS, *CAP, "--accept-truncated", "-v", out="good").err
+    assert re.search(r"^row b: 0\.\d\d s of audio, \w+, attempt 1, ", good, re.MULTILINE)
+
+
+def test_debug(bench: Workbench) -> None:
+    rows = [{**ROWS[0], "id": "taken"}, {**ROWS[1], "text": "x" * 9000, "max_frames": 500}]
+    (bench.folder / "out" / "taken.wav").mkdir(parents=True)
+    result = bench.synth(rows, *CAP, "--overwrite", "--debug")
+    assert result.code == 1
+    assert re.search(
+        r"^\d{4}-.* DEBUG taker-\d tts_cli.run.records: row taken cannot be written$",
+        result.err,
+        re.MULTILINE,
+    )
+    assert "Traceback" in result.err

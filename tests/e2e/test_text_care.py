@@ -1,0 +1,176 @@
+"""Texts are spoken as they are read: by a lexicon, and in words. What was written stays known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import Folder, Workbench
+
+from tts_cli.run.model_source import sample_voice
+
+ROWS = [
+    {"id": "nasa", "text": "NASA calls.", "language": "english"},
+    {"id": "five", "text": "It costs $5.", "language": "english"},
+    {"id": "plain", "text": "Good morning.", "language": "english"},
+    {"id": "both", "text": "NASA paid $5.", "language": "english"},
+    {"id": "auto", "text": "It costs $7."},
+]
+CAP = ("--max-seconds", 1)
+
+
+@pytest.fixture
+def lexicon(tmp_path: Path) -> Path:
+    path = tmp_path / "words.tsv"
+    path.write_text("NASA\tnassa\nGood\tgud\n")
+    return path
+
+
+def pairs(folder: Folder) -> dict[str, tuple[Any, Any]]:
+    return {key: (row["text"], row["spoken_text"]) for key, row in folder.records.items()}
+
+
+def test_journal_and_report_have_what_was_written_and_what_was_spoken(
+    bench: Workbench, lexicon: Path
+) -> None:
+    flags = (*CAP, "--lexicon", lexicon, "--normalize", "English")
+    assert bench.synth(ROWS, *flags).code == 0
+    out = bench.out()
+    assert pairs(out) == {
+        "nasa": ("NASA calls.", "nassa calls."),
+        "five": ("It costs $5.", "It costs five dollars."),
+        "plain": ("Good morning.", "gud morning."),
+        "both": ("NASA paid $5.", "nassa paid five dollars."),
+        "auto": ("It costs $7.", "It costs seven dollars."),
+    }
+    assert out.records["five"]["text_chars"] == len("It costs $5.")
+    report = out.report["text"]
+    assert len(report.pop("lexicon_sha256")) == 64
+    assert report == {
+        "normalize": True,
+        "auto_language": "english",
+        "lexicon": str(lexicon),
+        "lexicon_entries": 2,
+    }
+    # What is asked for again in words is the same speech.
+    spoken = [{**row, "text": pairs(out)[row["id"]][1]} for row in ROWS]
+    again = bench.synth(spoken, *CAP)
+    assert again.summary == "nothing to do: all 5 rows are done already"
+
+
+def test_a_changed_entry_has_its_own_rows_spoken_again(bench: Workbench, lexicon: Path) -> None:
+    flags = (*CAP, "--lexicon", lexicon)
+    assert bench.synth(ROWS, *flags).code == 0
+    before = bench.out().files
+    lexicon.write_text("NASA\tnaza\nGood\tgud\nfive\tfife\n")
+    result = bench.synth(ROWS, *flags)
+    assert result.summary.startswith("2 of 5 rows spoken"), result.out
+    assert {line["id"] for line in bench.out().lines[5:]} == {"nasa", "both"}
+    assert pairs(bench.out())["both"] == ("NASA paid $5.", "naza paid $5.")
+    after = bench.out().files
+    assert {name for name in before if before[name] != after[name]} == {"nasa.wav", "both.wav"}
+    lexicon.write_text("# nothing\n")
+    assert bench.synth(ROWS, *flags).summary.startswith("3 of 5 rows spoken")
+
+
+def test_released_checkpoints_get_texts_as_they_are(bench: Workbench) -> None:
+    assert bench.synth(ROWS, *CAP).code == 0
+    assert {spoken for _, spoken in pairs(bench.out()).values()} == {None}
+    assert bench.out().report["text"]["normalize"] is False
+
+
+def test_the_sample_voice_gets_them_in_words(bench: Workbench) -> None:
+    """It never learnt figures well. It has one language, so texts of `auto` are of that."""
+    manifest = bench.write([ROWS[4]])
+    flags = ("--model", sample_voice(), "--out", bench.out().path, "--device", "cpu")
+    assert bench.run("synth", manifest, *flags).code == 0
+    assert pairs(bench.out())["auto"][1] == "It costs seven dollars."
+    result = bench.run("synth", manifest, *flags, "--normalize", "off")
+    assert result.summary.startswith("1 of 1 rows spoken")
+    assert pairs(bench.out())["auto"][1] is None
+
+
+def test_texts_that_nobody_knows_the_language_of_are_left_and_counted(bench: Workbench) -> None:
+    result = bench.synth(ROWS, *CAP, "--normalize", "auto")
+    manifest = bench.folder / "rows.jsonl"
+    assert f"warning: {manifest}: 1 row is of no known language, and left" in result.err
+    assert pairs(bench.out())["auto"][1] is None
+    assert pairs(bench.out())["five"][1] == "It costs five dollars."
+
+
+def test_a_sign_alone_has_words_once_it_is_read(bench: Workbench) -> None:
+    rows = [{"id": "copy", "text": "©", "language": "english"}, {"id": "dash", "text": "---"}]
+    assert bench.synth(rows, *CAP, "--normalize", "english").code == 0
+    reasons = {key: row["finish_reason"] for key, row in bench.out().records.items()}
+    assert reasons == {"copy": "eos", "dash": "wordless"}
+    assert pairs(bench.out())["copy"] == ("©", "Copyright")
+
+
+def test_an_address_that_is_read_in_words_is_no_markup(bench: Workbench) -> None:
+    manifest = bench.write([{"text": "Write to anna@example.com.", "language": "english"}])
+    flags = ("--model", bench.model)
+    assert "an e-mail address" in bench.run("validate", manifest, *flags).err
+    assert bench.run("validate", manifest, *flags, "--normalize", "auto").err == ""
+
+
+def test_parts_of_a_long_row_tell_their_text_as_written(bench: Workbench) -> None:
+    """Lengths are those of what is spoken: in figures the row would be short enough."""
+    sentences = ("We paid $1,299.50 for it.", "They paid $2,750 then.", "Nobody paid more.")
+    row = {"id": "long", "text": " ".join(sentences), "language": "english"}
+    flags = ("--split", 80, "--accept-truncated", "--max-seconds", 2)
+    assert bench.synth([row], *flags, "--normalize", "auto").code == 0
+    parts = bench.out().records["long"]["parts"]
+    places = [row["text"][part["text_start"] : part["text_end"]] for part in parts]
+    assert places == [sentences[0], " ".join(sentences[1:])]
+    assert bench.synth([row], *flags).code == 0
+    assert bench.out().records["long"]["parts"] == []
+
+
+def test_what_cannot_be_used_is_told_before_a_weight_is_read(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("tts_cli.run.load.load_model")
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("NASA nassa\n")
+    for command in ("synth", "validate"):
+        flags = (command, bench.write(ROWS), "--model", bench.model, "--out", bench.out().path)
+        result = bench.run(*flags, "--lexicon", bad)
+        assert (result.code, result.out) == (2, "")
+        assert f"{bad}:1: has no 'to'; cells are separated by tabs" in result.err
+        result = bench.run(*flags, "--lexicon", tmp_path / "none.tsv")
+        assert result.code == 2
+        result = bench.run(*flags, "--normalize", "klingon")
+        assert result.code == 2
+        assert "--normalize 'klingon': must be auto, off, or one of english, german" in result.err
+    assert not bench.out().path.exists()
+
+
+class TestLexiconTest:
+    def test_a_table_says_what_reads_a_word(self, bench: Workbench, lexicon: Path) -> None:
+        words = ("NASA", "$5 for NASA", "hello")
+        flags = ("--model", bench.model, "--normalize", "english", "--lexicon", lexicon)
+        lines = bench.run("lexicon", "test", *words, *flags).out.splitlines()
+        assert lines[0] == (
+            "lexicon of 2 entries, normalizing is on, texts of language auto are taken for english"
+        )
+        assert [line.split("  ")[-1].strip() for line in lines[1:]] == [
+            *("by", f"{lexicon}:1", f"normalizer, {lexicon}:1", "as written"),
+        ]
+
+    def test_json(self, bench: Workbench, lexicon: Path) -> None:
+        flags = ("--language", "english", "--lexicon", lexicon, "--json")
+        found = bench.run("lexicon", "test", "Good $5", *flags, "--model", bench.model).json
+        assert found["words"] == [
+            {"written": "Good $5", "spoken": "gud $5", "by": [f"{lexicon}:2"]},
+        ]
+        assert (found["text"]["normalize"], found["text"]["lexicon_entries"]) == (False, 2)
+
+    def test_the_sample_voice_reads_figures(self, bench: Workbench) -> None:
+        found = bench.run("lexicon", "test", "5 km", "--json").json
+        assert found["words"][0]["spoken"] == "Five kilometers"
+
+    def test_a_language_the_checkpoint_lacks(self, bench: Workbench) -> None:
+        result = bench.run("lexicon", "test", "x", "--language", "klingon", "--model", bench.model)
+        assert result.code == 2
+        assert "--language: 'klingon' is unknown" in result.err

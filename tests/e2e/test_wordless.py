@@ -1,0 +1,155 @@
+"""Rows without any letter or digit: silence or a failure, never speech."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from workbench import Workbench
+
+from models.base import Prompt
+from tts_cli.run.threads import SpeechRun
+from tts_cli.voices.speech_row import SpeechRow
+
+FRAME_S = 0.0025
+SPOKEN = {"id": "a", "text": "Hello there."}
+SILENT = [
+    {"id": "sub/dash", "text": "---"},
+    {"id": "smile", "text": "🙂"},
+    {"id": "short", "text": "...", "max_frames": 20},
+]
+CAP = ("--max-seconds", 1)
+
+
+@pytest.fixture
+def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of all prompts that are made."""
+    texts: list[str] = []
+    make = SpeechRun._prompt
+
+    def note(self: SpeechRun, row: SpeechRow) -> Prompt:
+        texts.append(row.request.text)
+        return make(self, row)
+
+    monkeypatch.setattr(SpeechRun, "_prompt", note)
+    return texts
+
+
+@pytest.fixture
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading weights fails the test."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("weights were loaded for nothing")
+
+    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
+
+
+def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:
+    """A model that is asked to speak a dash makes something up, and it was recorded as ok."""
+    result = bench.synth([SPOKEN, *SILENT], *CAP, "--save-codes")
+    assert result.code == 0, result.err
+    assert prompts == [SPOKEN["text"]]
+    manifest = bench.folder / "rows.jsonl"
+    said = "3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of silence each"
+    assert result.err.splitlines()[0] == f"warning: {manifest}: {said}"
+    assert result.out.startswith("4 of 4 rows spoken\n")
+    assert "\n3 rows are silent: no letter or digit in the text\n" in result.out
+    out = bench.out()
+    for row, seconds in zip(SILENT, (0.5, 0.5, 20 * FRAME_S), strict=True):
+        record = out.records[row["id"]]
+        assert (record["status"], record["finish_reason"]) == ("ok", "wordless")
+        assert (record["frames"], record["attempts"], record["suspect"]) == (0, 0, [])
+        assert record["audio_s"] == seconds
+        assert (record["prompt_tokens"], record["bucket"]) == (0, 0)
+        samples = out.samples(record["path"])
+        assert len(samples) == round(seconds * 24_000)
+        assert not np.any(samples)
+        codes = load_file(out.path / f"{row['id']}.codes.safetensors")["codes"]
+        assert codes.shape == (0, 4)
+    totals = out.report["totals"]
+    assert (totals["ok"], totals["wordless"], totals["suspect"]) == (4, 3, 0)
+    assert totals["frames"] == out.records["a"]["frames"]
+
+
+def test_they_stay_done(bench: Workbench, no_model: None) -> None:
+    """Silence needs no model, and is not made again."""
+    first = bench.synth(SILENT)
+    assert (first.code, first.out) == (
+        0,
+        "nothing to do: 3 rows are silent for want of words, 0 were done already\n",
+    )
+    files = bench.out().files
+    assert sorted(files) == ["short.wav", "smile.wav", "sub/dash.wav"]
+    again = bench.synth(SILENT)
+    assert (again.code, again.out) == (0, "nothing to do: all 3 rows are done already\n")
+    assert len(bench.out().lines) == 3
+    Path(bench.out().path / "smile.wav").unlink()
+    shown = bench.synth(SILENT, "--json").json
+    assert (shown["totals"]["wordless"], shown["totals"]["skipped"], shown["run_id"]) == (
+        1,
+        2,
+        None,
+    )
+    assert bench.out().files == files
+    assert bench.synth(SILENT, "--overwrite").code == 0
+    assert len(bench.out().lines) == 7
+
+
+def test_they_can_fail_instead(bench: Workbench) -> None:
+    result = bench.synth([SPOKEN, *SILENT], *CAP, "--wordless", "fail")
+    assert result.code == 1
+    assert "'sub/dash' first: they will fail\n" in result.err
+    reason = "its text has no letter or digit; add words, or let --wordless silence keep it silent"
+    assert f"warning: row smile failed: {reason}\n" in result.err
+    assert f"\nfailed: smile: {reason}\n" in result.out
+    assert list(bench.out().files) == ["a.wav"]
+
+
+def test_a_change_of_mind(bench: Workbench, no_model: None) -> None:
+    """The verdict is not part of what was asked for: what is silent stays as it is until it is to
+    fail, and what has failed becomes silent.
+    """
+    assert bench.synth(SILENT, "--wordless", "fail").code == 1
+    assert set(bench.out().status().values()) == {"failed"}
+    assert bench.synth(SILENT, "--retry-failed").code == 0
+    assert set(bench.out().status().values()) == {"ok"}
+    assert bench.synth(SILENT, "--wordless", "fail").code == 1
+    assert set(bench.out().status().values()) == {"failed"}
+    assert "smile.wav" in bench.out().files
+
+
+@pytest.mark.parametrize("flags", [("--format", "flac"), ("--sample-rate", 8000), ()])
+def test_any_delivery(bench: Workbench, flags: tuple[str, ...], no_model: None) -> None:
+    assert bench.synth(SILENT[:1], *flags).code == 0
+    (name,) = bench.out().files
+    samples = bench.out().samples(name)
+    assert len(samples) == (4000 if 8000 in flags else 12_000)
+    assert not np.any(samples)
+
+
+def test_validate_counts_them(bench: Workbench) -> None:
+    manifest = bench.write([SPOKEN, *SILENT, {"id": "tag", "text": "<b>Hm</b> [pause]"}])
+    result = bench.run("validate", manifest, "--model", bench.model)
+    assert result.code == 0
+    assert "without a word: 3 rows\n" in result.out
+    assert result.err == (
+        f"warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
+        "remove it\n"
+        f"warning: {manifest}: 3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of "
+        "silence each\n"
+    )
+    found = bench.run("validate", manifest, "--model", bench.model, "--json").json
+    assert found["wordless"] == 3
+    spoken = len(SPOKEN["text"]) + len("<b>Hm</b> [pause]")
+    assert found["audio_s"] == pytest.approx(1.0 + 20 * FRAME_S + 0.075 * spoken, abs=1e-3)
+
+
+def test_invisible_text_is_no_text(bench: Workbench) -> None:
+    rows = [{"id": "a", "text": "\u3164\u2066\U000e0041\ufe0f"}]
+    result = bench.synth(rows)
+    assert result.code == 2
+    assert "id 'a': text: is blank\n" in result.err

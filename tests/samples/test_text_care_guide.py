@@ -1,0 +1,40 @@
+"""The page on text care: what it says is read so, is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tts_cli.text.care import TextCare
+from tts_cli.text.lexicon import read_lexicon
+
+PAGE = (Path(__file__).parents[2] / "samples" / "guide" / "text_care.md").read_text()
+ENGLISH = PAGE.partition("### English")[2].partition("### Other")[0]
+ROWS = re.findall(r"^\| (`.*`) \| (.*) \|$", ENGLISH, re.MULTILINE)
+LEFT, WRONG = ENGLISH.partition("Left as written")[2].split("Known to come out wrong")
+CARE = TextCare(is_normalized=True, language="english")
+
+
+@pytest.mark.parametrize(("written", "spoken"), ROWS)
+def test_english(written: str, spoken: str) -> None:
+    for text in re.findall("`([^`]*)`", written):
+        said = CARE.read(text).spoken.rstrip(".")
+        assert said.lower() in spoken.lower(), text
+
+
+def test_what_is_left() -> None:
+    texts = re.findall("`([^`]*)`", LEFT)
+    assert texts == ["NASA", "U.S.", "5 in"]
+    assert [CARE.read(text).spoken for text in texts] == ["NASA", "U.S.", "Five in"]
+    assert CARE.read(re.findall("`([^`]*)`", WRONG)[0]).spoken == "the one hundred meters final"
+
+
+def test_the_lexicon(tmp_path: Path) -> None:
+    lines = [line[4:] for line in PAGE.splitlines() if line.startswith("    ") and "\t" in line]
+    path = tmp_path / "words.tsv"
+    path.write_text("\n".join(lines))
+    care = TextCare(read_lexicon(path), is_normalized=True, language="english")
+    spoken = care.read("Dr. Nguyen put polish on a Polish SQL book of Mr. Hill.").spoken
+    assert spoken == "Dr. win put polish on a polish sequel book of Mister Hill."

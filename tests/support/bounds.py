@@ -1,0 +1,46 @@
+"""What no command may do, however hostile its input: hang, take all memory, write elsewhere."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import outside
+
+MOST_S = 10.0
+MOST_BYTES = 512 * 2**20  # more than before
+
+
+class Hangs(BaseException):
+    """It took too long; no Exception, which a command would report as its own error."""
+
+
+def peak_bytes() -> int:
+    """The most memory this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Hangs(f"not done after {MOST_S:g} s")
+
+
+@contextmanager
+def bounded(what: str, folder: Path) -> Iterator[None]:
+    """Inside, at most 10 s and 512 MiB more than before; no file is touched outside of `folder`."""
+    memory, started_s = peak_bytes(), time.perf_counter()
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, MOST_S)
+    try:
+        with outside.watched(folder) as touched:
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.perf_counter() - started_s < MOST_S, what
+    assert peak_bytes() - memory < MOST_BYTES, what
+    assert not touched, f"{what}: {touched}"

@@ -1,0 +1,87 @@
+"""A manifest of many rows, and a folder in which all of them are done, without speaking any.
+
+    python tests/support/many_rows.py 1000000 FOLDER    # writes FOLDER/rows.jsonl and FOLDER/out/
+
+`samples/` has the sample voice for it: `tts-cli synth FOLDER/rows.jsonl --out FOLDER/out` then has
+nothing to do, and takes what it takes to find that out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tts_cli.config import RunConfig
+from tts_cli.manifest.reader import open_source, read_rows
+from tts_cli.manifest.request import build_request
+from tts_cli.manifest.row import Row
+from tts_cli.output.hashes import request_hash
+from tts_cli.output.journal import JOURNAL_NAME
+from tts_cli.output.record import RowRecord
+from tts_cli.output.writer import AudioWriter, prepare_folder
+from tts_cli.run.model_source import read_info
+
+FILES_A_FOLDER = 1000
+AUDIO = b"RIFF" + bytes(40)  # of a row; whether it can be played is not asked
+TEXT = "every clock in the long street was wrong again by noon while rain fell on old roofs"
+
+
+def manifest_rows(count: int) -> Iterator[dict[str, Any]]:
+    """Rows as users have them: an id in a subfolder, some 80 characters, here and there a voice."""
+    for number in range(count):
+        words = itertools.islice(itertools.cycle(TEXT.split()), number % 7, number % 7 + 15)
+        row = {"id": f"part{number // FILES_A_FOLDER:04d}/{number:07d}", "text": " ".join(words)}
+        yield row if number % 3 else {**row, "voice": "clara", "seed": number}
+
+
+def write_manifest(path: Path, count: int) -> None:
+    """Write rows as JSONL."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in manifest_rows(count))
+
+
+def write_done(manifest: Path, out: Path, config: RunConfig | None = None) -> None:
+    """Make the folder of a run that has spoken every row of a manifest."""
+    config = replace(config or RunConfig(), out=out)
+    info = read_info(config)
+    prepare_folder(out)
+    writer = AudioWriter(out, config, info.sample_rate_hz)
+    with (
+        open_source(str(manifest)) as source,
+        (out / JOURNAL_NAME).open("w", encoding="utf-8") as journal,
+    ):
+        for row in read_rows(source):
+            assert isinstance(row, Row), row
+            request = build_request(row, config, info)
+            path = writer.path_of(row.id)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(AUDIO)
+            record = RowRecord(
+                row.id,
+                "ok",
+                finish_reason="eos",
+                path=path.relative_to(out).as_posix(),
+                bytes=len(AUDIO),
+                sha256="0" * 64,
+                voice=request.voice,
+                seed=request.seed,
+                attempts=1,
+                text_chars=len(row.text),
+                frames=75,
+                audio_s=6.0,
+                request_hash=request_hash(request, info.identity),
+                delivery_hash=writer.delivery_hash,
+            )
+            journal.write(record.to_line())
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[2])
+    folder.mkdir(exist_ok=True)
+    write_manifest(folder / "rows.jsonl", int(sys.argv[1]))
+    write_done(folder / "rows.jsonl", folder / "out")

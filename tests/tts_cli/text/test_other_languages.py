@@ -1,0 +1,39 @@
+"""Numbers of languages other than English, by num2words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tts_cli.errors import SetupError
+from tts_cli.text import other_languages
+from tts_cli.text.normalize import LANGUAGES, normalize
+from tts_cli.text.reading import Reading
+
+
+def say(text: str, language: str) -> str:
+    return Reading.of(text, normalize(text, language)).spoken
+
+
+LINES = (Path(__file__).parent / "other_languages.tsv").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("line", LINES[1:])
+def test_numbers(line: str) -> None:
+    language, written, spoken = line.split("\t")
+    assert say(written, language) == spoken
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_long_rows_of_digits_are_left_or_read_but_never_fatal(language: str) -> None:
+    text = "1" * 400 + " 12 " + "1,1.1 " * 50
+    assert normalize(text, language)
+
+
+def test_without_num2words_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    other_languages.rules_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "num2words", None)
+    with pytest.raises(SetupError, match=r"german need num2words; install tts-cli\[languages\]"):
+        normalize("5", "german")

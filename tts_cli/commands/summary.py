@@ -1,0 +1,131 @@
+"""The end of a run in plain words: what came of the rows, where they are, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tts_cli.output.journal import JOURNAL_NAME
+
+if TYPE_CHECKING:
+    from tts_cli.config import RunConfig
+    from tts_cli.output.run_file import Totals
+    from tts_cli.run.records import Failures
+
+MAX_REASON_CHARS = 160
+MAX_RETRIES = 100
+
+
+def summary_lines(
+    totals: Totals, out: Path, failures: Failures, left_out: str = "were done already"
+) -> list[str]:
+    """What came of the rows of a run.
+
+    Args:
+        out: the output folder.
+        failures: of this run.
+        left_out: why rows were skipped.
+    """
+    return [
+        *_row_lines(totals, left_out),
+        *_cost_lines(totals),
+        *_failure_lines(failures, totals.failed - failures.count),
+        f"audio, {JOURNAL_NAME} and run.json are in {_folder(out)}",
+    ]
+
+
+def _row_lines(totals: Totals, left_out: str) -> list[str]:
+    lines = [f"{totals.ok} of {totals.rows} rows spoken"]
+    if totals.skipped:
+        lines[0] += f", {totals.skipped} {left_out}"
+    if totals.failed:
+        lines[0] += f", {totals.failed} failed"
+    if totals.xrt is not None:
+        lines.append(
+            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s: "
+            f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
+        )
+    if totals.is_length_off:
+        lines.append(
+            f"audio {totals.audio_s:,.0f} s where about {totals.expected_s:,.0f} s were expected: "
+            "words may be missing or repeated"
+        )
+    if totals.wordless:
+        lines.append(f"{_counted(totals.wordless)} silent: no letter or digit in the text")
+    if totals.suspect:
+        lines.append(f"{_counted(totals.suspect)} suspect; {JOURNAL_NAME} says why")
+    return lines
+
+
+def _cost_lines(totals: Totals) -> list[str]:
+    lines = []
+    if totals.load_s or totals.capture_s:
+        graphs = ""
+        if totals.graph_hits or totals.graph_misses:
+            graphs = f", graphs {totals.capture_s:.1f} s"
+        lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
+    if totals.references:
+        lines.append(
+            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
+        )
+    if totals.graph_misses:
+        lines.append(
+            f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"
+        )
+    return lines
+
+
+def _failure_lines(failures: Failures, num_bad: int) -> list[str]:
+    lines = [f"failed: {row_id}: {_short(reason)}" for row_id, reason in failures.first]
+    if failures.count > len(lines):
+        lines.append(f"failed: {failures.count - len(lines)} more; {JOURNAL_NAME} has them all")
+    if num_bad:
+        lines.append(f"failed: {_counted(num_bad)} bad in the manifest, as told before")
+    return lines
+
+
+def next_step(
+    args: Sequence[str], config: RunConfig, failures: Failures, num_bad: int, is_stopped: bool
+) -> str | None:
+    """What to type next, or None where nothing is left to do.
+
+    Args:
+        args: the command line as it was given, without the program's name.
+        num_bad: rows that are bad in the manifest.
+        is_stopped: not every row was tried.
+    """
+    if is_stopped:
+        return f"stopped early; next, for the rest: {_command(args)}"
+    if failures.count:
+        # Overwriting would speak the others again as well.
+        again = [arg for arg in args if arg != "--overwrite"]
+        if not config.retry_failed:
+            again.append("--retry-failed")
+        if failures.runaways:  # the same seeds would end the same way
+            again += ["--retries", str(min(MAX_RETRIES, 2 * config.retries + 2))]
+        return f"next, for what failed: {_command(again)}"
+    if num_bad:
+        return f"next, with the bad rows mended: {_command(args)}"
+    return None
+
+
+def _command(args: Sequence[str]) -> str:
+    """A command line to be copied into a shell."""
+    is_piped = "-" in args
+    note = " (with the manifest on stdin)" if is_piped else ""
+    return f"{shlex.join(['tts-cli', *args])}{note}"
+
+
+def _folder(out: Path) -> str:
+    return f"{out}/" if str(out) != "/" else "/"
+
+
+def _short(reason: str) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 3] + "..."
+
+
+def _counted(rows: int) -> str:
+    return "1 row is" if rows == 1 else f"{rows} rows are"

@@ -1,0 +1,51 @@
+"""What lies in an output folder, or stands in its journal, and belongs to no row of a manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from tts_cli.manifest.ids import IdTable, id_hash, id_problem
+from tts_cli.output.journal import JOURNAL_NAME
+from tts_cli.output.leftovers import audio_files
+
+_MAX_LINE_BYTES = 1 << 20
+_MAX_NAMED = 5
+
+
+@dataclass
+class Orphans:
+    """Ids that no row has. Their files are never removed."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+
+def find_orphans(out: Path, has_id: Callable[[str], bool]) -> Orphans:
+    """Count the ids of audio files and of lines that `has_id` does not know, each once."""
+    found, seen = Orphans(), IdTable()
+    for row_id in chain((row_id for row_id, _ in audio_files(out)), _recorded_ids(out)):
+        if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
+            continue
+        found.count += 1
+        if len(found.first) < _MAX_NAMED:
+            found.first.append(row_id)
+    return found
+
+
+def _recorded_ids(out: Path) -> Iterator[str]:
+    """The ids of the journal's lines, those of bad rows without an id left out."""
+    path = out / JOURNAL_NAME
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        while raw := file.readline(_MAX_LINE_BYTES):
+            try:
+                row_id = json.loads(raw)["id"]
+            except (ValueError, RecursionError, TypeError, KeyError):
+                continue
+            if isinstance(row_id, str) and id_problem(row_id) is None:
+                yield row_id

@@ -1,0 +1,177 @@
+"""What can be said of a manifest's rows before any weight is read: each by itself, ids against each
+other, and what the checkpoint can speak.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.manifest.ids import IdTable, fold_id, id_hash
+from tts_cli.manifest.reader import Source, read_rows
+from tts_cli.manifest.row import BadRow, Row, nearest, shown
+from tts_cli.voices.folder import VoiceFolder
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+
+MAX_PATH_BYTES = 4096  # PATH_MAX of Linux
+PATH_EXTRAS = 80  # folder of runaways, suffix and temporary name around an id
+_MAX_NAMES = 20  # voices or languages a message lists
+
+
+class CheckedRows:
+    """Every row of a manifest with its final verdict. It remembers one compact table of ids, 24 to
+    48 bytes a row.
+
+    Raises:
+        UsageError: `--voice` or `--language` is not one of the checkpoint's.
+    """
+
+    def __init__(self, source: Source, config: RunConfig, info: ModelInfo) -> None:
+        self._source = source
+        self._config = config
+        self._info = info
+        self._voices = VoiceFolder(config.voices)
+        self._lines = IdTable()  # hash of a folded id -> the first line it stands on
+        check_settings(config, info, self._voices)
+
+    def read(self, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
+        """The rows in order, or those that are wanted, see `read_rows`; again, with the same
+        verdicts.
+
+        Raises:
+            ManifestError: the file cannot be used at all.
+            StoppedEarly: it is not what it was when it was read first.
+        """
+        longest = MAX_PATH_BYTES - len(os.fsencode(self._config.out or "")) - PATH_EXTRAS
+        for row in read_rows(self._source, wanted):
+            if row.id is not None:
+                first = self._lines.setdefault(id_hash(fold_id(row.id)), row.line)
+                if first != row.line:
+                    yield BadRow(row.line, row.number, None, _taken(row.id, first), row.text)
+                    continue
+            if isinstance(row, Row) and (problem := self._problem(row)):
+                row = BadRow(row.line, row.number, row.id, problem, row.text)
+            elif len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
+                problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes of any path"
+                row = BadRow(row.line, row.number, row.id, problem, row.text)
+            yield row
+
+    def has_id(self, row_id: str) -> bool:
+        """Whether a row that was read has this id, letter case ignored."""
+        return self._lines.get(id_hash(fold_id(row_id))) is not None
+
+    def _problem(self, row: Row) -> str | None:
+        return row_problem(row, self._config, self._info, self._voices)
+
+
+def _num_bytes(row_id: str) -> int:
+    return len(row_id.encode("utf-8", "surrogatepass"))
+
+
+def _taken(row_id: str, line: int) -> str:
+    return f"id '{row_id}' is taken by line {line} (letter case is ignored); make ids unique"
+
+
+def require_speakable(info: ModelInfo) -> None:
+    """Raise SetupError for a checkpoint that can speak no row at all."""
+    if info.needs_reference and not info.can_clone:
+        raise SetupError(
+            "a Base checkpoint speaks only by cloning a reference recording, and this one cannot: "
+            f"{info.needs or 'its encoders are missing'}",
+            remedy="get the whole checkpoint, or use a CustomVoice or VoiceDesign one",
+        )
+
+
+def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> None:
+    """Check the flags that name something of the checkpoint. Raises UsageError."""
+    if config.voice is not None and (problem := _voice_problem(config.voice, info, voices)):
+        raise UsageError(f"--{problem}")
+    if problem := _name_problem("language", config.language, info):
+        raise UsageError(f"--{problem}")
+    problem = _seconds_problem(config.max_seconds, info)
+    if problem:
+        raise UsageError(f"--max-seconds {problem}")
+
+
+def row_problem(row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> str | None:
+    """Why the checkpoint cannot speak this row, or None.
+
+    A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
+    """
+    if problem := _clone_problem(row, config, info):
+        return problem
+    if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
+        return problem
+    if row.language is not None and (problem := _name_problem("language", row.language, info)):
+        return problem
+    if row.max_frames is not None and row.max_frames > info.max_positions:
+        return f"max_frames: is {row.max_frames}, the checkpoint holds {info.max_positions}"
+    if problem := _seconds_problem(row.max_seconds, info):
+        return f"max_seconds: {problem}"
+    return None
+
+
+def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
+    if row.ref_audio is not None and not info.can_clone:
+        what = f"a {info.type} checkpoint cannot clone"
+        if config.model is None:
+            what = "the sample voice cannot clone"
+        return f"gives ref_audio, but {what}; leave it out, or name a Base checkpoint by --model"
+    if not info.takes_voice_files:
+        return None
+    if row.ref_audio is not None and row.voice is not None:
+        return "gives both ref_audio and voice; give one"
+    if row.clone_mode is not None and row.clone_mode not in info.clone_modes:
+        return (
+            f"clone_mode {row.clone_mode}: this checkpoint clones by {', '.join(info.clone_modes)} "
+            "only; give ref_text, what the reference says"
+        )
+    if not info.needs_reference:
+        return None
+    if row.ref_audio is None and row.voice is None and config.voice is None:
+        return (
+            "gives no ref_audio and no voice, and a base checkpoint speaks only in a reference's "
+            "voice"
+        )
+    return None
+
+
+def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
+    """A checkpoint that clones takes the names of voice files, the others those of speakers."""
+    if not info.takes_voice_files:
+        problem = _name_problem("voice", value, info)
+        if problem and voices.find(value) is not None:
+            problem += f"; a voice file has that name, but a {info.type} checkpoint cannot clone"
+        return problem
+    try:
+        voices.require(value, info)
+    except RowError as error:
+        return f"voice: {error}"
+    return None
+
+
+def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
+    valid = list(info.voices if field == "voice" else info.languages)
+    if value.casefold() in (entry.casefold() for entry in valid):
+        return None
+    if not valid:
+        return f"{field}: a {info.type} checkpoint has no named voices; leave it out"
+    close = nearest(value, valid)
+    advice = f"did you mean '{close}'? " if close else ""
+    listed = ", ".join(valid[:_MAX_NAMES]) + (", ..." if len(valid) > _MAX_NAMES else "")
+    return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}"
+
+
+def _seconds_problem(seconds: float | None, info: ModelInfo) -> str | None:
+    if seconds is None:
+        return None
+    if seconds / info.frame_s < 1 - 1e-6:
+        return f"{seconds:g} s is less than one frame ({info.frame_s:g} s)"
+    if seconds > info.max_positions * info.frame_s:
+        return f"{seconds:g} s is more than the {info.max_positions * info.frame_s:g} s it can hold"
+    return None

@@ -1,0 +1,91 @@
+"""What is done to a text before it is spoken: the lexicon first, then the normaliser.
+
+The lexicon sees the text as its author wrote it, and what it says is said: the normaliser leaves
+those words alone. Neither touches a family's markup.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.errors import UsageError
+from tts_cli.text.lexicon import Lexicon, read_lexicon
+from tts_cli.text.normalize import LANGUAGES, normalize
+from tts_cli.text.reading import Reading
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.config import RunConfig
+
+AUTO, OFF = "auto", "off"
+
+
+@dataclass(frozen=True)
+class TextCare:
+    """How all texts of a run are read."""
+
+    lexicon: Lexicon = field(default_factory=Lexicon)
+    is_normalized: bool = False
+    language: str | None = None  # of texts whose language is not known; None: left alone
+    markup: str | None = None  # regular expression of what stands in a text and is not spoken
+
+    @classmethod
+    def of(cls, config: RunConfig, info: ModelInfo) -> TextCare:
+        """What the settings of a run say. A text of language `auto` is of the language that
+        `--normalize` names, else of the checkpoint's where it has but one.
+
+        Raises:
+            UsageError: there are no rules for the language, or the lexicon has bad lines.
+        """
+        asked = (config.normalize or (AUTO if info.normalizes else OFF)).lower()
+        own = [name for name in info.languages if name != AUTO]
+        language = own[0] if len(own) == 1 else None
+        if asked not in (AUTO, OFF):
+            language = asked
+            if language not in LANGUAGES:
+                known = ", ".join(LANGUAGES)
+                raise UsageError(
+                    f"--normalize {config.normalize!r}: must be auto, off, or one of {known}"
+                )
+        return cls(
+            lexicon=Lexicon() if config.lexicon is None else read_lexicon(config.lexicon),
+            is_normalized=asked != OFF,
+            language=language,
+            markup=None if info.pace is None else info.pace.markup,
+        )
+
+    @cached_property
+    def is_idle(self) -> bool:
+        """Whether every text is spoken as it is written."""
+        return not (self.is_normalized or self.lexicon.entries)
+
+    def read(self, text: str, language: str = AUTO) -> Reading:
+        """A text as it is spoken. Raises SetupError, see `normalize`."""
+        known = self.known(language)
+        taken = []
+        if self.markup is not None:
+            taken = [match.span() for match in re.finditer(self.markup, text)]
+        changes = self.lexicon.changes(text, known, taken) if self.lexicon.entries else []
+        if self.is_normalized and known is not None:
+            taken += [(change.start, change.end) for change in changes]
+            changes += normalize(text, known, taken)
+        return Reading.of(text, changes)
+
+    def known(self, language: str) -> str | None:
+        """The language that a row's is taken for; None: nobody says."""
+        name = language.lower()
+        return self.language if name == AUTO else name
+
+    def facts(self) -> dict[str, Any]:
+        """What a run's report says of it."""
+        lexicon = self.lexicon
+        return {
+            "normalize": self.is_normalized,
+            "auto_language": self.language,
+            "lexicon": None if lexicon.path is None else str(lexicon.path),
+            "lexicon_sha256": lexicon.sha256,
+            "lexicon_entries": len(lexicon.entries),
+        }

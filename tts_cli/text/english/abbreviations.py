@@ -1,0 +1,128 @@
+"""Abbreviations with a full stop, titles, and words that stand before a number (No. 5, pp. 10-12).
+
+Acronyms (NASA, U.S., BC) are left alone: they are read as they are written.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tts_cli.text.reading import TAKEN
+from tts_cli.text.rule import (
+    PIECE,
+    any_case,
+    ends_sentence,
+    looks_up,
+    one_of,
+    piece,
+    rule,
+    says,
+    table,
+)
+
+TITLES = table(
+    """
+    mr=Mister | mrs=Missus | ms=Miz | messrs=Messieurs | prof=Professor | rev=Reverend
+    hon=Honorable | gen=General | col=Colonel | capt=Captain | lt=Lieutenant | sgt=Sergeant
+    gov=Governor | sen=Senator | rep=Representative | pres=President | maj=Major | cpl=Corporal
+    pvt=Private | cmdr=Commander | adm=Admiral | fr=Father | mt=Mount | ft=Fort | dr=Doctor
+    st=Saint | supt=Superintendent | insp=Inspector | pt=Point | mme=Madame
+    """
+)
+STREETS = table(
+    """
+    st=Street | dr=Drive | ave=Avenue | blvd=Boulevard | rd=Road | ln=Lane | sq=Square
+    hwy=Highway | pkwy=Parkway | ct=Court | pl=Place | ter=Terrace
+    """
+)
+BEFORE_NUMBERS = table(
+    """
+    no=number | nos=numbers | p=page | pp=pages | vol=volume | vols=volumes | ch=chapter
+    fig=figure | figs=figures | sec=section | eq=equation | art=article | para=paragraph
+    ext=extension | c=circa | ca=circa | est=established | tel=telephone | apt=apartment
+    v=version | nr=number | temp=temperature | rs=rupees | pt=part | bk=book | ver=version | rm=room
+    """
+)
+# These go on, so their full stop is never the sentence's.
+BEFORE_WORDS = table(
+    """
+    e.g.=for example | i.e.=that is | vs.=versus | approx.=approximately | incl.=including
+    cf.=compare | a.k.a.=also known as | esp.=especially | viz.=namely | vs=versus
+    approx=approximately | w/o=without | c/o=care of | and/or=and or
+    """
+)
+# Their full stop is kept where it ends the sentence as well.
+ANYWHERE = table(
+    """
+    etc.=et cetera | dept.=department | inc.=incorporated | ltd.=limited | corp.=corporation
+    bros.=brothers | jr.=junior | sr.=senior | ave.=avenue | blvd.=boulevard | rd.=road
+    co.=company | govt.=government | assn.=association | misc.=miscellaneous | ph.d.=P H D
+    min.=minimum | max.=maximum | a.m.=A M | p.m.=P M | univ.=university | hwy.=highway
+    dist.=district | ed.=edition | eds.=editors | tel.=telephone | ibid.=ibidem
+    asst.=assistant | mon.=Monday | tue.=Tuesday | tues.=Tuesday | wed.=Wednesday
+    thu.=Thursday | thurs.=Thursday | fri.=Friday
+    """
+)
+# Names keep their capital: Smith Bros. and Acme Inc., but the word "etc." has none.
+_CAPITALS = {"Inc.", "Ltd.", "Corp.", "Bros.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Co.", "Univ."}
+
+_NEXT_NAME = r"(?= (?:[A-Z]|\0))"
+_ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u2019]{0,20} ){1,3}$")
+_CAPITAL_BEFORE = re.compile(r"[A-Z][a-z\u2019']{1,20} $")
+TAIL = 90  # characters looked at before a match
+
+
+def _before(match: re.Match[str]) -> str:
+    start = match.start(PIECE) if PIECE in match.re.groupindex else match.start()
+    return match.string[max(0, start - TAIL) : start]
+
+
+def _title(match: re.Match[str]) -> str | None:
+    """Mister, Saint; None in an address (12 Main St. Boston)."""
+    name = piece(match).rstrip(".").lower()
+    if name in STREETS and _ADDRESS.search(_before(match)):
+        return None
+    return TITLES[name]
+
+
+def _street(match: re.Match[str]) -> str | None:
+    """Street, Drive; the full stop stays where it ends the sentence."""
+    if not _CAPITAL_BEFORE.search(_before(match)):
+        return None
+    name = STREETS[piece(match).rstrip(".").lower()]
+    return name + ("." if piece(match).endswith(".") and ends_sentence(match) else "")
+
+
+def _anywhere(match: re.Match[str]) -> str:
+    said = ANYWHERE[match.group().lower()]
+    if match.group() in _CAPITALS:
+        said = said.capitalize()
+    return said + ("." if ends_sentence(match) else "")
+
+
+def _capitals(words: dict[str, str]) -> str:
+    return one_of(word.capitalize() for word in words)
+
+
+RULES = (
+    rule(
+        rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}"
+        rf"\.) ?(?=[0-9#{TAKEN}])",
+        lambda match: (
+            BEFORE_NUMBERS[piece(match)[:-1].lower()] + ("" if match.group().endswith(" ") else " ")
+        ),
+    ),
+    rule(rf"(?<![\w.])(?P<{PIECE}>{_capitals(TITLES)}\.){_NEXT_NAME}", _title),
+    rule(
+        rf"(?<![\w.])(?P<{PIECE}>(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)){_NEXT_NAME}",
+        _title,
+    ),
+    rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.|(?=,| [A-Z0-9]|$))", _street),
+    rule(
+        rf"(?<![\w.])(?:{any_case(ANYWHERE)}|Ph\.D\.)(?!\w)",
+        _anywhere,
+    ),
+    looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
+    says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus"),
+    says(r"(?<!\w)w/ ?(?=\w)", "with "),
+)

@@ -1,0 +1,97 @@
+"""E-mail and web addresses, names on networks, phone numbers and other groups of digits."""
+
+from __future__ import annotations
+
+import re
+
+from tts_cli.text.english.words import code, spelled, whole
+from tts_cli.text.rule import PIECE, one_of, rule, says, table
+
+LONGEST_ADDRESS = 100  # characters; longer ones are left as written, nobody listens to them
+
+_SIGNS = table(
+    """
+    .=dot | @=at | /=slash | -=dash | _=underscore | :=colon | ?=question mark | ==equals | &=and
+    #=hash | %=percent | +=plus | ~=tilde
+    """
+)
+_SPELLED = {"www", "edu", "io", "uk", "de", "eu", "us", "ai", "html", "pdf"}
+_DOMAINS = "com org net edu gov io uk de fr es it eu ai app dev info ca au ch at nl jp tv"
+_ENDINGS = one_of(_DOMAINS.split())
+_PART = re.compile(r"[^\W\d_]+|[0-9]+|.")
+_VOWEL = re.compile("[aeiouy]", re.I)
+
+
+def _address(match: re.Match[str]) -> str:
+    """Word by word with its signs; the protocol is not said, as people do not say it."""
+    written = match.group()
+    address = re.sub(r"^https?://", "", written, flags=re.I).rstrip("/")
+    if len(address) > LONGEST_ADDRESS or not address:
+        return written
+    return " ".join(_part(part) for part in _PART.findall(address))
+
+
+def _part(part: str) -> str:
+    if part in _SIGNS or not part.isalnum():
+        return _SIGNS.get(part, part)
+    if part[0] in "0123456789":
+        return code(part)
+    is_spelled = part.lower() in _SPELLED or (len(part) < 5 and not _VOWEL.search(part))
+    return " ".join(part) if is_spelled else part
+
+
+def _groups(match: re.Match[str]) -> str:
+    """Digit by digit with a pause between groups; toll-free prefixes as hundreds."""
+    plus = "plus " if "+" in match.group() else ""
+    groups = re.findall("[0-9]+", match.group())
+    return plus + ", ".join(
+        whole(group) if group in ("800", "900") else spelled(group) for group in groups
+    )
+
+
+def _numbered(match: re.Match[str]) -> str:
+    """Versions and formations: 2.0.1, 4-4-2; ISBN and the like digit by digit."""
+    written = match.group()
+    if "-" in written:
+        groups = written.split("-")
+        if max(map(len, groups)) < 3:
+            return ", ".join(map(whole, groups))
+        return ", ".join(map(spelled, groups))
+    groups = written.split(".")
+    return (" dot " if len(groups) == 4 else " point ").join(map(whole, groups))
+
+
+_LEFT = r"(?<![\w+(-])(?<![0-9][.,/])"
+_RIGHT = r"(?![\w/]|[-.,:][0-9])"
+_HOST = r"(?:[a-z0-9][a-z0-9-]{0,62}\.){1,5}"
+_PATH = r"""(?:[/?#][^\s<>"'”\u2019)\]]{0,300}(?<![.,;:!?]))?"""
+
+RULES = (
+    rule(
+        r"(?<![\w.+-])[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w-])", _address
+    ),
+    rule(
+        r"""(?<!\w)(?:https?://|www\.)[^\s<>"'”\u2019)\]]{1,2000}(?<![.,;:!?])""",
+        _address,
+        re.IGNORECASE,
+    ),
+    rule(rf"(?<![\w.@-]){_HOST}{_ENDINGS}\b(?!\.\w|-){_PATH}", _address, re.IGNORECASE),
+    rule(r"(?<![\w@])@(?P<name>\w{1,30})", lambda match: f"at {match['name']}"),
+    rule(r"(?<![\w&#])#(?P<name>[A-Za-z]\w{0,50})", lambda match: f"hashtag {match['name']}"),
+    # +44 20 7946 0958 · (212) 555-0187 · 1-800-555-0199 · 020 7946 0958 · 555-0142
+    rule(rf"(?<![\w+])\+[0-9]{{1,3}}(?:[ .-]?\(?[0-9]{{2,4}}\)?){{2,5}}{_RIGHT}", _groups),
+    rule(rf"(?<![\w(])(?:1[ -])?\([0-9]{{2,5}}\) ?[0-9]{{3,4}}[ .-][0-9]{{3,4}}{_RIGHT}", _groups),
+    rule(rf"{_LEFT}(?:1[ .-])?[0-9]{{3}}([.-])[0-9]{{3}}\1[0-9]{{4}}{_RIGHT}", _groups),
+    rule(rf"{_LEFT}0[0-9]{{2,4}} [0-9]{{3,4}} [0-9]{{3,4}}{_RIGHT}", _groups),
+    rule(rf"{_LEFT}[0-9]{{3}}-[0-9]{{4}}{_RIGHT}", _groups),
+    rule(
+        rf"\b(?:call|dial|ring|text)(?:ed|ing|s)? (?P<{PIECE}>[0-9]{{3}}){_RIGHT}",
+        lambda match: spelled(match[PIECE]),
+        re.IGNORECASE,
+    ),
+)
+VERSIONS = (
+    says(r"(?<!\w)[vV](?=[0-9]{1,4}\.[0-9])", "version "),
+    rule(rf"{_LEFT}[0-9]{{1,5}}(?:-[0-9]{{1,7}}){{2,5}}{_RIGHT}", _numbered),
+    rule(rf"{_LEFT}[0-9]{{1,4}}(?:\.[0-9]{{1,5}}){{2,4}}{_RIGHT}", _numbered),
+)

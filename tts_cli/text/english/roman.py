@@ -1,0 +1,86 @@
+"""Roman numerals: behind Chapter, Part, Act and the like, and behind the names of rulers.
+
+`I` is mostly the pronoun: it counts only behind a title and a name (King Charles I), or where what
+follows shows it (Chapter I. · Act I, · Part I of).
+"""
+
+from __future__ import annotations
+
+import re
+
+from tts_cli.text.english.words import cardinal, ordinal
+from tts_cli.text.rule import PIECE, any_case, one_of, rule
+
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+# 0 .. 399, as far as these letters go: those of higher ones stand behind nothing we know.
+NUMERALS = tuple(
+    hundreds + tens + ones
+    for hundreds in ("", "C", "CC", "CCC")
+    for tens in ("", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX", "XC")
+    for ones in ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
+)
+_NUMERAL = r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+
+COUNTED = (
+    *("chapter", "part", "book", "act", "volume", "vol.", "scene", "section", "appendix"),
+    *("article", "figure", "table", "phase", "stage", "canto", "psalm", "lesson", "unit"),
+    *("war", "type", "title", "level", "class", "grade", "bowl", "amendment", "episode", "rocky"),
+    *("symphony", "movement", "olympiad", "plate", "note", "apollo", "mark", "vatican", "schedule"),
+)
+TITLES = (
+    *("king", "queen", "pope", "emperor", "empress", "tsar", "czar", "kaiser", "sultan", "prince"),
+    *("pharaoh", "shah", "duke", "saint", "patriarch", "archduke"),
+)
+RULERS = (
+    *("Adrian", "Afonso", "Albert", "Alexander", "Alexios", "Alfonso", "Anastasius", "Antiochus"),
+    *("Artaxerxes", "Baldwin", "Benedict", "Boniface", "Boris", "Callixtus", "Carol", "Casimir"),
+    *("Catherine", "Celestine", "Charles", "Christian", "Clement", "Cleopatra", "Constantine"),
+    *("Darius", "David", "Edward", "Elizabeth", "Eric", "Eugene", "Ferdinand", "Francis"),
+    *("Franz", "Frederick", "Friedrich", "George", "Gregory", "Gustav", "Haakon", "Harald"),
+    *("Harold", "Henri", "Henry", "Honorius", "Innocent", "Isabella", "Ivan", "James", "Joseph"),
+    *("John", "Julius", "Justinian", "Karl", "Ladislaus", "Leo", "Leopold", "Louis", "Ludwig"),
+    *("Mahmud", "Manuel", "Margaret", "Margrethe", "Martin", "Mary", "Matthias", "Maximilian"),
+    *("Mehmed", "Michael", "Murad", "Napoleon", "Nicholas", "Olaf", "Oscar", "Otto", "Paul"),
+    *("Pedro", "Peter", "Philip", "Philippe", "Pius", "Ptolemy", "Ramesses", "Ramses"),
+    *("Richard", "Robert", "Rudolf", "Selim", "Sigismund", "Sixtus", "Stephen", "Suleiman"),
+    *("Theodosius", "Thutmose", "Umberto", "Urban", "Valdemar", "Vladislaus", "Wilhelm"),
+    *("William", "Xerxes", "John Paul", "Juan Carlos", "Victor Emmanuel", "Abdul Hamid"),
+)
+_COUNTED = any_case(COUNTED)
+_GOES_ON = ("of", "in", "and", "to", "is", "was", "begins", "began", "ends", "ended", "-", "\u2013")
+_BEHIND_I = rf"(?=[.,;:!?)\]\"\u201d]|$|\n| {one_of(_GOES_ON)} | [A-Z])"
+
+
+def value(numeral: str) -> int | None:
+    """1 .. 3999; None for what is not written as Romans did."""
+    if not numeral or not re.fullmatch(_NUMERAL, numeral):
+        return None
+    digits = [_VALUES[letter] for letter in numeral]
+    return sum(
+        -digit if digit < after else digit
+        for digit, after in zip(digits, [*digits[1:], 0], strict=True)
+    )
+
+
+def _count(match: re.Match[str]) -> str | None:
+    number = value(match[PIECE].upper())
+    return None if number is None else cardinal(number)
+
+
+def _rank(match: re.Match[str]) -> str | None:
+    number = value(match[PIECE])
+    return None if number is None or number > 40 else f"the {ordinal(number)}"
+
+
+_NOT_I = r"(?!I\b)"
+RULES = (
+    rule(rf"\b{_COUNTED} (?P<{PIECE}>{_NOT_I}(?![CL]\b)[IVXLC]{{1,12}})(?!\w)", _count),
+    rule(rf"\b{_COUNTED} (?P<{PIECE}>[ivxl]{{2,8}})(?!\w)", _count),
+    rule(rf"\b(?=[A-Z]){_COUNTED} (?P<{PIECE}>I){_BEHIND_I}", _count),
+    rule(
+        rf"\b{any_case(TITLES)} [A-Z][a-z]{{1,20}}(?: [A-Z][a-z]{{1,20}})? "
+        rf"(?P<{PIECE}>[IVX]{{1,8}})(?!\w)",
+        _rank,
+    ),
+    rule(rf"\b{one_of(RULERS)} (?P<{PIECE}>{_NOT_I}[IVX]{{1,8}})(?!\w)", _rank),
+)

@@ -1,0 +1,51 @@
+"""Signs between and before words and numbers: &, +, =, @, #5, ~5, 2x4, 10²."""
+
+from __future__ import annotations
+
+import re
+
+from tts_cli.text.reading import TAKEN
+from tts_cli.text.rule import Rule, looks_up, rule, says, table
+
+_BEFORE, _BEHIND = rf"(?<=[\w{TAKEN})\]])", rf"(?=[\w{TAKEN}(\[])"
+_NUMBER = rf"(?=[.$£€]?[0-9{TAKEN}])"
+
+BETWEEN = table(
+    """
+    +=plus | ==equals | \u00d7=times | ÷=divided by | @=at | \u2212=minus | *=times
+    ≠=is not equal to | ≈=is about | <=less than | >=greater than | ≤=less than or equal to
+    ≥=greater than or equal to | ±=plus or minus
+    """
+)
+BEFORE_NUMBERS = table(
+    """
+    ~=about | ≈=about | <=less than | >=more than | ≤=at most | ≥=at least | ±=plus or minus
+    #=number | §=section | №=number
+    """
+)
+POWERS = {"²": " squared", "³": " cubed"}
+
+
+def _signs(words: dict[str, str]) -> str:
+    return "[" + re.escape("".join(words)) + "]"
+
+
+RULES: tuple[Rule, ...] = (
+    says(r"(?<=\w) ?&(?!#?\w+;) ?(?=\w)", " and "),
+    says(rf"(?<=[0-9{TAKEN}]) - (?=[0-9.{TAKEN}]{{1,20}} ?=)", " minus "),
+    says(rf"(?<={TAKEN})[-\u2013](?={TAKEN})", " to "),
+    rule(
+        rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{TAKEN}])[+=\u00d7÷](?=[0-9{TAKEN}])){_BEHIND}",
+        lambda match: f" {BETWEEN[match.group().strip()]} ",
+    ),
+    says(rf"(?<=[0-9{TAKEN}])\+(?!\w)", " plus"),
+    says(rf"(?<=[0-9{TAKEN}]) ?x ?(?=[0-9])", " by "),
+    says(r"(?<=[0-9])[x\u00d7](?!\w)", " times"),
+    says(r"(?<=[0-9])\^(?=[0-9])", " to the power of "),
+    looks_up(r"(?<=[\w)])[²³](?!\w)", POWERS),
+    rule(
+        rf"(?<![\w#&]){_signs(BEFORE_NUMBERS)} ?{_NUMBER}",
+        lambda match: f"{BEFORE_NUMBERS[match.group().strip()]} ",
+    ),
+    says("©", "copyright"),
+)

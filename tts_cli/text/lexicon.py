@@ -1,0 +1,230 @@
+"""A lexicon: words that a user wants said in a way of their own.
+
+A file of tab-separated lines in UTF-8: `from`, `to`, `language`, `case`. The last two may be left
+out: no language, or `any`, holds for all; `case` is `any` (the default) or `exact`. A first line
+that holds the names of columns is a header, and may have them in another order. Blank lines and
+those that begin with `#` are passed over.
+
+Only whole words are replaced (`cat` is not in `cats`), but for characters of scripts that write no
+spaces, which have no boundaries. Where two entries could stand, the longest counts, then the one of
+the row's own language, then the one with its exact case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tts_cli.errors import UsageError
+from tts_cli.text.reading import Change, without
+from tts_cli.text.rule import one_of
+
+ANY = "any"
+COLUMNS = ("from", "to", "language", "case")
+LANGUAGES = (
+    *("chinese", "english", "french", "german", "italian"),
+    *("japanese", "korean", "portuguese", "russian", "spanish"),
+)
+CASES = (ANY, "exact")
+MAX_BYTES = 8 << 20
+MAX_CHARS = 200  # of one cell
+MAX_PROBLEMS = 20  # named in one message
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Scripts that write no spaces, or join endings to words as Korean does: Thai, Lao, Burmese, Khmer,
+# kana, Chinese, hangul.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7a3"
+    "\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a lexicon."""
+
+    written: str  # as the line has it
+    spoken: str
+    language: str | None  # lower case; None: any
+    is_exact: bool  # whether its case counts
+    line: int  # of the file, from 1
+
+    @property
+    def key(self) -> tuple[str, str | None, bool]:
+        """What no other entry may have."""
+        return (self.written if self.is_exact else fold(self.written), self.language, self.is_exact)
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Entries by what they replace. An empty one changes nothing."""
+
+    entries: tuple[Entry, ...] = ()
+    path: Path | None = None  # of the file it was read from
+    sha256: str | None = None  # of that file
+    _by_fold: dict[str, list[Entry]] = field(init=False, repr=False, compare=False)
+    _lengths: dict[str, list[int]] = field(init=False, repr=False, compare=False)
+    _head: re.Pattern[str] = field(init=False, repr=False, compare=False)  # of any entry
+
+    def __post_init__(self) -> None:
+        by_fold: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            by_fold.setdefault(fold(entry.written), []).append(entry)
+        for same in by_fold.values():
+            same.sort(key=lambda entry: (entry.language is None, not entry.is_exact))
+        heads: dict[str, set[int]] = {}
+        for written in by_fold:
+            heads.setdefault(written[0], set()).add(len(written))
+        lengths = {head: sorted(found, reverse=True) for head, found in heads.items()}
+        object.__setattr__(self, "_by_fold", by_fold)
+        object.__setattr__(self, "_lengths", lengths)
+        object.__setattr__(self, "_head", re.compile(one_of(heads)))
+
+    def found(
+        self, text: str, language: str | None = None, taken: Sequence[tuple[int, int]] = ()
+    ) -> list[tuple[int, Entry]]:
+        """Where in a text which entry holds, in order and apart from each other.
+
+        Args:
+            language: of the text; None where it is not known, so that only entries for any hold.
+            taken: places (start, end) nobody shall change: markup.
+        """
+        if not self.entries:
+            return []
+        left = without(text, taken)
+        folded = fold(left)
+        found = []
+        end = 0
+        for head in self._head.finditer(folded):
+            place = head.start()
+            if place >= end and (entry := self._at(left, folded, place, language)):
+                found.append((place, entry))
+                end = place + len(entry.written)
+        return found
+
+    def changes(
+        self, text: str, language: str | None = None, taken: Sequence[tuple[int, int]] = ()
+    ) -> list[Change]:
+        """What of a text the lexicon says, also where that is what is written: an entry holds a
+        word against the normaliser. Arguments as `found` has them.
+        """
+        return [
+            Change(place, place + len(entry.written), entry.spoken, entry.line)
+            for place, entry in self.found(text, language, taken)
+        ]
+
+    def _at(self, text: str, folded: str, place: int, language: str | None) -> Entry | None:
+        """The entry that holds at one place, the longest first."""
+        if _is_inside(text, place):
+            return None
+        for length in self._lengths[folded[place]]:
+            same = self._by_fold.get(folded[place : place + length])
+            if same is None or _is_inside(text, place + length):
+                continue
+            for entry in same:
+                is_spoken_here = entry.language is None or entry.language == language
+                is_same = not entry.is_exact or text.startswith(entry.written, place)
+                if is_spoken_here and is_same:
+                    return entry
+        return None
+
+
+def fold(text: str) -> str:
+    """Lower case of the same length, so that places stay what they are."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
+
+
+def read_lexicon(path: Path) -> Lexicon:
+    """Read a file. UsageError names every bad line, up to MAX_PROBLEMS."""
+    content = _content(path)
+    problems: list[str] = []
+    entries: list[Entry] = []
+    first_lines: dict[tuple[str, str | None, bool], int] = {}
+    columns: Sequence[str] | None = None
+    for number, line in enumerate(_lines(path, content), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        if columns is None:
+            columns = _header(cells) or COLUMNS
+            if columns is not COLUMNS or cells == list(COLUMNS):
+                continue
+        entry = _entry(cells, columns, number)
+        if isinstance(entry, str):
+            problems.append(f"{path}:{number}: {entry}")
+        elif (before := first_lines.setdefault(entry.key, number)) != number:
+            problems.append(f"{path}:{number}: {entry.written!r} stands in line {before} already")
+        else:
+            entries.append(entry)
+    if problems:
+        more = len(problems) - MAX_PROBLEMS
+        shown = problems[:MAX_PROBLEMS] + ([f"... and {more} more"] if more > 0 else [])
+        raise UsageError("the lexicon has bad lines:\n" + "\n".join(shown))
+    return Lexicon(tuple(entries), path, hashlib.sha256(content).hexdigest())
+
+
+def _content(path: Path) -> bytes:
+    """All of the file; UsageError where it cannot be read or is no lexicon's size."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read the lexicon {path}: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"the lexicon {path} has more than {MAX_BYTES >> 20} MiB")
+    return content
+
+
+def _lines(path: Path, content: bytes) -> list[str]:
+    """The file's lines; UsageError where it is no UTF-8 text."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: is not UTF-8", "save the lexicon as UTF-8") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _header(cells: Sequence[str]) -> Sequence[str] | None:
+    """The columns a header names; None for an entry."""
+    names = [cell.lower() for cell in cells]
+    is_header = {"from", "to"} <= set(names) <= set(COLUMNS) and len(set(names)) == len(names)
+    return names if is_header else None
+
+
+def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | str:
+    """One line's entry, or what is wrong with it."""
+    if len(cells) > len(columns):
+        return f"has {len(cells)} cells, the columns are {', '.join(columns)}"
+    given = dict(zip(columns, cells, strict=False))
+    written, spoken = given.get("from", ""), given.get("to", "")
+    if not written or not spoken:
+        return f"has no {'from' if not written else 'to'!r}; cells are separated by tabs"
+    for name, cell in given.items():
+        if len(cell) > MAX_CHARS or _CONTROL.search(cell):
+            return f"{name!r} has a control character or more than {MAX_CHARS} characters"
+    language = given.get("language", "").lower() or ANY
+    if language not in (ANY, *LANGUAGES):
+        return f"language {language!r} is not known; known are {', '.join(LANGUAGES)}"
+    case = given.get("case", "").lower() or ANY
+    if case not in CASES:
+        return f"case {case!r} must be any or exact"
+    return Entry(written, spoken, None if language == ANY else language, case == "exact", line)
+
+
+def _is_inside(text: str, place: int) -> bool:
+    """Whether a word goes on over a place."""
+    return 0 < place < len(text) and _joins(text[place - 1]) and _joins(text[place])
+
+
+def _joins(char: str) -> bool:
+    """Whether a character goes on a word; of unspaced scripts every one may begin or end one."""
+    is_part = char.isalnum() or char == "_" or unicodedata.combining(char) != 0
+    return is_part and not _UNSPACED.match(char)

@@ -1,0 +1,94 @@
+"""Numbers of other languages, by num2words; all else is left as written.
+
+Whole numbers and decimals are read, and percent, where nothing near them says otherwise: no date,
+time, price, ordinal or unit. They are said as a plain count, in the masculine nominative where the
+language has such things.
+
+num2words is LGPL 2.1: it is imported, never copied or changed, and comes with an extra of its own
+(`languages`), so that nobody has it who does not ask for it. It has no Chinese.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from tts_cli.errors import SetupError
+from tts_cli.text.rule import Rule, rule
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a language writes numbers."""
+
+    code: str  # of num2words
+    thousands: str  # characters between groups of three digits
+    point: str  # before the decimals
+    percent: str | None = None  # None: its form depends on the number
+    years: range = range(0)  # numbers of four digits that are said as years
+    ordinals: str = ""  # pattern behind a number that makes it an ordinal
+    is_joined: bool = False  # written without spaces
+    counters: str = ""  # letters that may follow at once; others take numbers of another kind
+
+
+_SPACES = " \u00a0\u202f"
+LANGUAGES = {
+    "german": Writing(
+        "de", f".{_SPACES}", ",", " Prozent", years=range(1100, 2000), ordinals=r"\. [^\W\d_]"
+    ),
+    "french": Writing("fr", _SPACES, ",", " pour cent"),
+    "spanish": Writing("es", f".{_SPACES}", ",", " por ciento"),
+    "italian": Writing("it", f".{_SPACES}", ",", " per cento"),
+    "portuguese": Writing("pt_BR", f".{_SPACES}", ",", " por cento"),
+    "russian": Writing("ru", _SPACES, ","),
+    "japanese": Writing("ja", ",", ".", "パーセント", is_joined=True),
+    "korean": Writing("ko", ",", ".", " 퍼센트", counters="년월일분초원층번호"),
+}
+_SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number could be said
+
+
+@cache
+def rules_of(language: str) -> tuple[Rule, ...]:
+    """The rules of a language of LANGUAGES. SetupError where num2words is missing."""
+    try:
+        from num2words import num2words
+    except ImportError:
+        raise SetupError(
+            f"numbers in {language} need num2words",
+            "install tts-cli[languages], or give --normalize off",
+        ) from None
+    writing = LANGUAGES[language]
+    groups = f"[{re.escape(writing.thousands)}]"
+
+    def read(match: re.Match[str]) -> str | None:
+        before, after = re.sub(groups, "", match["whole"]), match["decimals"]
+        if writing.ordinals and len(before) < 3 and re.match(writing.ordinals, match["behind"]):
+            return None
+        if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
+            return None
+        if after:
+            said = str(num2words(f"{before}.{after}", lang=writing.code))
+        elif match["whole"].isdecimal() and int(before) in writing.years:
+            said = str(num2words(int(before), lang=writing.code, to="year"))
+        else:
+            said = str(num2words(int(before), lang=writing.code))
+        return said + (writing.percent or "" if match["percent"] else "")
+
+    edge = "(?<![A-Za-z0-9])" if writing.is_joined else r"(?<!\w)"
+    behind = (
+        "(?![A-Za-z0-9])"
+        if writing.is_joined
+        else rf"(?![^\W{writing.counters}])"
+        if writing.counters
+        else r"(?!\w)"
+    )
+    number = (
+        rf"(?P<whole>[0-9]{{1,3}}(?:{groups}[0-9]{{3}}){{1,4}}(?![0-9])|[0-9]{{1,15}}(?![0-9]))"
+        rf"(?:{re.escape(writing.point)}(?P<decimals>[0-9]{{1,9}}))?"
+    )
+    near = rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<![0-9][.,:/\u2013-])(?<![-+\u2212])"
+    far = rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?=(?P<behind>.{{0,3}}))"
+    percent = rf"(?P<percent>[{_SPACES}]?%|)"
+    pattern = rf"{edge}{near}(?P<it>{number}{percent}){behind}{far}"
+    return (rule(pattern, read, re.DOTALL),)

@@ -1,0 +1,107 @@
+"""One rule of a reader: a pattern and what is said for it.
+
+Rules run one after the other over the whole text, the most particular ones first; what a rule took
+is hidden from those behind it. All patterns have bounded repeats and begin at a boundary, so that
+a text is read in linear time, whatever is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tts_cli.text.reading import TAKEN, Change, without
+
+PIECE = "it"  # a group of this name is what is replaced; without one, the whole match
+Read = Callable[["re.Match[str]"], "str | None"]
+
+_SENTENCE_END = re.compile(r"(?:^|(?:[a-z]{2}\.|[!?])[\"'\u201d\u2019)]?\s)[\"'\u201c\u2018(]?$")
+_NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018(]*[A-Z])")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pattern and its reader. The reader returns None for what it does not understand, which
+    later rules may, and the piece unchanged for what nobody shall change.
+    """
+
+    pattern: re.Pattern[str]
+    read: Read
+
+
+def rule(pattern: str, read: Read, flags: int = 0) -> Rule:
+    """A rule of a pattern's text."""
+    return Rule(re.compile(pattern, flags), read)
+
+
+def says(pattern: str, spoken: str, flags: int = 0) -> Rule:
+    """A rule that always says the same."""
+    return rule(pattern, lambda _: spoken, flags)
+
+
+def looks_up(pattern: str, table: Mapping[str, str], flags: int = 0) -> Rule:
+    """A rule whose piece is a key of a table, in lower case; what it lacks is left alone."""
+    return rule(pattern, lambda match: table.get(piece(match).lower()), flags)
+
+
+def table(text: str) -> dict[str, str]:
+    """A table written as `from=to | from=to`, over lines as they come."""
+    cells = text.replace("\n", "|").split("|")
+    parts = (cell.strip().rpartition("=") for cell in cells if cell.strip())
+    return {written: said for written, _, said in parts}
+
+
+def one_of(words: Iterable[str]) -> str:
+    """Pattern of any of these words, the longest first."""
+    return "(?:" + "|".join(map(re.escape, sorted(words, key=len, reverse=True))) + ")"
+
+
+def any_case(words: Iterable[str]) -> str:
+    """Pattern of any of these words in lower case, with a capital or in capitals."""
+    return one_of(form for word in words for form in (word, word.capitalize(), word.upper()))
+
+
+def piece(match: re.Match[str]) -> str:
+    """What a match would replace."""
+    return match.group(_group(match))
+
+
+def ends_sentence(match: re.Match[str]) -> bool:
+    """Whether a full stop at the end of the match ends its sentence as well."""
+    return _NEXT_SENTENCE.match(match.string, match.end()) is not None
+
+
+def apply_rules(
+    rules: Iterable[Rule], text: str, taken: Sequence[tuple[int, int]] = ()
+) -> list[Change]:
+    """The changes that rules make to a text, outside the spans that are taken already."""
+    changes: list[Change] = []
+    left = without(text, taken)
+    for one in rules:
+        found = []
+        for match in one.pattern.finditer(left):
+            spoken = one.read(match)
+            start, end = match.span(_group(match))
+            if spoken is None or TAKEN in left[start:end]:
+                continue
+            found.append((start, end))
+            if spoken != text[start:end]:
+                changes.append(Change(start, end, spoken))
+        if found:
+            left = without(left, found)
+    return [
+        Change(change.start, change.end, _capital(left, change.start, change.spoken))
+        for change in changes
+    ]
+
+
+def _group(match: re.Match[str]) -> int | str:
+    return PIECE if PIECE in match.re.groupindex else 0
+
+
+def _capital(text: str, start: int, spoken: str) -> str:
+    """A capital for what begins a sentence; no full stop that a rule took ends one."""
+    if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 6) : start]):
+        return spoken[0].upper() + spoken[1:]
+    return spoken
