@@ -97,6 +97,11 @@ def read_made(out: Path) -> MadeBook:
     return made
 
 
+def made_names(out: Path) -> set[str]:
+    """Names of the files that were made of rows, in a folder that may be no book's."""
+    return {file.path for file in read_made(out).files}
+
+
 def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]:
     if made is None:
         return {"path": None}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli import signals
-from tts_cli.book.book_file import MadeBook, MadeFile, read_made, write_book_file
+from tts_cli.book.book_file import MadeBook, MadeFile, made_names, read_made, write_book_file
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import JoinedChapter, Take, write_chapter
 from tts_cli.book.m4b import Part, write_m4b
@@ -73,7 +73,7 @@ def target_names(book: Book, script: list[Sentence], wanted: Wanted) -> list[str
 
 def require_own_files(out: Path, names: list[str]) -> None:
     """Raise UsageError if one of the names is a file that no earlier run made."""
-    own = {file.path for file in read_made(out).files}
+    own = made_names(out)
     foreign = [name for name in names if name not in own and (out / name).exists()]
     if foreign:
         shown = ", ".join(foreign[:3]) + ", ..." * (len(foreign) > 3)

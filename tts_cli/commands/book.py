@@ -14,12 +14,14 @@ import click
 from tts_cli.commands.options import (
     common_options,
     device_options,
+    group,
     model_options,
     output_options,
     reference_options,
     run_options,
     sampling_options,
 )
+from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import RunConfig
 
 if TYPE_CHECKING:
@@ -45,20 +47,28 @@ def _subtitle_formats(
     return formats
 
 
-@click.command("book")
+_book_options = group(
+    "Beside a file a chapter",
+    click.option(
+        "--join",
+        cls=SectionedOption,
+        type=click.Choice(("m4b",)),
+        help="Also one file of all chapters, with chapter marks.  [default: none]",
+    ),
+    click.option(
+        "--subtitles",
+        cls=SectionedOption,
+        metavar="srt,vtt",
+        callback=_subtitle_formats,
+        help="Also subtitles of each chapter.  [default: none]",
+    ),
+)
+
+
+@click.command("book", cls=SectionedCommand)
 @click.argument("book", type=click.Path(path_type=Path), metavar="FILE|FOLDER")
 @output_options(is_out_required=True)
-@click.option(
-    "--join",
-    type=click.Choice(("m4b",)),
-    help="Also one file of all chapters, with chapter marks.  [default: none]",
-)
-@click.option(
-    "--subtitles",
-    metavar="srt,vtt",
-    callback=_subtitle_formats,
-    help="Also subtitles of each chapter.  [default: none]",
-)
+@_book_options
 @model_options
 @device_options
 @sampling_options
@@ -82,13 +92,14 @@ def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options:
     from tts_cli.book.m4b import load_av
     from tts_cli.book.produce import Wanted, require_own_files, target_names
     from tts_cli.book.reader import read_book
-    from tts_cli.book.script import script_of, to_manifest
+    from tts_cli.book.script import BookPauses, script_of, to_manifest
+    from tts_cli.run.split_rule import pauses_of
 
     config = RunConfig.from_options(options)
     if join == "m4b":
         load_av()
     found = read_book(book)
-    script = script_of(found, pauses_of(config))
+    script = script_of(found, BookPauses(**vars(pauses_of(config))))
     tell_what_is_not_read(found)
     wanted = Wanted(
         config.format,
@@ -105,19 +116,6 @@ def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options:
         return speak_and_join(source, config, found, script, wanted)
 
 
-def pauses_of(config: RunConfig) -> Any:
-    """The silence between rows, by the settings of a run."""
-    from tts_cli.book.script import BookPauses
-    from tts_cli.run.split_rule import WORD_SHARE
-
-    return BookPauses(
-        paragraph=config.pause_paragraph,
-        sentence=config.pause_sentence,
-        clause=config.pause_clause,
-        word=WORD_SHARE * config.pause_clause,
-    )
-
-
 def tell_what_is_not_read(book: Book) -> None:
     """Log the reader's warnings."""
     for warning in book.warnings[:MAX_TOLD]:
@@ -129,9 +127,6 @@ def tell_what_is_not_read(book: Book) -> None:
 def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
     """The rows as `synth` reads them: from `book.jsonl`, or for a dry run from a temporary file."""
     from tts_cli.manifest.reader import open_source
-    from tts_cli.output.atomic import write_atomic
-    from tts_cli.output.folder_lock import FolderLock
-    from tts_cli.output.writer import prepare_folder
 
     assert config.out is not None
     if config.dry_run:
@@ -139,11 +134,30 @@ def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
         path = Path(folder, MANIFEST_NAME)
         path.write_bytes(data)
     else:
-        prepare_folder(config.out)
-        with FolderLock(config.out, config.take_over):  # no other run reads it meanwhile
-            write_atomic(config.out / MANIFEST_NAME, data)
         path = config.out / MANIFEST_NAME
+        keep_manifest(data, path, config)
     return stack.enter_context(open_source(str(path)))
+
+
+def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
+    """Write `book.jsonl`, while no other run can be reading it.
+
+    A folder with a journal is put in order first, as `synth` would do it: a lock that a dead run
+    has left tells which files were its own, and it is gone once this one is given back.
+    """
+    from tts_cli.commands.synth import open_folder
+    from tts_cli.commands.validate import has_journal
+    from tts_cli.output.atomic import write_atomic
+    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.writer import prepare_folder
+
+    with ExitStack() as held:
+        if has_journal(path.parent):
+            open_folder(config, held)
+        else:
+            prepare_folder(path.parent)
+            held.enter_context(FolderLock(path.parent, config.take_over))
+        write_atomic(path, data)
 
 
 def speak_and_join(
@@ -166,6 +180,7 @@ def speak_and_join(
 
 def unspoken(source: Source, config: RunConfig) -> set[str]:
     """Ids of the rows that have no audio as it is wanted now."""
+    from tts_cli.manifest.row import BadRow
     from tts_cli.output.journal import Journal
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.model_source import read_info
@@ -174,10 +189,12 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
     config = replace(config, overwrite=False, retry_failed=False)
     assert config.out is not None
     info = read_info(config)
-    journal = Journal(config.out, is_read_only=True)
-    writer = AudioWriter(config.out, config, info.sample_rate_hz)
-    plan = RowPlan(source, config, info, journal, writer)
-    return {row.record_id if hasattr(row, "record_id") else row.id for row in plan if row}
+    journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
+    plan = RowPlan(
+        source, config, info, journal, AudioWriter(config.out, config, info.sample_rate_hz)
+    )
+    plan.survey()
+    return {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
 
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
