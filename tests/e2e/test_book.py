@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from make_epub import XHTML, document, package, small_epub, write_epub
-from workbench import Folder, Result, Workbench
+from workbench import Folder, Result, Workbench, finish
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +66,8 @@ def spoken(out: Folder, lines_before: int = 0) -> list[str]:
         for chapter in book_file(out)["chapters"]
         for row in chapter["sentences"]
     }
-    return [texts[line["id"]] for line in out.lines[lines_before:]]
+    lines = out.lines[lines_before:]  # a row that replaces another has a failed one before its own
+    return [texts[line["id"]] for line in lines if line["status"] == "ok"]
 
 
 def test_a_book(bench: Workbench) -> None:
@@ -180,6 +183,7 @@ def test_a_chapter_with_a_failed_row_is_not_written(bench: Workbench, poisoned: 
     sick = STORY.replace("snow came", "snow~ came")
     result = speak(bench, sick, "--join", "m4b", "--subtitles", "srt", model=poisoned)
     assert result.code == 1
+    assert f"\nnext, for what failed: tts-cli book {bench.folder}/story.md --out" in result.out
     assert "warning: not written: 02-the-bank.wav: 1 rows are missing: sentences/" in result.err
     assert result.out.splitlines()[-1].startswith("2 of 3 chapters")
     left = [name for name in names(out) if name.endswith((".wav", ".srt", ".m4b"))]
@@ -257,7 +261,10 @@ def test_refused_before_anything_is_written(bench: Workbench) -> None:
         assert result.code == 2
         assert message in result.err
     assert speak(bench, STORY, "--subtitles", "ass").code == 2
-    assert speak(bench, STORY.replace("emil", "nobody")).code == 2
+    result = speak(bench, STORY.replace("emil", "nobody"))
+    assert result.code == 2
+    assert "error: story.md:7: voice: 'nobody' is unknown" in result.err
+    assert "mend these places in the book" in result.err
     assert not list((bench.folder / "out").glob("*.wav"))
 
 
@@ -271,6 +278,18 @@ def test_files_that_are_not_ours_stay(bench: Workbench) -> None:
     assert (out / "02-the-bank.wav").read_bytes() == b"my own recording"
     assert speak(bench, STORY, "--overwrite").code == 0
     assert len(bench.out().samples("02-the-bank.wav")) > 0
+
+
+@pytest.mark.parametrize("name", ["book.jsonl", "book.json"])
+def test_a_list_of_books_is_not_replaced(bench: Workbench, name: str) -> None:
+    path = bench.folder / "out" / name
+    path.parent.mkdir()
+    path.write_text('{"id": "emma", "text": "A book to read."}\n')
+    result = speak(bench, STORY)
+    assert result.code == 2
+    assert f"{name}: in the folder, and not made by an earlier run" in result.err
+    assert [one.name for one in path.parent.iterdir()] == [name]
+    assert speak(bench, STORY, "--overwrite").code == 0
 
 
 def test_a_dry_run_writes_nothing(bench: Workbench) -> None:
@@ -292,3 +311,104 @@ def test_a_book_file_of_somebody_else_removes_nothing(bench: Workbench) -> None:
     assert "book.json makes no sense" in result.err
     assert speak(bench, STORY, "--overwrite").code == 0
     assert keep.exists()
+
+
+def test_long_sentences_are_spoken_in_parts(bench: Workbench) -> None:
+    assert (
+        speak(bench, STORY, "--split", "40", "--pause-clause", 0.3, "--subtitles", "srt").code == 0
+    )
+    out = bench.out()
+    parts = {line["text"]: line["parts"] for line in out.lines}
+    assert len(parts["She heard him, and she did not turn her head to look."]) == 2
+    assert parts["The River"] == []
+    assert names(out)[: len(CHAPTERS) : 2] == ["01-the-river.srt", "02-the-bank.srt"]
+    rows = [row for chapter in book_file(out)["chapters"] for row in chapter["sentences"]]
+    assert {row["text"] for row in rows} == parts.keys()
+    assert all(row["is_spoken"] for row in rows)
+    # Another rule of splitting concerns the rows that are split, and no others.
+    count, split = len(out.lines), [text for text, found in parts.items() if found]
+    assert speak(bench, STORY, "--split", "40", "--pause-clause", 0.2).code == 0
+    assert sorted(spoken(out, count)) == sorted(split)
+
+
+def test_pauses_between_rows_follow_the_flags(bench: Workbench) -> None:
+    def gaps(chapter: int) -> list[float]:
+        rows = book_file(out)["chapters"][chapter]["sentences"]
+        return [b["start_s"] - a["end_s"] for a, b in pairwise(rows)]
+
+    assert speak(bench, STORY).code == 0
+    out = bench.out()
+    count = len(out.lines)
+    assert gaps(1) == pytest.approx([1.2, 0.35], abs=0.001)
+    assert gaps(0) == pytest.approx([1.2, 1.2, 0.8, 1.5, 2.0], abs=0.001)
+    assert speak(bench, STORY, "--pause-sentence", 0.6, "--pause-paragraph", 1.1).code == 0
+    assert gaps(1) == pytest.approx([1.2, 0.6], abs=0.001)
+    assert gaps(0) == pytest.approx([1.2, 1.2, 1.1, 1.5, 2.0], abs=0.001)
+    assert len(out.lines) == count
+
+
+def test_a_lexicon_entry_concerns_the_sentences_that_hold_it(bench: Workbench) -> None:
+    lexicon = bench.folder / "names.tsv"
+    lexicon.write_text("ferryman\tferry man\nsnow\tsnoh\n")
+    assert speak(bench, STORY, "--lexicon", lexicon).code == 0
+    out = bench.out()
+    count = len(out.lines)
+    texts = {line["spoken_text"] for line in out.lines}
+    assert "He waited for her on the bank until the snoh came." in texts
+    lexicon.write_text("ferryman\tferry man\nsnow\tsnaw\n")
+    assert speak(bench, STORY, "--lexicon", lexicon, "--subtitles", "srt").code == 0
+    assert spoken(out, count) == ["He waited for her on the bank until the snow came."]
+    assert out.lines[-1]["spoken_text"] == "He waited for her on the bank until the snaw came."
+    srt = (out.path / "02-the-bank.srt").read_text(encoding="utf-8")
+    assert "snow" in srt  # as it was written
+    assert "snaw" not in srt
+
+
+def test_chapters_are_no_orphans(bench: Workbench) -> None:
+    assert speak(bench, STORY).code == 0
+    for command in (
+        ("book", bench.folder / "story.md"),
+        ("synth", bench.out().path / "book.jsonl"),
+    ):
+        flags = ("--out", bench.out().path, "--model", bench.model, "--dry-run", "--json")
+        result = bench.run(*command, *flags)
+        assert result.code == 0
+        assert (result.json["orphans"], result.json["rows"]) == (0, 11)
+    (bench.out().path / "mine.wav").write_bytes(b"x")
+    assert bench.run(*command, *flags).json["first_orphans"] == ["mine"]
+
+
+# Dies like a power cut would look to the files, behind the Nth rename to a name of some kind.
+DEADLY = """
+import os, signal
+count, real = [0], os.replace
+def deadly(source, target, **named):
+    real(source, target, **named)
+    count[0] += str(target).endswith({suffix!r}) and {part!r} in str(target)
+    if count[0] == {nth}:
+        os.kill(os.getpid(), signal.SIGKILL)
+os.replace = deadly
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    ("part", "suffix", "nth"),
+    [("sentences/", ".wav", 1), ("sentences/", ".wav", 5), ("01-", ".wav", 1), ("", "k.json", 2)],
+    ids=["first row", "a row", "first chapter", "the end"],
+)
+def test_a_book_goes_on_after_a_crash(bench: Workbench, part: str, suffix: str, nth: int) -> None:
+    """A short lock for book.jsonl once took the sign of a crash away, and with it went what tells
+    the dead run's files from a user's own; chapters were taken for rows.
+    """
+    path = bench.folder / "story.md"
+    path.write_text(STORY, encoding="utf-8")
+    args = ["book", path, "--out", bench.out().path, "--model", bench.model, "--device", "cpu"]
+    patch = DEADLY.format(part=part, suffix=suffix, nth=nth)
+    died = finish(bench.start(list(map(str, args)), patch))
+    assert died.code == -signal.SIGKILL, died
+    assert bench.run(*args).code == 0
+    out = bench.out()
+    assert len(out.status()) == 11
+    assert set(out.status().values()) == {"ok"}
+    assert [name for name in names(out) if name.endswith(".wav")] == CHAPTERS

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli import signals
-from tts_cli.book.book_file import MadeBook, MadeFile, made_names, read_made, write_book_file
+from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_made, write_book_file
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import JoinedChapter, Take, write_chapter
 from tts_cli.book.m4b import Part, write_m4b
-from tts_cli.book.script import Sentence
+from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.deliver.subtitles import Spoken, subtitles
 from tts_cli.errors import RowError, UsageError
 from tts_cli.output.atomic import write_atomic
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 M4B_NAME = "book.m4b"
 MAX_STEM_BYTES = 80
 _VERSION = 1  # of how files are made; a new one makes all of them again
+
+_STARTS = {NAME: b'{\n "schema": ', MANIFEST_NAME: f'{{"id": "{FOLDER}/'.encode()}
 
 _NO_LETTER = re.compile(r"[^\w]+|_+")
 
@@ -72,15 +74,29 @@ def target_names(book: Book, script: list[Sentence], wanted: Wanted) -> list[str
 
 
 def require_own_files(out: Path, names: list[str]) -> None:
-    """Raise UsageError if one of the names is a file that no earlier run made."""
+    """Raise UsageError if one of the names, `book.json` or `book.jsonl` is a file that no earlier
+    run made.
+    """
     own = made_names(out)
-    foreign = [name for name in names if name not in own and (out / name).exists()]
+    foreign = [name for name, start in _STARTS.items() if not _may_be_made(out / name, start)]
+    foreign += [name for name in names if name not in own and (out / name).exists()]
     if foreign:
         shown = ", ".join(foreign[:3]) + ", ..." * (len(foreign) > 3)
         raise UsageError(
             f"{shown}: in the folder, and not made by an earlier run",
             remedy="move them, choose another --out, or add --overwrite to replace them",
         )
+
+
+def _may_be_made(path: Path, start: bytes) -> bool:
+    """Whether a file is not there, or begins as one that was made here."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(start)) == start
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def _name_of(book: Book, number: int, suffix: str) -> str:

@@ -22,6 +22,7 @@ from tts_cli.deliver.join import Pauses
 from tts_cli.errors import ManifestError
 from tts_cli.text.split import sentences, split
 
+MANIFEST_NAME = "book.jsonl"
 FOLDER = "sentences"  # of the rows' audio, in the book's own
 SHORT_CHARS = 30  # letters and digits; a sentence of fewer is spoken better in company
 JOINED_BYTES = 240  # of a row that short ones were joined to; below what every checkpoint takes

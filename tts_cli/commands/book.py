@@ -23,6 +23,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import RunConfig
+from tts_cli.errors import ManifestError
 
 if TYPE_CHECKING:
     from tts_cli.book.chapter import Book
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MANIFEST_NAME = "book.jsonl"
 SUBTITLES = ("srt", "vtt")
 MAX_TOLD = 5  # warnings and chapters that messages name
 
@@ -113,6 +113,7 @@ def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options:
         require_own_files(config.out, target_names(found, script, wanted))
     with ExitStack() as stack:
         source = manifest_of(to_manifest(script), config, stack)
+        require_good(source, script, config)
         return speak_and_join(source, config, found, script, wanted)
 
 
@@ -126,6 +127,7 @@ def tell_what_is_not_read(book: Book) -> None:
 
 def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
     """The rows as `synth` reads them: from `book.jsonl`, or for a dry run from a temporary file."""
+    from tts_cli.book.script import MANIFEST_NAME
     from tts_cli.manifest.reader import open_source
 
     assert config.out is not None
@@ -158,6 +160,23 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
             prepare_folder(path.parent)
             held.enter_context(FolderLock(path.parent, config.take_over))
         write_atomic(path, data)
+
+
+def require_good(source: Source, script: list[Sentence], config: RunConfig) -> None:
+    """Raise ManifestError if a row is bad, which is told by its place in the book."""
+    from tts_cli.manifest.row import BadRow
+    from tts_cli.run.model_source import read_info
+    from tts_cli.run.row_checks import CheckedRows
+
+    rows = CheckedRows(source, config, read_info(config)).read()
+    bad = [row for row in rows if isinstance(row, BadRow)]
+    for row in bad[:MAX_TOLD]:
+        log.error("%s: %s", script[row.number - 1].place, row.message)
+    if bad:
+        raise ManifestError(
+            f"{len(bad)} of {len(script)} rows of the book cannot be spoken",
+            remedy="mend these places in the book",
+        )
 
 
 def speak_and_join(
