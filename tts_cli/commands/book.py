@@ -23,6 +23,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import RunConfig
+from tts_cli.deliver.subtitles import FORMATS
 from tts_cli.errors import ManifestError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SUBTITLES = ("srt", "vtt")
 MAX_TOLD = 5  # warnings and chapters that messages name
 
 
@@ -42,8 +42,8 @@ def _subtitle_formats(
 ) -> tuple[str, ...]:
     formats = tuple(dict.fromkeys((value or "").lower().split(","))) if value else ()
     for name in formats:
-        if name not in SUBTITLES:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(SUBTITLES)}")
+        if name not in FORMATS:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(FORMATS)}")
     return formats
 
 
