@@ -132,6 +132,7 @@ class TestEarlyEnds:
     """Rows whose speech is too short for their text: like runaways."""
 
     ROW = ({"id": "x", "text": "Good morning, all of you."},)
+    FLAGS = (*FLAGS, "--split", "off")
 
     @pytest.fixture
     def hasty(self, make_checkpoint: MakeCheckpoint) -> Path:
@@ -143,7 +144,7 @@ class TestEarlyEnds:
         return folder
 
     def test_retried_then_failed_and_kept_apart(self, bench: Workbench, hasty: Path) -> None:
-        result = bench.synth(self.ROW, *FLAGS, model=hasty)
+        result = bench.synth(self.ROW, *self.FLAGS, model=hasty)
         assert result.code == 1
         assert "1 row is longer than the about 20 characters" in result.err
         out = bench.out()
@@ -159,14 +160,14 @@ class TestEarlyEnds:
         assert record["seed"] == row_seed(row_seed(0, "x"), "attempt 3")
 
     def test_accepted(self, bench: Workbench, hasty: Path) -> None:
-        assert bench.synth(self.ROW, *FLAGS, "--accept-truncated", model=hasty).code == 0
+        assert bench.synth(self.ROW, *self.FLAGS, "--accept-truncated", model=hasty).code == 0
         record = bench.out().records["x"]
         found = (record["status"], record["finish_reason"], record["attempts"], record["path"])
         assert found == ("ok", "early", 1, "x.wav")
 
     def test_greedy_rows_would_end_the_same_way(self, bench: Workbench, hasty: Path) -> None:
         row = {**self.ROW[0], "greedy": True, "voice": "emil"}
-        assert bench.synth([row], *FLAGS, model=hasty).code == 1
+        assert bench.synth([row], *self.FLAGS, model=hasty).code == 1
         record = bench.out().records["x"]
         assert (record["finish_reason"], record["attempts"]) == ("early", 1)
 

@@ -81,7 +81,6 @@ def run(source: Source, config: RunConfig) -> int:
     from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
     from tts_cli.output.run_file import versions
-    from tts_cli.output.run_log import RunLog
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
     from tts_cli.run.model_source import read_info
@@ -102,7 +101,7 @@ def run(source: Source, config: RunConfig) -> int:
     with ExitStack() as stack:
         # Nothing is written to a folder without a journal before the manifest is known to be good.
         is_ours = has_journal(config.out)
-        journal = open_folder(config, stack) if is_ours else None
+        journal, runs = open_folder(config, stack) if is_ours else (None, None)
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         with long_step("checking the manifest, and which rows are done", config.progress):
@@ -116,7 +115,7 @@ def run(source: Source, config: RunConfig) -> int:
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
         if not is_ours:
-            plan.journal = open_folder(config, stack, is_new=True)
+            plan.journal, runs = open_folder(config, stack, is_new=True)
             plan.writer = AudioWriter(config.out, config, info.sample_rate_hz)
         if survey.damaged:
             log.warning(
@@ -124,13 +123,15 @@ def run(source: Source, config: RunConfig) -> int:
                 ", ".join(survey.damaged),
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
-        runs = RunLog(config.out)
+        assert runs is not None
         if survey.needs.rows:
             return speak(config, info, plan, survey, runs)
         return record_unspoken(config, info, plan, survey, runs)
 
 
-def open_folder(config: RunConfig, stack: ExitStack, is_new: bool = False) -> Journal:
+def open_folder(
+    config: RunConfig, stack: ExitStack, is_new: bool = False
+) -> tuple[Journal, RunLog]:
     """Take the output folder until the stack is closed, and put it in order after a crash.
 
     Args:
@@ -144,6 +145,7 @@ def open_folder(config: RunConfig, stack: ExitStack, is_new: bool = False) -> Jo
     from tts_cli.output.journal import JOURNAL_NAME, Journal
     from tts_cli.output.leftovers import unrecorded_rows
     from tts_cli.output.run_file import REPORT_NAME
+    from tts_cli.output.run_log import RunLog
     from tts_cli.output.writer import prepare_folder
 
     out = config.out
@@ -158,11 +160,12 @@ def open_folder(config: RunConfig, stack: ExitStack, is_new: bool = False) -> Jo
         raise FolderLocked(
             f"another run has spoken into {out} meanwhile", remedy="run the same command again"
         )
+    runs = RunLog(out)
     journal = stack.enter_context(Journal(out, has_sums=config.verify_files))
     remove_stale_parts(out)
     if lock.crashed_ns is not None:
         journal.append(*unrecorded_rows(out, lock.crashed_ns, journal, made_names(out)))
-    return journal
+    return journal, runs
 
 
 def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
