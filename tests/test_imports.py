@@ -33,6 +33,7 @@ FLOORS = {
         {"commands"},
         {"measure"},
         {"run"},
+        {"book"},
         {"voices", "engine"},
         {"listen"},
         {"output"},
@@ -199,6 +200,7 @@ def test_transformers_loads_beside_our_kernels() -> None:
         ("voices", "--voices", "no-such-folder"),
         ("voices", "--model", "synthetic:fish-s2-pro", "--voices", "no-such-folder"),
         ("profile", "--help"),
+        ("book", "--help"),
     ],
     ids=" ".join,
 )

@@ -73,7 +73,7 @@ class _FolderPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-def _group(section: str, *options: Decorator[Any]) -> Decorator[Any]:
+def group(section: str, *options: Decorator[Any]) -> Decorator[Any]:
     """Options under one heading of a help."""
 
     def apply(function: Any) -> Any:
@@ -113,21 +113,21 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 manifest_argument = click.argument("manifest", type=click.Path(allow_dash=True))
 
-model_options = _group(
+model_options = group(
     "Model",
     config_option("model", metavar="PATH|REPO"),
     config_option("revision", metavar="REV"),
     config_option("accept_licence"),
 )
 
-cloning_model_options = _group(
+cloning_model_options = group(
     "Model",
     config_option("model", metavar="PATH|REPO", show_default="none: name one that clones"),
     config_option("revision", metavar="REV"),
     config_option("accept_licence"),
 )
 
-device_options = _group(
+device_options = group(
     "Device",
     config_option("device", metavar="DEVICE"),
     config_option("dtype", type=_choice(DTYPES)),
@@ -135,7 +135,7 @@ device_options = _group(
     config_option("no_graphs"),
 )
 
-row_options = _group(
+row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
     config_option("limit", type=int, metavar="N"),
@@ -146,7 +146,7 @@ row_options = _group(
 
 voices_option = config_option("voices", type=click.Path(path_type=Path), metavar="DIR")
 
-reference_options = _group(
+reference_options = group(
     "Cloning",
     voices_option,
     config_option(
@@ -155,7 +155,7 @@ reference_options = _group(
     config_option("ref_silence", type=float, metavar="SECONDS"),
 )
 
-text_options = _group(
+text_options = group(
     "Text",
     config_option("language", metavar="NAME"),
     config_option("normalize", metavar="auto|off|LANGUAGE"),
@@ -164,7 +164,7 @@ text_options = _group(
     ),
 )
 
-_speech_options = _group(
+_speech_options = group(
     "Speech, where rows do not say otherwise",
     config_option("voice", metavar="NAME"),
     config_option("layout", type=_choice(LAYOUTS)),
@@ -176,7 +176,7 @@ _speech_options = _group(
     config_option("pause_clause", type=float, metavar="S"),
 )
 
-_draw_options = _group(
+_draw_options = group(
     "Sampling, where rows do not say otherwise",
     *(
         config_option(name, type=SETTINGS[name].kind, metavar=SETTINGS[name].metavar)
@@ -192,7 +192,7 @@ def sampling_options(function: Any) -> Any:
 
 def output_options(is_out_required: bool = False) -> Decorator[Any]:
     """Where and how audio is written; `synth` requires --out."""
-    return _group(
+    return group(
         "Output",
         config_option(
             "out",
@@ -208,7 +208,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
     )
 
 
-_again_options = _group(
+_again_options = group(
     "Running again",
     config_option("dry_run"),
     config_option("retry_failed"),
@@ -217,14 +217,14 @@ _again_options = _group(
     config_option("take_over"),
 )
 
-_failure_options = _group(
+_failure_options = group(
     "Speech that goes wrong",
     config_option("retries", type=int, metavar="N"),
     config_option("accept_truncated"),
     config_option("max_failures", metavar="N|P%"),
 )
 
-_progress_option = _group("Messages", config_option("progress", type=_choice(PROGRESS)))
+_progress_option = group("Messages", config_option("progress", type=_choice(PROGRESS)))
 
 
 def run_options(function: Any) -> Any:
@@ -232,7 +232,7 @@ def run_options(function: Any) -> Any:
     return _again_options(_failure_options(_progress_option(function)))
 
 
-common_options = _group(
+common_options = group(
     "Messages",
     config_option("json"),
     click.option(

@@ -139,6 +139,7 @@ def open_folder(
     Raises:
         UsageError, SetupError: it cannot be had.
     """
+    from tts_cli.book.book_file import made_names
     from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import JOURNAL_NAME, Journal
@@ -163,12 +164,13 @@ def open_folder(
     journal = stack.enter_context(Journal(out, has_sums=config.verify_files))
     remove_stale_parts(out)
     if lock.crashed_ns is not None:
-        journal.append(*unrecorded_rows(out, lock.crashed_ns, journal))
+        journal.append(*unrecorded_rows(out, lock.crashed_ns, journal, made_names(out)))
     return journal, runs
 
 
 def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
+    from tts_cli.book.book_file import made_names
     from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
     from tts_cli.output.journal import Journal
@@ -200,7 +202,7 @@ def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     if journal is None:
         show_summary(survey.summary, config)
     else:
-        orphans = find_orphans(config.out, plan.rows.has_id)
+        orphans = find_orphans(config.out, plan.rows.has_id, made_names(config.out))
         show_summary(survey.summary, config, survey, orphans)
     return 0
 

@@ -65,8 +65,8 @@ def join(
     if len(parts) == 1:
         return parts[0], [Place(0, len(parts[0]))]
     last = len(parts) - 1
-    margin, fade = round(MARGIN_S * rate_hz), round(FADE_S * rate_hz)
-    cuts = [_cut(part, speech(part, rate_hz), margin) for part in parts]
+    fade = round(FADE_S * rate_hz)
+    cuts = [cut_ends(part, rate_hz) for part in parts]
     cuts[0] = replace(cuts[0], start=0)
     cuts[last] = replace(cuts[last], end=len(parts[last]))
     places: list[Place] = []
@@ -82,9 +82,9 @@ def join(
         piece = joined[to.start : to.end]
         piece[:] = part[cut.start : cut.end]
         if index:
-            _fade_in_(piece[:fade])
+            fade_in_(piece[:fade])
         if index < last:
-            _fade_in_(piece[::-1][:fade])
+            fade_in_(piece[::-1][:fade])
     return joined, places
 
 
@@ -105,7 +105,7 @@ def speech(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class _Cut:
+class Cut:
     """What is kept of a part, in samples."""
 
     start: int
@@ -114,13 +114,14 @@ class _Cut:
     silence_behind: int
 
 
-def _cut(samples: Array, spoken: tuple[int, int], margin: int) -> _Cut:
-    """Cut a part to its speech and a margin."""
+def cut_ends(samples: Array, rate_hz: int) -> Cut:
+    """Cut (n,) samples to their speech and a margin."""
+    margin, spoken = round(MARGIN_S * rate_hz), speech(samples, rate_hz)
     start, end = max(0, spoken[0] - margin), min(len(samples), spoken[1] + margin)
-    return _Cut(start, end, spoken[0] - start, end - spoken[1])
+    return Cut(start, end, spoken[0] - start, end - spoken[1])
 
 
-def _fade_in_(samples: Array) -> None:
+def fade_in_(samples: Array) -> None:
     """Let samples grow from zero, in place."""
     ramp = (np.arange(len(samples), dtype=np.float32) + 0.5) / max(1, len(samples))
     faded = samples * (0.5 - 0.5 * np.cos(np.pi * ramp))

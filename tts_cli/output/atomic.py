@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tts_cli.errors import disk_full, is_disk_error
@@ -27,17 +29,29 @@ def write_atomic(path: Path, data: bytes) -> None:
         DiskFull: no room, or the disk stopped answering; nothing is left behind.
         OSError: anything else that concerns this file.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.tts-cli.part")
-    try:
-        part.unlink(missing_ok=True)  # of a crashed run that had our process id
+    with written_whole(path) as part:
         handle = os.open(part, _CREATE, 0o666)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(handle, view) :]
-            os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """The temporary name to write a file under; it gets its own once the block has ended well.
+
+    Raises:
+        DiskFull: no room, or the disk stopped answering; nothing is left behind.
+        OSError: anything else that concerns this file.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.tts-cli.part")
+    try:
+        part.unlink(missing_ok=True)  # of a crashed run that had our process id
+        yield part
+        _sync_file(part)
         os.replace(part, path)
     except BaseException as error:
         try:
@@ -48,6 +62,15 @@ def write_atomic(path: Path, data: bytes) -> None:
             raise disk_full(error, path) from error
         raise
     sync_folder(path.parent)
+
+
+def _sync_file(path: Path) -> None:
+    """Make a file's content durable."""
+    handle = os.open(path, os.O_RDWR)  # Windows syncs no file that is open for reading
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

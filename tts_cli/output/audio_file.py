@@ -138,21 +138,30 @@ def _clipped(samples: Samples) -> Samples:
 
 
 def _encode_wav(samples: Samples, rate_hz: int, subtype: str) -> bytes:
-    tag, bits = _WAV_TAGS[subtype]
+    data = wav_data(samples, subtype)
+    return wav_header(len(samples), rate_hz, subtype) + data + b"\0" * (len(data) % 2)
+
+
+def wav_data(samples: Samples, subtype: str) -> bytes:
+    """Samples as a WAV file holds them."""
     if subtype == "PCM_16":
-        data = to_int16(samples).astype("<i2").tobytes()
-    elif subtype == "PCM_24":
-        data = _to_int24(samples).astype("<i4").view("u1").reshape(-1, 4)[:, :3].tobytes()
-    else:
-        data = to_float(samples).astype("<f4").tobytes()
+        return to_int16(samples).astype("<i2").tobytes()
+    if subtype == "PCM_24":
+        return _to_int24(samples).astype("<i4").view("u1").reshape(-1, 4)[:, :3].tobytes()
+    return to_float(samples).astype("<f4").tobytes()
+
+
+def wav_header(num_samples: int, rate_hz: int, subtype: str) -> bytes:
+    """What stands before the samples of a mono WAV file."""
+    tag, bits = _WAV_TAGS[subtype]
     width = bits // 8
     header = struct.pack("<HHIIHH", tag, 1, rate_hz, rate_hz * width, width, bits)
     chunks = _chunk(b"fmt ", header)
     if tag == 3:
-        chunks = _chunk(b"fmt ", header + b"\0\0") + _chunk(
-            b"fact", struct.pack("<I", len(samples))
-        )
-    return _chunk(b"RIFF", b"WAVE" + chunks + _chunk(b"data", data))
+        chunks = _chunk(b"fmt ", header + b"\0\0") + _chunk(b"fact", struct.pack("<I", num_samples))
+    size = wav_bytes(num_samples, subtype) - 8
+    data = struct.pack("<I", num_samples * width)
+    return b"RIFF" + struct.pack("<I", size) + b"WAVE" + chunks + b"data" + data
 
 
 def wav_bytes(num_samples: int, subtype: str) -> int:

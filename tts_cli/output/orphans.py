@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -24,10 +24,14 @@ class Orphans:
     first: list[str] = field(default_factory=list)
 
 
-def find_orphans(out: Path, has_id: Callable[[str], bool]) -> Orphans:
-    """Count the ids of audio files and of lines that `has_id` does not know, each once."""
+def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str] = ()) -> Orphans:
+    """Count the ids of audio files and of lines that `has_id` does not know, each once.
+
+    Args:
+        made: names of files that are no row's but made of rows, see `audio_files`.
+    """
     found, seen = Orphans(), IdTable()
-    for row_id in chain((row_id for row_id, _ in audio_files(out)), _recorded_ids(out)):
+    for row_id in chain((row_id for row_id, _ in audio_files(out, made)), _recorded_ids(out)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
             continue
         found.count += 1

@@ -40,6 +40,16 @@ LATE_SPEAKER = (
 )
 
 
+def pauses_of(config: RunConfig) -> Pauses:
+    """The silence behind what is spoken, by the settings of a run."""
+    return Pauses(
+        paragraph=config.pause_paragraph,
+        sentence=config.pause_sentence,
+        clause=config.pause_clause,
+        word=WORD_SHARE * config.pause_clause,
+    )
+
+
 @dataclass(frozen=True)
 class SplitRule:
     """The rule of a run."""
@@ -56,13 +66,7 @@ class SplitRule:
         if config.split == "auto" and info.pace is not None and info.pace.longest_chars is not None:
             longest = info.pace.longest_chars
             limit = max(1, round(PART_SHARE * longest))
-        pauses = Pauses(
-            paragraph=config.pause_paragraph,
-            sentence=config.pause_sentence,
-            clause=config.pause_clause,
-            word=WORD_SHARE * config.pause_clause,
-        )
-        return cls(info, longest, limit or 0, pauses)
+        return cls(info, longest, limit or 0, pauses_of(config))
 
     @property
     def _pace(self) -> Pace:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tts_cli.output.journal import Journal
-from tts_cli.output.leftovers import unrecorded_rows
+from tts_cli.output.leftovers import audio_files, unrecorded_rows
 from tts_cli.output.record import RowRecord
 
 
@@ -25,3 +25,14 @@ def test_only_what_is_newer_than_the_dead_run(tmp_path: Path) -> None:
         "new": "failed", "sub/new": "failed", "old": None, "recorded": "ok", "notes": None,
         "truncated/x": None,
     }  # fmt: skip
+
+
+def test_what_was_made_of_rows_is_no_row(tmp_path: Path) -> None:
+    for name in ("01-one.wav", "sub/01-one.wav", "01-one.flac"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"audio")
+    with Journal(tmp_path) as journal:
+        found = {record.id for record in unrecorded_rows(tmp_path, 0, journal, {"01-one.wav"})}
+    assert found == {"sub/01-one", "01-one"}
+    made = {"01-one.wav", "01-one.flac"}
+    assert [row_id for row_id, _ in audio_files(tmp_path, made)] == ["sub/01-one"]

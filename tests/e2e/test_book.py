@@ -1,0 +1,414 @@
+"""`tts-cli book`: whole books in, chapters out, and what a change of the text costs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from make_epub import XHTML, document, package, small_epub, write_epub
+from workbench import Folder, Result, Workbench, finish
+
+pytestmark = pytest.mark.slow
+
+STORY = """# The Ferry
+
+## The River
+
+The ferryman had not slept, and the river was high that night. "Stay with me," he said to her.
+
+{voice=emil} She heard him, and she did not turn her head to look.
+
+---
+
+Nobody in the village ever spoke of it again[^1]. [pause 2s] The light on the bank went out.
+
+## The Bank
+
+He waited for her on the bank until the snow came. Then he went home, and he slept at last.
+
+## The End
+
+Many years later a stranger came and asked for the ferry.
+
+[^1]: A note.
+"""
+CHAPTERS = ["01-the-river.wav", "02-the-bank.wav", "03-the-end.wav"]
+
+
+def speak(bench: Workbench, text: str | Path, *flags: object, model: Path | None = None) -> Result:
+    if isinstance(text, str):
+        path = bench.folder / "story.md"
+        path.write_text(text, encoding="utf-8")
+        text = path
+    given = [text, "--out", bench.folder / "out", "--model", model or bench.model]
+    return bench.run("book", *given, "--device", "cpu", *flags)
+
+
+def book_file(out: Folder) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out.path / "book.json").read_text(encoding="utf-8"))
+    return found
+
+
+def names(out: Folder) -> list[str]:
+    """Files in the folder itself."""
+    return sorted(path.name for path in out.path.iterdir() if path.is_file())
+
+
+def spoken(out: Folder, lines_before: int = 0) -> list[str]:
+    """Texts of rows that were spoken since."""
+    texts = {
+        row["id"]: row["text"]
+        for chapter in book_file(out)["chapters"]
+        for row in chapter["sentences"]
+    }
+    lines = out.lines[lines_before:]  # a row that replaces another has a failed one before its own
+    return [texts[line["id"]] for line in lines if line["status"] == "ok"]
+
+
+def test_a_book(bench: Workbench) -> None:
+    result = speak(bench, STORY, "--subtitles", "srt,vtt")
+    assert result.code == 0
+    assert result.out.splitlines()[0] == "11 of 11 rows spoken"
+    assert result.out.splitlines()[-1].startswith("3 of 3 chapters, 0:00:")
+    assert "warning: story.md:11: a footnote is not read\n" in result.err
+    out = bench.out()
+    subtitles = [name.replace(".wav", suffix) for name in CHAPTERS for suffix in (".srt", ".vtt")]
+    assert set(names(out)) >= {*CHAPTERS, *subtitles, "book.json", "book.jsonl", "timings.jsonl"}
+    found = book_file(out)
+    assert found["title"] == "The Ferry"
+    assert [chapter["title"] for chapter in found["chapters"]] == [
+        "The River",
+        "The Bank",
+        "The End",
+    ]
+    river = found["chapters"][0]
+    assert [row["text"] for row in river["sentences"]] == [
+        "The Ferry",
+        "The River",
+        'The ferryman had not slept, and the river was high that night. "Stay with me," he said to '
+        "her.",
+        "She heard him, and she did not turn her head to look.",
+        "Nobody in the village ever spoke of it again.",
+        "The light on the bank went out.",
+    ]
+    assert [row["voice"] for row in river["sentences"]].count("emil") == 1
+    for chapter, name in zip(found["chapters"], CHAPTERS, strict=True):
+        assert chapter["path"] == name
+        samples = out.samples(name)
+        assert len(samples) == chapter["samples"]
+        assert chapter["seconds"] == pytest.approx(len(samples) / 24_000, abs=1e-6)
+        rows = chapter["sentences"]
+        assert all(row["is_spoken"] and row["start_s"] < row["end_s"] for row in rows)
+        for before, behind in pairwise(rows):
+            assert before["end_s"] < behind["start_s"]
+        for row in rows:
+            start, end = row["span"]
+            assert chapter["paragraphs"][row["paragraph"]][start:end] == row["text"]
+        srt = (out.path / name.replace(".wav", ".srt")).read_text(encoding="utf-8")
+        assert srt.startswith("1\n00:00:00,")
+        assert "".join(rows[-1]["text"].split()) in "".join(srt.split())
+    gaps = [b["start_s"] - a["end_s"] for a, b in pairwise(river["sentences"])]
+    assert max(gaps) == pytest.approx(2.0, abs=0.001)
+    assert [line["voice"] for line in out.lines].count("emil") == 1
+
+
+def test_only_what_changed_is_spoken(bench: Workbench) -> None:
+    assert speak(bench, STORY).code == 0
+    out = bench.out()
+    count = len(out.lines)
+    before = out.files
+    stamps = {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS}
+
+    again = speak(bench, STORY)
+    assert (again.code, again.out.splitlines()[0]) == (
+        0,
+        "nothing to do: all 11 rows are done already",
+    )
+    assert len(out.lines) == count
+    assert {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS} == stamps
+
+    line = "A line that the writer had forgotten at first."
+    text = STORY.replace("## The River\n", f"## The River\n\n{line}\n")
+    assert speak(bench, text).code == 0
+    assert spoken(out, count) == [line]
+    assert out.files[CHAPTERS[0]] != before[CHAPTERS[0]]
+    assert {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS[1:]} == {
+        name: stamps[name] for name in CHAPTERS[1:]
+    }
+
+    assert speak(bench, STORY.replace("until the snow", "until the rain")).code == 0
+    assert [text.split(" until")[0] for text in spoken(out, count + 1)] == [
+        "He waited for her on the bank"
+    ]
+    assert speak(bench, STORY).code == 0  # its audio is still there
+    assert len(out.lines) == count + 2
+    assert out.files[CHAPTERS[0]] == before[CHAPTERS[0]]
+
+
+def test_pauses_are_no_reason_to_speak_again(bench: Workbench) -> None:
+    assert speak(bench, STORY).code == 0
+    out = bench.out()
+    count, before = len(out.lines), book_file(out)["chapters"][1]["seconds"]
+    assert speak(bench, STORY.replace("came. Then", "came. [pause 850ms] Then")).code == 0
+    assert len(out.lines) == count
+    assert book_file(out)["chapters"][1]["seconds"] == pytest.approx(before + 0.5, abs=0.001)
+
+
+def test_a_chapter_that_moves_takes_its_rows_along(bench: Workbench) -> None:
+    assert speak(bench, STORY).code == 0
+    out = bench.out()
+    count = len(out.lines)
+    (out.path / "mine.txt").write_text("not of the book")
+    top = "## Before\n\nSomething came before all of it, as it always does.\n\n## The River"
+    assert speak(bench, STORY.replace("## The River", top)).code == 0
+    assert sorted(spoken(out, count)) == [
+        "Before",
+        "Something came before all of it, as it always does.",
+    ]
+    chapters = [name for name in names(out) if name.endswith(".wav")]
+    assert chapters == ["01-before.wav", "02-the-river.wav", "03-the-bank.wav", "04-the-end.wav"]
+    assert (out.path / "mine.txt").exists()
+
+
+def test_a_chapter_with_a_failed_row_is_not_written(bench: Workbench, poisoned: Path) -> None:
+    pytest.importorskip("av", reason="PyAV (extra m4b) is not installed")
+    assert speak(bench, STORY, "--join", "m4b", "--subtitles", "srt", model=poisoned).code == 0
+    out = bench.out()
+    assert {"book.m4b", *CHAPTERS} <= set(names(out))
+    sick = STORY.replace("snow came", "snow~ came")
+    result = speak(bench, sick, "--join", "m4b", "--subtitles", "srt", model=poisoned)
+    assert result.code == 1
+    assert f"\nnext, for what failed: tts-cli book {bench.folder}/story.md --out" in result.out
+    assert "warning: not written: 02-the-bank.wav: 1 rows are missing: sentences/" in result.err
+    assert result.out.splitlines()[-1].startswith("2 of 3 chapters")
+    left = [name for name in names(out) if name.endswith((".wav", ".srt", ".m4b"))]
+    assert left == ["01-the-river.srt", CHAPTERS[0], "03-the-end.srt", CHAPTERS[2]]
+    chapter = book_file(out)["chapters"][1]
+    assert chapter["path"] is None
+    assert [row["is_spoken"] for row in chapter["sentences"]] == [True, False, True]
+    assert all(row["start_s"] is None for row in chapter["sentences"])
+    assert speak(bench, STORY, "--join", "m4b", model=poisoned).code == 0
+    assert {"book.m4b", *CHAPTERS} <= set(names(out))
+
+
+def test_rows_of_another_voice_do_not_slip_in(bench: Workbench) -> None:
+    # --retry-failed speaks nothing here, so every row of the new voice is missing.
+    assert speak(bench, STORY, "--voice", "dora").code == 0
+    result = speak(bench, STORY, "--voice", "fang", "--retry-failed")
+    assert result.code == 1
+    assert [name for name in names(bench.out()) if name.endswith(".wav")] == []
+    assert speak(bench, STORY, "--voice", "fang").code == 0
+
+
+def test_one_file_with_marks(bench: Workbench) -> None:
+    pytest.importorskip("av", reason="PyAV (extra m4b) is not installed")
+    from tts_cli.book.m4b import PAUSE_S, read_marks
+
+    assert speak(bench, STORY, "--join", "m4b", "--format", "flac").code == 0
+    path = bench.out().path / "book.m4b"
+    chapters = book_file(bench.out())["chapters"]
+    marks = read_marks(path)
+    assert [mark.title for mark in marks] == [chapter["title"] for chapter in chapters]
+    starts = [0.0]
+    for chapter in chapters[:-1]:
+        starts.append(starts[-1] + chapter["seconds"] + PAUSE_S)
+    assert [mark.start_s for mark in marks] == pytest.approx(starts, abs=0.002)
+    stamp = path.stat().st_mtime_ns
+    assert speak(bench, STORY, "--join", "m4b", "--format", "flac").code == 0
+    assert path.stat().st_mtime_ns == stamp
+
+
+def test_an_epub(bench: Workbench) -> None:
+    nav = (
+        '<nav epub:type="toc"><ol><li><a href="a.xhtml">Rain</a></li>'
+        '<li><a href="b.xhtml">Sun</a></li></ol></nav>'
+    )
+    path = write_epub(
+        bench.folder / "mill.epub",
+        {
+            "OEBPS/book.opf": package(
+                {
+                    "n": document("nav.xhtml", 'properties="nav"'),
+                    "a": document("a.xhtml"),
+                    "b": document("b.xhtml"),
+                },
+                ["a", "b"],
+            ),
+            "OEBPS/nav.xhtml": XHTML.format(nav),
+            "OEBPS/a.xhtml": XHTML.format("<h1>Rain</h1><p>It rained all day.</p>"),
+            "OEBPS/b.xhtml": XHTML.format("<h1>Sun</h1><p>Then it was over.</p>"),
+        },
+    )
+    assert speak(bench, path).code == 0
+    found = book_file(bench.out())
+    assert (found["title"], found["author"]) == ("The Mill", "A. Writer")
+    assert [chapter["path"] for chapter in found["chapters"]] == ["01-rain.wav", "02-sun.wav"]
+
+
+def test_refused_before_anything_is_written(bench: Workbench) -> None:
+    bomb = small_epub(bench.folder / "bomb.epub", "<p>" + " " * (30 << 20) + "x</p>")
+    for path, message in (
+        (bomb, "unpacks to"),
+        (bench.folder / "none.md", "No such file"),
+        (bench.folder, r"has no .md or .txt file"),
+    ):
+        result = speak(bench, path)
+        assert result.code == 2
+        assert message in result.err
+    assert speak(bench, STORY, "--subtitles", "ass").code == 2
+    result = speak(bench, STORY.replace("emil", "nobody"))
+    assert result.code == 2
+    assert "error: story.md:7: voice: 'nobody' is unknown" in result.err
+    assert "mend these places in the book" in result.err
+    assert not list((bench.folder / "out").glob("*.wav"))
+
+
+def test_files_that_are_not_ours_stay(bench: Workbench) -> None:
+    out = bench.folder / "out"
+    out.mkdir()
+    (out / "02-the-bank.wav").write_bytes(b"my own recording")
+    result = speak(bench, STORY)
+    assert result.code == 2
+    assert "02-the-bank.wav: in the folder, and not made by an earlier run" in result.err
+    assert (out / "02-the-bank.wav").read_bytes() == b"my own recording"
+    assert speak(bench, STORY, "--overwrite").code == 0
+    assert len(bench.out().samples("02-the-bank.wav")) > 0
+
+
+@pytest.mark.parametrize("name", ["book.jsonl", "book.json"])
+def test_a_list_of_books_is_not_replaced(bench: Workbench, name: str) -> None:
+    path = bench.folder / "out" / name
+    path.parent.mkdir()
+    path.write_text('{"id": "emma", "text": "A book to read."}\n')
+    result = speak(bench, STORY)
+    assert result.code == 2
+    assert f"{name}: in the folder, and not made by an earlier run" in result.err
+    assert [one.name for one in path.parent.iterdir()] == [name]
+    assert speak(bench, STORY, "--overwrite").code == 0
+
+
+def test_a_dry_run_writes_nothing(bench: Workbench) -> None:
+    result = speak(bench, STORY, "--dry-run")
+    assert result.code == 0
+    assert "8" in result.out
+    assert not (bench.folder / "out").exists()
+
+
+def test_a_book_file_of_somebody_else_removes_nothing(bench: Workbench) -> None:
+    assert speak(bench, STORY).code == 0
+    keep = bench.folder / "keep.wav"
+    keep.write_bytes(b"x")
+    path = bench.out().path / "book.json"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("02-the-bank.wav", "../keep.wav"), encoding="utf-8")
+    result = speak(bench, STORY)
+    assert result.code == 2
+    assert "book.json makes no sense" in result.err
+    assert speak(bench, STORY, "--overwrite").code == 0
+    assert keep.exists()
+
+
+def test_long_sentences_are_spoken_in_parts(bench: Workbench) -> None:
+    assert (
+        speak(bench, STORY, "--split", "40", "--pause-clause", 0.3, "--subtitles", "srt").code == 0
+    )
+    out = bench.out()
+    parts = {line["text"]: line["parts"] for line in out.lines}
+    assert len(parts["She heard him, and she did not turn her head to look."]) == 2
+    assert parts["The River"] == []
+    assert names(out)[: len(CHAPTERS) : 2] == ["01-the-river.srt", "02-the-bank.srt"]
+    rows = [row for chapter in book_file(out)["chapters"] for row in chapter["sentences"]]
+    assert {row["text"] for row in rows} == parts.keys()
+    assert all(row["is_spoken"] for row in rows)
+    # Another rule of splitting concerns the rows that are split, and no others.
+    count, split = len(out.lines), [text for text, found in parts.items() if found]
+    assert speak(bench, STORY, "--split", "40", "--pause-clause", 0.2).code == 0
+    assert sorted(spoken(out, count)) == sorted(split)
+
+
+def test_pauses_between_rows_follow_the_flags(bench: Workbench) -> None:
+    def gaps(chapter: int) -> list[float]:
+        rows = book_file(out)["chapters"][chapter]["sentences"]
+        return [b["start_s"] - a["end_s"] for a, b in pairwise(rows)]
+
+    assert speak(bench, STORY).code == 0
+    out = bench.out()
+    count = len(out.lines)
+    assert gaps(1) == pytest.approx([1.2, 0.35], abs=0.001)
+    assert gaps(0) == pytest.approx([1.2, 1.2, 0.8, 1.5, 2.0], abs=0.001)
+    assert speak(bench, STORY, "--pause-sentence", 0.6, "--pause-paragraph", 1.1).code == 0
+    assert gaps(1) == pytest.approx([1.2, 0.6], abs=0.001)
+    assert gaps(0) == pytest.approx([1.2, 1.2, 1.1, 1.5, 2.0], abs=0.001)
+    assert len(out.lines) == count
+
+
+def test_a_lexicon_entry_concerns_the_sentences_that_hold_it(bench: Workbench) -> None:
+    lexicon = bench.folder / "names.tsv"
+    lexicon.write_text("ferryman\tferry man\nsnow\tsnoh\n")
+    assert speak(bench, STORY, "--lexicon", lexicon).code == 0
+    out = bench.out()
+    count = len(out.lines)
+    texts = {line["spoken_text"] for line in out.lines}
+    assert "He waited for her on the bank until the snoh came." in texts
+    lexicon.write_text("ferryman\tferry man\nsnow\tsnaw\n")
+    assert speak(bench, STORY, "--lexicon", lexicon, "--subtitles", "srt").code == 0
+    assert spoken(out, count) == ["He waited for her on the bank until the snow came."]
+    assert out.lines[-1]["spoken_text"] == "He waited for her on the bank until the snaw came."
+    srt = (out.path / "02-the-bank.srt").read_text(encoding="utf-8")
+    assert "snow" in srt  # as it was written
+    assert "snaw" not in srt
+
+
+def test_chapters_are_no_orphans(bench: Workbench) -> None:
+    assert speak(bench, STORY).code == 0
+    for command in (
+        ("book", bench.folder / "story.md"),
+        ("synth", bench.out().path / "book.jsonl"),
+    ):
+        flags = ("--out", bench.out().path, "--model", bench.model, "--dry-run", "--json")
+        result = bench.run(*command, *flags)
+        assert result.code == 0
+        assert (result.json["orphans"], result.json["rows"]) == (0, 11)
+    (bench.out().path / "mine.wav").write_bytes(b"x")
+    assert bench.run(*command, *flags).json["first_orphans"] == ["mine"]
+
+
+# Dies like a power cut would look to the files, behind the Nth rename to a name of some kind.
+DEADLY = """
+import os, signal
+count, real = [0], os.replace
+def deadly(source, target, **named):
+    real(source, target, **named)
+    count[0] += str(target).endswith({suffix!r}) and {part!r} in str(target)
+    if count[0] == {nth}:
+        os.kill(os.getpid(), signal.SIGKILL)
+os.replace = deadly
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    ("part", "suffix", "nth"),
+    [("sentences/", ".wav", 1), ("sentences/", ".wav", 5), ("01-", ".wav", 1), ("", "k.json", 2)],
+    ids=["first row", "a row", "first chapter", "the end"],
+)
+def test_a_book_goes_on_after_a_crash(bench: Workbench, part: str, suffix: str, nth: int) -> None:
+    """A short lock for book.jsonl once took the sign of a crash away, and with it went what tells
+    the dead run's files from a user's own; chapters were taken for rows.
+    """
+    path = bench.folder / "story.md"
+    path.write_text(STORY, encoding="utf-8")
+    args = ["book", path, "--out", bench.out().path, "--model", bench.model, "--device", "cpu"]
+    patch = DEADLY.format(part=part, suffix=suffix, nth=nth)
+    died = finish(bench.start(list(map(str, args)), patch))
+    assert died.code == -signal.SIGKILL, died
+    assert bench.run(*args).code == 0
+    out = bench.out()
+    assert len(out.status()) == 11
+    assert set(out.status().values()) == {"ok"}
+    assert [name for name in names(out) if name.endswith(".wav")] == CHAPTERS

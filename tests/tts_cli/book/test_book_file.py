@@ -1,0 +1,108 @@
+"""`book.json` as the next run reads it, and the names of files."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tts_cli.book.book_file import MadeBook, MadeFile, read_made, write_book_file
+from tts_cli.book.chapter import Book, Chapter, Paragraph
+from tts_cli.book.chapter_audio import JoinedChapter, Span
+from tts_cli.book.produce import stem_of
+from tts_cli.book.script import BookPauses, script_of
+from tts_cli.manifest.ids import id_problem
+
+BOOK = Book(
+    (
+        Chapter("One", (Paragraph("It rained for nine days.", "a.md:1"),)),
+        Chapter("Two", (Paragraph("Then it stopped again.", "a.md:3", voice="ann"),)),
+    ),
+    title="Rain",
+)
+MADE = MadeBook(
+    {1: (MadeFile("02-two.wav", "k", 48_044), JoinedChapter(24_000, 24_000, (Span(0.25, 0.75),)))},
+    [MadeFile("02-two.srt", "k", 7)],
+)
+
+
+def write(out: Path) -> dict[str, Any]:
+    write_book_file(out, BOOK, script_of(BOOK, BookPauses()), MADE, set())
+    found: dict[str, Any] = json.loads((out / "book.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    values = write(tmp_path)
+    assert read_made(tmp_path) == MADE
+    assert values["chapters"][0]["path"] is None
+    assert values["chapters"][1]["seconds"] == 1.0
+    assert values["chapters"][1]["sentences"] == [
+        {
+            "id": values["chapters"][1]["sentences"][0]["id"],
+            "text": "Then it stopped again.",
+            "voice": "ann",
+            "paragraph": 0,
+            "span": [0, 22],
+            "place": "a.md:3",
+            "is_spoken": True,
+            "start_s": 0.25,
+            "end_s": 0.75,
+        }
+    ]
+
+
+def test_no_file_is_no_book(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_made(tmp_path) == MadeBook()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "name", ["../a.wav", "/etc/a.wav", ".a.wav", "a\\b.wav", "a/b.wav", "", "a\0b", None, 5]
+)
+def test_only_names_are_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str | int | None
+) -> None:
+    values = write(tmp_path)
+    values["files"][0]["path"] = name
+    (tmp_path / "book.json").write_text(json.dumps(values))
+    with caplog.at_level(logging.WARNING):
+        assert read_made(tmp_path) == MadeBook()
+    assert "makes no sense" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"files": {}}', "[" * 100_000])
+def test_anything_may_stand_there(tmp_path: Path, text: str) -> None:
+    (tmp_path / "book.json").write_text(text)
+    assert read_made(tmp_path) == MadeBook()
+
+
+@pytest.mark.parametrize(
+    ("title", "stem"),
+    [
+        ("Chapter One: The “Mill”", "07-chapter-one-the-mill"),
+        ("../../etc/passwd", "07-etc-passwd"),
+        ("Größe & Übel", "07-größe-übel"),
+        ("第一章 风暴", "07-第一章-风暴"),
+        ("***", "07"),
+        ("a_b.c", "07-a-b-c"),
+        ("x" * 500, "07-" + "x" * 80),
+        ("é" * 79, "07-" + "é" * 40),
+        ("nul\0\n\u202e", "07-nul"),
+    ],
+)
+def test_names_of_files(title: str, stem: str) -> None:
+    assert stem_of(7, 12, title) == stem
+    assert id_problem(stem) is None
+
+
+def test_numbers_have_as_many_digits_as_the_last() -> None:
+    assert [stem_of(1, count, "A") for count in (1, 99, 100, 1000)] == [
+        "01-a",
+        "01-a",
+        "001-a",
+        "0001-a",
+    ]

@@ -1,0 +1,180 @@
+"""What every reader of a format makes of its source, and how blocks become chapters.
+
+Headings of one level begin chapters: the highest level that occurs twice, so that a single title
+above all is none. Where the source has a table of contents (EPUB), its marks do instead. A part
+with nothing but headings ("Part One" above "Chapter One") is read at the front of the next chapter,
+what stands before the first heading is a chapter of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tts_cli.book.chapter import Chapter, Paragraph
+from tts_cli.book.marks import misspelt, stretches, take_voice
+from tts_cli.errors import ManifestError
+
+MAX_CHAPTERS = 9_999
+MAX_TITLE_CHARS = 200
+
+_SPACES = re.compile(r"\s+")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u00ad]+")  # control characters and soft hyphens
+# A line of signs between scenes: * * *, ***, ---, # # #, ~, and signs made for it.
+_SCENE_BREAK = re.compile(r"(?:[*#~_=•·◦†–—-]\s*){3,60}|[*#~⁂§❦❧☙]|(?:[⁂❦❧☙]\s*){1,9}")
+
+
+class Text(NamedTuple):
+    """A paragraph as it stands in the source, in one line or more."""
+
+    text: str
+    place: str
+
+
+class Heading(NamedTuple):
+    """A heading, level 1 the highest."""
+
+    text: str
+    level: int
+    place: str
+
+
+class SceneBreak(NamedTuple):
+    """A break between scenes."""
+
+
+class ChapterMark(NamedTuple):
+    """Where the table of contents says that a chapter begins; its heading is in the text."""
+
+    title: str
+
+
+Block = Text | Heading | SceneBreak | ChapterMark
+
+
+def one_line(text: str) -> str:
+    """Text with every run of white space as one space, none at its ends, and nothing unseen."""
+    return _UNSEEN.sub("", _SPACES.sub(" ", text)).strip()
+
+
+def is_scene_break(text: str) -> bool:
+    """Whether a paragraph is nothing but signs that part scenes."""
+    return _SCENE_BREAK.fullmatch(text.strip()) is not None
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """Chapters made of blocks."""
+
+    chapters: tuple[Chapter, ...]
+    title: str | None  # a single heading above all chapters
+    warnings: tuple[str, ...]
+
+
+def assemble(blocks: Iterable[Block], name: str) -> Assembled:
+    """Chapters of a whole source.
+
+    Args:
+        name: the title of a chapter that has none.
+    Raises:
+        ManifestError: there is nothing to read, or too many chapters.
+    """
+    found = list(blocks)
+    builder = _Builder(name)
+    levels = Counter(block.level for block in found if isinstance(block, Heading))
+    is_marked = any(isinstance(block, ChapterMark) for block in found)
+    level = 0 if is_marked else _chapter_level(levels)
+    for block in found:
+        builder.take(block, level)
+    chapters = builder.finish()
+    if len(chapters) > MAX_CHAPTERS:
+        raise ManifestError(f"{name}: has {len(chapters)} chapters, at most {MAX_CHAPTERS}")
+    if not chapters:
+        raise ManifestError(f"{name}: there is nothing to read", remedy="is it the right file?")
+    return Assembled(chapters, None if is_marked else _book_title(found, level), builder.warnings)
+
+
+def _chapter_level(levels: Counter[int]) -> int:
+    """The level that begins chapters; 0 without headings."""
+    repeated = [level for level, times in levels.items() if times > 1]
+    return min(repeated or levels, default=0)
+
+
+def _book_title(blocks: list[Block], level: int) -> str | None:
+    first = next((block for block in blocks if isinstance(block, Heading)), None)
+    if first is None or first.level >= level:
+        return None
+    return one_line(first.text)
+
+
+class _Builder:
+    """Chapters while their blocks come in."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._title: str | None = None
+        self._paragraphs: list[Paragraph] = []
+        self._chapters: list[Chapter] = []
+        self._warnings: list[str] = []
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._warnings)
+
+    def take(self, block: Block, level: int) -> None:
+        """Add a block; headings down to `level` begin chapters."""
+        if isinstance(block, SceneBreak):
+            if self._paragraphs:
+                self._paragraphs[-1] = replace(self._paragraphs[-1], is_scene_end=True)
+        elif isinstance(block, ChapterMark):
+            self._begin(block.title)
+        elif isinstance(block, Heading):
+            text = one_line(block.text)
+            if text and block.level <= level:
+                self._begin(_without_marks(text, block.place))
+            self._add(text, block.place, is_heading=True)
+        elif is_scene_break(block.text):
+            self.take(SceneBreak(), level)
+        else:
+            self._add(one_line(block.text), block.place)
+
+    def finish(self) -> tuple[Chapter, ...]:
+        """All chapters. Headings with nothing behind them end the last one."""
+        if self._paragraphs and not self._has_text() and self._chapters:
+            last = self._chapters.pop()
+            self._paragraphs = [*last.paragraphs, *self._paragraphs]
+            self._title = last.title
+        self._close()
+        return tuple(self._chapters)
+
+    def _begin(self, title: str) -> None:
+        if self._has_text():
+            self._close()
+        self._title = title[:MAX_TITLE_CHARS]
+
+    def _has_text(self) -> bool:
+        return not all(paragraph.is_heading for paragraph in self._paragraphs)
+
+    def _close(self) -> None:
+        if self._paragraphs:
+            title = self._title or self._name
+            self._chapters.append(Chapter(title, tuple(self._paragraphs)))
+        self._paragraphs, self._title = [], None
+
+    def _add(self, text: str, place: str, is_heading: bool = False) -> None:
+        text, voice = take_voice(text)
+        if mark := misspelt(text):
+            self._warnings.append(
+                f"{place}: {mark!r} is read aloud: put {{voice=NAME}} at an end of a paragraph"
+            )
+        if text:
+            self._paragraphs.append(Paragraph(text, place, voice, is_heading))
+
+
+def _without_marks(text: str, place: str) -> str:
+    """A heading's text as a title."""
+    text, _ = take_voice(text)
+    return one_line(" ".join(text[part.start : part.end] for part in stretches(text, place)))

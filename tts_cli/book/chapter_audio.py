@@ -1,0 +1,234 @@
+"""One audio file of a chapter, made of its rows' files.
+
+A row at a time is in memory, and the file grows under a temporary name, so that a chapter of hours
+takes no more than its longest row. Ends are cut and faded as `deliver.join` does it; the beginning
+of the first row and the end of the last one stay as they were spoken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import soundfile
+
+from tts_cli.deliver.join import FADE_S, cut_ends, fade_in_
+from tts_cli.errors import RowError, UsageError
+from tts_cli.output.atomic import written_whole
+from tts_cli.output.audio_file import (
+    check_format,
+    to_float,
+    to_int16,
+    wav_bytes,
+    wav_data,
+    wav_header,
+)
+
+Array = np.ndarray[Any, Any]
+
+MAX_WAV_BYTES = 2**32 - 1
+_BLOCK = 65_536  # samples handed to libsndfile at once
+
+
+@dataclass(frozen=True)
+class Take:
+    """A row's audio on its way into a chapter."""
+
+    path: Path
+    pause_after_s: float  # the last row's is not added
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a row is heard in its chapter, in seconds: the edges of the speech itself."""
+
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class JoinedChapter:
+    """What became of a chapter's rows."""
+
+    rate_hz: int
+    num_samples: int
+    spans: tuple[Span, ...]  # of every row
+
+    @property
+    def seconds(self) -> float:
+        return self.num_samples / self.rate_hz
+
+
+class _Sink(Protocol):
+    """Where a chapter's samples go."""
+
+    def write(self, samples: Array) -> None: ...
+
+
+def write_chapter(path: Path, takes: list[Take], format: str, subtype: str) -> JoinedChapter:
+    """Join rows into the file `path`.
+
+    Args:
+        takes: at least one; all of one sample rate.
+    Raises:
+        RowError: a row's file cannot be read, or has another rate than the first.
+        UsageError: the chapter is longer than a WAV file can be.
+        DiskFull: no room; nothing is left behind.
+    """
+    rate_hz = _rate_of(takes[0].path)
+    subtype = check_format(format, subtype, rate_hz)
+    is_int16 = subtype == "PCM_16"
+    spans: list[Span] = []
+    num_samples = 0
+    with written_whole(path) as part, _open_sink(part, rate_hz, format, subtype) as sink:
+        for piece, span in _pieces(takes, rate_hz, is_int16):
+            sink.write(piece)
+            if span is not None:
+                start, end = num_samples + span[0], num_samples + span[1]
+                spans.append(Span(start / rate_hz, end / rate_hz))
+            num_samples += len(piece)
+    return JoinedChapter(rate_hz, num_samples, tuple(spans))
+
+
+def _rate_of(path: Path) -> int:
+    try:
+        return int(soundfile.info(path).samplerate)
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise RowError(f"{path}: cannot be read: {error}", "speak it again") from error
+
+
+def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
+    """(n,) samples of a row."""
+    try:
+        samples, found_hz = soundfile.read(path, dtype="int16" if is_int16 else "float32")
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise RowError(f"{path}: cannot be read: {error}", "speak it again") from error
+    if found_hz != rate_hz or samples.ndim != 1:
+        raise RowError(
+            f"{path}: is not mono audio of {rate_hz} Hz as the rows before", "speak it again"
+        )
+    return np.asarray(samples)
+
+
+def _pieces(
+    takes: Iterable[Take], rate_hz: int, is_int16: bool
+) -> Iterator[tuple[Array, tuple[int, int] | None]]:
+    """What follows each other in a chapter: rows with where their speech lies in them, and the
+    silence between them.
+    """
+    fade = round(FADE_S * rate_hz)
+    takes = list(takes)
+    pause, kept = 0, 0  # samples: the pause behind the last row, and the silence kept at its end
+    for index, take in enumerate(takes):
+        is_first, is_last = index == 0, index == len(takes) - 1
+        samples = _read(take.path, rate_hz, is_int16)
+        cut = cut_ends(samples, rate_hz)
+        spoken = cut.start + cut.silence_before, cut.end - cut.silence_behind
+        if is_first:
+            cut = replace(cut, start=0)
+        else:
+            silence = max(0, pause - kept - cut.silence_before)
+            yield np.zeros(silence, dtype=samples.dtype), None
+        if is_last:
+            cut = replace(cut, end=len(samples))
+        piece = samples[cut.start : cut.end]
+        if not is_first:
+            fade_in_(piece[:fade])
+        if not is_last:
+            fade_in_(piece[::-1][:fade])
+        yield piece, (spoken[0] - cut.start, spoken[1] - cut.start)
+        pause, kept = round(take.pause_after_s * rate_hz), cut.silence_behind
+
+
+@contextmanager
+def _open_sink(part: Path, rate_hz: int, format: str, subtype: str) -> Iterator[_Sink]:
+    if format == "wav":
+        with open(part, "xb") as file:
+            sink = _WavSink(file, rate_hz, subtype)
+            yield sink
+            sink.finish()
+        return
+    with open(part, "x+b") as file:
+        watched = _WatchedFile(file)
+        with soundfile.SoundFile(
+            watched, "w", rate_hz, 1, subtype, format=format.upper()
+        ) as encoder:
+            yield _EncodedSink(encoder, watched, is_int16=subtype == "PCM_16")
+        watched.check()
+
+
+class _WavSink:
+    """A WAV file whose header is written twice: its length is known at the end."""
+
+    def __init__(self, file: BinaryIO, rate_hz: int, subtype: str) -> None:
+        self._file, self._rate_hz, self._subtype = file, rate_hz, subtype
+        self._num_samples = 0
+        file.write(wav_header(0, rate_hz, subtype))
+
+    def write(self, samples: Array) -> None:
+        self._num_samples += len(samples)
+        if wav_bytes(self._num_samples, self._subtype) > MAX_WAV_BYTES:
+            raise UsageError(
+                "a chapter is longer than a WAV file can be",
+                remedy="use --format flac, or more headings",
+            )
+        self._file.write(wav_data(samples, self._subtype))
+
+    def finish(self) -> None:
+        self._file.write(b"\0" * (self._file.tell() % 2))
+        self._file.seek(0)
+        self._file.write(wav_header(self._num_samples, self._rate_hz, self._subtype))
+
+
+class _EncodedSink:
+    """A file that libsndfile encodes."""
+
+    def __init__(self, encoder: Any, file: _WatchedFile, is_int16: bool) -> None:
+        self._encoder, self._file, self._is_int16 = encoder, file, is_int16
+
+    def write(self, samples: Array) -> None:
+        values = to_int16(samples) if self._is_int16 else to_float(samples)
+        for start in range(0, len(values), _BLOCK):
+            self._encoder.write(values[start : start + _BLOCK])
+            self._file.check()
+
+
+class _WatchedFile:
+    """A file for libsndfile, which has no way to hand on why a write failed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._error: OSError | None = None
+
+    def check(self) -> None:
+        """Raise what a write failed with."""
+        if self._error is not None:
+            raise self._error
+
+    def write(self, data: bytes) -> int:
+        if self._error is None:
+            try:
+                return self._file.write(data)
+            except OSError as error:
+                self._error = error
+        return len(data)
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        if self._error is None:
+            try:
+                self._file.flush()
+            except OSError as error:
+                self._error = error

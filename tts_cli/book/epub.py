@@ -1,0 +1,240 @@
+"""EPUB 2 and 3: a ZIP file of XHTML documents with an order and a table of contents.
+
+`META-INF/container.xml` names the package document, whose spine gives the order of the documents;
+those marked as not linear, such as notes, are left out, and so is a table of contents that stands
+in the spine. Chapters begin where the table of contents (EPUB 3: the navigation document, EPUB 2:
+the NCX) points: at whole documents, however deep the entry lies, and at places inside of one only
+from the top level. A book without one has its headings.
+
+Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY consortium.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from tts_cli.book.archive import Archive
+from tts_cli.book.block import Block, assemble
+from tts_cli.book.chapter import Book
+from tts_cli.book.html import HtmlReader, parse_xml, tag_of, text_of
+from tts_cli.errors import ManifestError
+
+CONTAINER = "META-INF/container.xml"
+ENCRYPTION = "META-INF/encryption.xml"
+MAX_SPINE = 5_000
+MAX_TOC = 20_000
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_DOCUMENTS = (
+    "application/xhtml+xml",
+    "text/html",
+    "application/x-dtbook+xml",
+    "text/x-oeb1-document",
+)
+_NCX = "application/x-dtbncx+xml"
+_EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
+# Fonts are scrambled with these, which is no protection of the text.
+_FONT_ALGORITHMS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+
+
+class _Item(NamedTuple):
+    """An entry of the manifest."""
+
+    path: str  # in the archive
+    type: str
+    properties: tuple[str, ...]
+
+
+class _Entry(NamedTuple):
+    """An entry of the table of contents."""
+
+    path: str
+    fragment: str
+    title: str
+    depth: int  # 1 is the top level
+
+
+def read_epub(path: Path) -> Book:
+    """The book in an EPUB file.
+
+    Raises:
+        ManifestError: it is no EPUB, is damaged or protected, or holds what no book does.
+        SetupError: lxml is missing.
+    """
+    with Archive(path) as archive:
+        if CONTAINER not in archive.names:
+            raise ManifestError(f"{path.name}: is no EPUB: it has no {CONTAINER}")
+        return _Reader(archive, path.stem).book()
+
+
+class _Reader:
+    """One EPUB."""
+
+    def __init__(self, archive: Archive, stem: str) -> None:
+        self._archive = archive
+        self._stem = stem
+        self._left_out: Counter[str] = Counter()
+
+    def book(self) -> Book:
+        opf = self._package_path()
+        package = self._parse(opf)
+        items = self._items(package, posixpath.dirname(opf))
+        spine = self._spine(package, items)
+        self._refuse_protected({item.path for item in spine})
+        marks = self._marks(package, items, {item.path for item in spine})
+        made = assemble(self._blocks(spine, marks), self._metadata(package, "title") or self._stem)
+        warnings = (
+            f"{self._archive.name}: {kind} is not read" + (f", {times} times" * (times > 1))
+            for kind, times in self._left_out.items()
+        )
+        return Book(
+            made.chapters,
+            title=self._metadata(package, "title") or made.title,
+            author=self._metadata(package, "creator"),
+            language=self._metadata(package, "language"),
+            warnings=(*warnings, *made.warnings),
+        )
+
+    def _blocks(self, spine: list[_Item], marks: dict[str, dict[str, str]]) -> Iterator[Block]:
+        for item in spine:
+            root = self._parse(item.path, is_html=True)
+            reader = HtmlReader(
+                root, f"{self._archive.name}: {item.path}", marks.get(item.path, {})
+            )
+            yield from reader.blocks()
+            self._left_out += reader.left_out
+
+    def _package_path(self) -> str:
+        container = self._parse(CONTAINER)
+        for element in container.iter("{*}rootfile"):
+            return self._resolve("", element.get("full-path") or "")[0]
+        raise ManifestError(f"{self._archive.name}: {CONTAINER} names no package document")
+
+    def _items(self, package: Any, base: str) -> dict[str, _Item]:
+        """Manifest entries by id; those outside of the file are no text."""
+        items: dict[str, _Item] = {}
+        for element in package.iterfind("{*}manifest/{*}item"):
+            href = element.get("href") or ""
+            if _SCHEME.match(href):
+                continue
+            path, _ = self._resolve(base, href)
+            properties = tuple((element.get("properties") or "").split())
+            type = (element.get("media-type") or "").lower()
+            items[element.get("id") or ""] = _Item(path, type, properties)
+        return items
+
+    def _spine(self, package: Any, items: dict[str, _Item]) -> list[_Item]:
+        """The documents to read, in order."""
+        spine: list[_Item] = []
+        for element in package.iterfind("{*}spine/{*}itemref"):
+            if element.get("linear") == "no":
+                continue
+            item = items.get(element.get("idref") or "")
+            if item is None:
+                raise ManifestError(
+                    f"{self._archive.name}: a part of the book is not in the file",
+                    remedy="download it again, or mend it: its spine names what its manifest lacks",
+                )
+            if item.type in _DOCUMENTS and "nav" not in item.properties and item not in spine:
+                spine.append(item)
+            if len(spine) > MAX_SPINE:
+                raise ManifestError(f"{self._archive.name}: has more than {MAX_SPINE} documents")
+        if not spine:
+            raise ManifestError(f"{self._archive.name}: names no document to read")
+        return spine
+
+    def _refuse_protected(self, paths: set[str]) -> None:
+        if ENCRYPTION not in self._archive.names:
+            return
+        for element in self._parse(ENCRYPTION).iter("{*}EncryptedData"):
+            method = element.find("{*}EncryptionMethod")
+            algorithm = "" if method is None else method.get("Algorithm") or ""
+            targets = [one.get("URI") or "" for one in element.iter("{*}CipherReference")]
+            is_text = any(self._resolve("", target)[0] in paths for target in targets)
+            if is_text or not algorithm.startswith(_FONT_ALGORITHMS):
+                raise ManifestError(
+                    f"{self._archive.name}: is protected (DRM), its text cannot be read",
+                    remedy="ask the shop or the publisher for a copy without protection",
+                )
+
+    def _marks(
+        self, package: Any, items: dict[str, _Item], paths: set[str]
+    ) -> dict[str, dict[str, str]]:
+        """Document -> element id -> title of the chapter that begins there."""
+        marks: dict[str, dict[str, str]] = {}
+        for number, entry in enumerate(self._contents(package, items)):
+            if number >= MAX_TOC:
+                break
+            if entry.path in paths and entry.title and (entry.depth == 1 or not entry.fragment):
+                marks.setdefault(entry.path, {}).setdefault(entry.fragment, entry.title)
+        return marks
+
+    def _contents(self, package: Any, items: dict[str, _Item]) -> Iterator[_Entry]:
+        """The table of contents, of EPUB 3 if there is one."""
+        nav = next((item for item in items.values() if "nav" in item.properties), None)
+        if nav is not None and nav.path in self._archive.names:
+            yield from self._navigation(nav.path)
+            return
+        spine = package.find("{*}spine")
+        ncx = items.get("" if spine is None else spine.get("toc") or "")
+        ncx = ncx or next((item for item in items.values() if item.type == _NCX), None)
+        if ncx is not None and ncx.path in self._archive.names:
+            yield from self._ncx(ncx.path)
+
+    def _navigation(self, path: str) -> Iterator[_Entry]:
+        """Links of the list that is the table of contents; lists inside of it lie deeper."""
+        root = self._parse(path, is_html=True)
+        tables = [one for one in root.iter() if tag_of(one) == "nav"]
+        named = [one for one in tables if "toc" in (one.get(_EPUB_TYPE) or "").split()]
+        for table in (named or tables)[:1]:
+            for link in (one for one in table.iter() if tag_of(one) == "a"):
+                lists = sum(tag_of(one) == "ol" for one in link.iterancestors())
+                title = text_of(link)
+                yield from self._entry(path, link.get("href") or "", title, lists)
+
+    def _ncx(self, path: str) -> Iterator[_Entry]:
+        root = self._parse(path)
+        for point in root.iter("{*}navPoint"):
+            content = point.find("{*}content")
+            label = point.find("{*}navLabel")
+            depth = 1 + sum(tag_of(one) == "navpoint" for one in point.iterancestors())
+            title = "" if label is None else text_of(label)
+            source = "" if content is None else content.get("src") or ""
+            yield from self._entry(path, source, title, depth)
+
+    def _entry(self, path: str, href: str, title: str, depth: int) -> Iterator[_Entry]:
+        if href and not _SCHEME.match(href):
+            base = path if href.startswith("#") else posixpath.dirname(path)
+            target, fragment = (path, href[1:]) if base == path else self._resolve(base, href)
+            yield _Entry(target, fragment, title, depth)
+
+    def _resolve(self, base: str, href: str) -> tuple[str, str]:
+        """A link's path in the archive, and its fragment.
+
+        Raises:
+            ManifestError: it leads out of the file.
+        """
+        link, _, fragment = href.partition("#")
+        link = unquote(link)
+        path = posixpath.normpath(posixpath.join(base, link))
+        if _SCHEME.match(link) or path.startswith(("/", "..")) or "\\" in path or "\0" in path:
+            raise ManifestError(
+                f"{self._archive.name}: the link {href[:100]!r} leads out of the book",
+                remedy="is it a book, and from whom?",
+            )
+        return path, unquote(fragment)
+
+    def _metadata(self, package: Any, name: str) -> str | None:
+        for element in package.iter(f"{{*}}{name}"):
+            return text_of(element)[:200] or None
+        return None
+
+    def _parse(self, path: str, *, is_html: bool = False) -> Any:
+        data = self._archive.read(path)
+        return parse_xml(data, f"{self._archive.name}: {path}", is_html=is_html)

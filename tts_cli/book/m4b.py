@@ -1,0 +1,140 @@
+"""Chapters' files in one: AAC in an MP4 with chapter marks, by PyAV (extra `m4b`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+
+from tts_cli.errors import RowError, SetupError, is_disk_error
+from tts_cli.output.atomic import written_whole
+
+BIT_RATE = 64_000  # of one channel of speech
+PAUSE_S = 2.0  # between chapters
+AAC_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 64000, 88200, 96000)
+_BLOCK = 65_536  # samples read at once
+
+
+@dataclass(frozen=True)
+class Part:
+    """One chapter of the file."""
+
+    title: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A chapter mark as the file holds it."""
+
+    title: str
+    start_s: float
+    end_s: float
+
+
+def load_av() -> Any:
+    """The package. Raises SetupError."""
+    try:
+        import av
+    except ImportError:
+        raise SetupError("--join m4b needs PyAV", remedy='pip install "tts-cli[m4b]"') from None
+    return av
+
+
+def write_m4b(path: Path, parts: list[Part], metadata: dict[str, str]) -> None:
+    """Encode chapters into one file.
+
+    Args:
+        parts: at least one; of one sample rate.
+        metadata: title, artist and what else MP4 knows.
+    Raises:
+        SetupError: PyAV is missing.
+        RowError: a chapter's file cannot be read, or has another rate than the first.
+        DiskFull: no room; nothing is left behind.
+    """
+    av = load_av()
+    rate_hz = _rate_of(parts)
+    with written_whole(path) as part:
+        try:
+            with av.open(str(part), "w", format="ipod") as container:
+                container.metadata.update(metadata)
+                aac_hz = min((hz for hz in AAC_RATES_HZ if hz >= rate_hz), default=96_000)
+                stream = container.add_stream("aac", rate=aac_hz, layout="mono")
+                stream.bit_rate = BIT_RATE
+                container.set_chapters(_chapters(parts, rate_hz))
+                resampler = av.AudioResampler(stream.format.name, "mono", aac_hz)
+                for samples, at in _samples(parts, rate_hz):
+                    frame = av.AudioFrame.from_ndarray(samples[None], format="flt", layout="mono")
+                    frame.sample_rate, frame.pts = rate_hz, at
+                    frame.time_base = Fraction(1, rate_hz)
+                    for piece in resampler.resample(frame):
+                        container.mux(stream.encode(piece))
+                for piece in resampler.resample(None):
+                    container.mux(stream.encode(piece))
+                container.mux(stream.encode(None))
+        except av.FFmpegError as error:
+            if is_disk_error(error):
+                raise
+            raise RowError(
+                f"{path}: cannot be encoded: {error}", "use the chapters' files"
+            ) from error
+
+
+def read_marks(path: Path) -> list[Mark]:
+    """The chapter marks of a file. Raises SetupError."""
+    with load_av().open(str(path)) as container:
+        return [
+            Mark(
+                str(mark["metadata"].get("title", "")),
+                float(mark["start"] * mark["time_base"]),
+                float(mark["end"] * mark["time_base"]),
+            )
+            for mark in container.chapters()
+        ]
+
+
+def _rate_of(parts: list[Part]) -> int:
+    rates = {int(soundfile.info(part.path).samplerate) for part in parts}
+    if len(rates) > 1:
+        raise RowError("chapters are of several sample rates", "speak them again with one")
+    return rates.pop()
+
+
+def _chapters(parts: list[Part], rate_hz: int) -> list[dict[str, Any]]:
+    """Chapters without a gap: the pause belongs to the one before."""
+    chapters, start = [], 0
+    for index, part in enumerate(parts):
+        end = start + soundfile.info(part.path).frames + _pause_behind(index, parts, rate_hz)
+        chapters.append(
+            {
+                "id": index,
+                "start": start,
+                "end": end,
+                "time_base": Fraction(1, rate_hz),
+                "metadata": {"title": part.title},
+            }
+        )
+        start = end
+    return chapters
+
+
+def _pause_behind(index: int, parts: list[Part], rate_hz: int) -> int:
+    return round(PAUSE_S * rate_hz) if index < len(parts) - 1 else 0
+
+
+def _samples(parts: list[Part], rate_hz: int) -> Iterator[tuple[np.ndarray[Any, Any], int]]:
+    """(n,) float32 samples of all chapters with the pauses, and the place of the first one."""
+    at = 0
+    for index, part in enumerate(parts):
+        with soundfile.SoundFile(part.path) as file:
+            for block in file.blocks(_BLOCK, dtype="float32"):
+                yield block, at
+                at += len(block)
+        if pause := _pause_behind(index, parts, rate_hz):
+            yield np.zeros(pause, dtype=np.float32), at
+            at += pause

@@ -1,0 +1,250 @@
+"""A book's files out of its rows' audio: chapters, subtitles, one file of all, `book.json`.
+
+A chapter with a row missing has no file, not even one of an earlier run, and without all chapters
+there is no file of all: nothing that is not whole looks as if it were. What is made of the same
+rows as before stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tts_cli import signals
+from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_made, write_book_file
+from tts_cli.book.chapter import Book
+from tts_cli.book.chapter_audio import JoinedChapter, Take, write_chapter
+from tts_cli.book.m4b import Part, write_m4b
+from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
+from tts_cli.deliver.subtitles import Spoken, subtitles
+from tts_cli.errors import RowError, UsageError
+from tts_cli.output.atomic import write_atomic
+
+log = logging.getLogger(__name__)
+
+M4B_NAME = "book.m4b"
+MAX_STEM_BYTES = 80
+_VERSION = 1  # of how files are made; a new one makes all of them again
+
+_STARTS = {NAME: b'{\n "schema": ', MANIFEST_NAME: f'{{"id": "{FOLDER}/'.encode()}
+
+_NO_LETTER = re.compile(r"[^\w]+|_+")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to make."""
+
+    format: str  # of chapters, as of rows
+    subtype: str
+    subtitles: tuple[str, ...] = ()
+    is_m4b: bool = False
+    comment: str = ""  # in the metadata of the file of all
+
+
+@dataclass
+class Produced:
+    """What was made."""
+
+    made: MadeBook = field(default_factory=MadeBook)
+    seconds: float = 0.0  # of the chapters
+    incomplete: list[str] = field(default_factory=list)  # why, a chapter each
+
+
+def stem_of(number: int, num_chapters: int, title: str) -> str:
+    """The name of chapter `number` (from 1) of so many, without a suffix: `01-the-mill`."""
+    digits = max(2, len(str(num_chapters)))
+    words = _NO_LETTER.sub("-", unicodedata.normalize("NFKC", title).lower())
+    words = words.encode()[:MAX_STEM_BYTES].decode(errors="ignore").strip("-")
+    return f"{number:0{digits}d}-{words}".rstrip("-")
+
+
+def target_names(book: Book, script: list[Sentence], wanted: Wanted) -> list[str]:
+    """The files that a whole book has, by name."""
+    suffixes = (wanted.format, *wanted.subtitles)
+    numbers = sorted({row.chapter for row in script})
+    names = [_name_of(book, number, suffix) for number in numbers for suffix in suffixes]
+    return [*names, M4B_NAME] if wanted.is_m4b else names
+
+
+def require_own_files(out: Path, names: list[str]) -> None:
+    """Raise UsageError if one of the names, `book.json` or `book.jsonl` is a file that no earlier
+    run made.
+    """
+    own = made_names(out)
+    foreign = [name for name, start in _STARTS.items() if not _may_be_made(out / name, start)]
+    foreign += [name for name in names if name not in own and (out / name).exists()]
+    if foreign:
+        shown = ", ".join(foreign[:3]) + ", ..." * (len(foreign) > 3)
+        raise UsageError(
+            f"{shown}: in the folder, and not made by an earlier run",
+            remedy="move them, choose another --out, or add --overwrite to replace them",
+        )
+
+
+def _may_be_made(path: Path, start: bytes) -> bool:
+    """Whether a file is not there, or begins as one that was made here."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(start)) == start
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _name_of(book: Book, number: int, suffix: str) -> str:
+    """The name of a file of chapter `number` (from 0)."""
+    stem = stem_of(number + 1, len(book.chapters), book.chapters[number].title)
+    return f"{stem}.{suffix}"
+
+
+def produce(
+    out: Path, book: Book, script: list[Sentence], missing: set[str], wanted: Wanted
+) -> Produced:
+    """Make every file that can be made, and remove those of an earlier run that are none any more.
+
+    Args:
+        out: the output folder, whose lock is held.
+        missing: ids of rows that have no audio of this book.
+    Raises:
+        SetupError: PyAV is missing.
+        DiskFull: no room.
+        Interrupted: a signal came.
+    """
+    return _Producer(out, book, script, missing, wanted).run()
+
+
+class _Producer:
+    """One book."""
+
+    def __init__(
+        self, out: Path, book: Book, script: list[Sentence], missing: set[str], wanted: Wanted
+    ) -> None:
+        self._out, self._book, self._wanted = out, book, wanted
+        self._script = script
+        self._missing = set(missing)
+        self._rows: dict[int, list[Sentence]] = {}
+        for row in script:
+            self._rows.setdefault(row.chapter, []).append(row)
+        self._before = read_made(out)
+        self._produced = Produced()
+
+    def run(self) -> Produced:
+        produced, made = self._produced, self._produced.made
+        self._claim()
+        for number in self._rows:
+            signals.check()
+            if (found := self._chapter(number)) is not None:
+                made.chapters[number] = found
+                produced.seconds += found[1].seconds
+                made.others += [self._subtitles(number, form) for form in self._wanted.subtitles]
+        if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
+            made.others.append(self._m4b())
+        self._remove(self._before.files, {file.path for file in made.files})
+        write_book_file(self._out, self._book, self._script, made, self._missing)
+        return produced
+
+    def _claim(self) -> None:
+        """Tell in `book.json` which files will be ours, before the first is made: a crash leaves
+        none behind that the next run takes for somebody else's.
+        """
+        names = target_names(self._book, self._script, self._wanted)
+        files = [*self._before.files, *(MadeFile(name, "", 0) for name in names)]
+        claimed = MadeBook(others=files)
+        write_book_file(self._out, self._book, self._script, claimed, self._missing)
+
+    def _chapter(self, number: int) -> tuple[MadeFile, JoinedChapter] | None:
+        """A chapter's file; None where a row is missing."""
+        rows, name = self._rows[number], _name_of(self._book, number, self._wanted.format)
+        lost = [row.id for row in rows if row.id in self._missing]
+        if lost:
+            shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
+            self._produced.incomplete.append(f"{name}: {len(lost)} rows are missing: {shown}")
+            return None
+        suffix, wanted = self._wanted.format, self._wanted
+        takes = [Take(self._out / f"{row.id}.{suffix}", row.pause_after_s) for row in rows]
+        try:
+            key = _key([wanted.format, wanted.subtype, *map(_facts, takes)])
+            if (made := self._kept(name, key)) is not None:
+                for old, joined in self._before.chapters.values():
+                    if old == made:
+                        return made, joined
+            log.info("joining %s", name)
+            joined = write_chapter(self._out / name, takes, wanted.format, wanted.subtype)
+        except (RowError, FileNotFoundError) as error:
+            self._produced.incomplete.append(f"{name}: {error}")
+            return None
+        return self._made(name, key), joined
+
+    def _subtitles(self, number: int, form: str) -> MadeFile:
+        file, joined = self._produced.made.chapters[number]
+        name = _name_of(self._book, number, form)
+        texts = [
+            Spoken(row.text, span.start_s, span.end_s)
+            for row, span in zip(self._rows[number], joined.spans, strict=True)
+        ]
+        write_atomic(self._out / name, subtitles(texts, form).encode())
+        return self._made(name, file.key)
+
+    def _m4b(self) -> MadeFile:
+        chapters = self._produced.made.chapters
+        titles = [self._book.chapters[number].title for number in chapters]
+        metadata = {
+            "title": self._book.title or titles[0],
+            "album": self._book.title or titles[0],
+            "artist": self._book.author or "",
+            "genre": "Audiobook",
+            "comment": self._wanted.comment,
+        }
+        key = _key([titles, metadata, [file.key for file, _ in chapters.values()]])
+        if (made := self._kept(M4B_NAME, key)) is not None:
+            return made
+        log.info("joining %s", M4B_NAME)
+        parts = [
+            Part(title, self._out / file.path)
+            for title, (file, _) in zip(titles, chapters.values(), strict=True)
+        ]
+        write_m4b(
+            self._out / M4B_NAME, parts, {key: text for key, text in metadata.items() if text}
+        )
+        return self._made(M4B_NAME, key)
+
+    def _made(self, name: str, key: str) -> MadeFile:
+        return MadeFile(name, key, (self._out / name).stat().st_size)
+
+    def _kept(self, name: str, key: str) -> MadeFile | None:
+        """The file of an earlier run, if it was made of the same."""
+        made = next((one for one in self._before.files if (one.path, one.key) == (name, key)), None)
+        try:
+            is_there = made is not None and (self._out / name).stat().st_size == made.bytes
+        except OSError:
+            return None
+        return made if is_there else None
+
+    def _remove(self, files: list[MadeFile], kept: set[str]) -> None:
+        """Remove files of an earlier run."""
+        for file in files:
+            if file.path in kept:
+                continue
+            try:
+                (self._out / file.path).unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s cannot be removed: %s", self._out / file.path, error.strerror)
+
+
+def _facts(take: Take) -> list[Any]:
+    """What tells a row's file from another take."""
+    found = take.path.stat()
+    return [take.path.name, found.st_size, found.st_mtime_ns, take.pause_after_s]
+
+
+def _key(content: list[Any]) -> str:
+    text = json.dumps([_VERSION, *content])
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,231 @@
+"""`tts-cli book`: a book in, chapters out. The speaking is `synth`'s, on a manifest made here."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.commands.options import (
+    common_options,
+    device_options,
+    group,
+    model_options,
+    output_options,
+    reference_options,
+    run_options,
+    sampling_options,
+)
+from tts_cli.commands.sections import SectionedCommand, SectionedOption
+from tts_cli.config import RunConfig
+from tts_cli.deliver.subtitles import FORMATS
+from tts_cli.errors import ManifestError
+
+if TYPE_CHECKING:
+    from tts_cli.book.chapter import Book
+    from tts_cli.book.produce import Produced, Wanted
+    from tts_cli.book.script import Sentence
+    from tts_cli.manifest.reader import Source
+
+log = logging.getLogger(__name__)
+
+MAX_TOLD = 5  # warnings and chapters that messages name
+
+
+def _subtitle_formats(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> tuple[str, ...]:
+    formats = tuple(dict.fromkeys((value or "").lower().split(","))) if value else ()
+    for name in formats:
+        if name not in FORMATS:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(FORMATS)}")
+    return formats
+
+
+_book_options = group(
+    "Beside a file a chapter",
+    click.option(
+        "--join",
+        cls=SectionedOption,
+        type=click.Choice(("m4b",)),
+        help="Also one file of all chapters, with chapter marks.  [default: none]",
+    ),
+    click.option(
+        "--subtitles",
+        cls=SectionedOption,
+        metavar="srt,vtt",
+        callback=_subtitle_formats,
+        help="Also subtitles of each chapter.  [default: none]",
+    ),
+)
+
+
+@click.command("book", cls=SectionedCommand)
+@click.argument("book", type=click.Path(path_type=Path), metavar="FILE|FOLDER")
+@output_options(is_out_required=True)
+@_book_options
+@model_options
+@device_options
+@sampling_options
+@reference_options
+@run_options
+@common_options
+def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options: Any) -> int:
+    """Speak a book: a file a chapter. Run again, it speaks what is missing or changed.
+
+    FILE is Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt); a FOLDER of .md and .txt files
+    is read in the order of their numbers. Headings begin chapters. DIR gets 01-title.wav and so on,
+    book.json with the place of every sentence in text and audio, book.jsonl with a row a sentence,
+    the rows' audio in sentences/, and all that synth writes. In the text, [pause 500ms] is a pause
+    and {voice=NAME} at an end of a paragraph a voice.
+
+    \b
+    Examples:
+      tts-cli book novel.epub --out novel/ --voice clara
+      tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
+    """
+    from tts_cli.book.m4b import load_av
+    from tts_cli.book.produce import Wanted, require_own_files, target_names
+    from tts_cli.book.reader import read_book
+    from tts_cli.book.script import BookPauses, script_of, to_manifest
+    from tts_cli.run.split_rule import pauses_of
+
+    config = RunConfig.from_options(options)
+    if join == "m4b":
+        load_av()
+    found = read_book(book)
+    script = script_of(found, BookPauses(**vars(pauses_of(config))))
+    tell_what_is_not_read(found)
+    wanted = Wanted(
+        config.format,
+        config.subtype,
+        subtitles,
+        is_m4b=join == "m4b",
+        comment=f"synthetic speech, tts-cli, {config.model or 'sample voice'}",
+    )
+    assert config.out is not None
+    if not config.overwrite:
+        require_own_files(config.out, target_names(found, script, wanted))
+    with ExitStack() as stack:
+        source = manifest_of(to_manifest(script), config, stack)
+        require_good(source, script, config)
+        return speak_and_join(source, config, found, script, wanted)
+
+
+def tell_what_is_not_read(book: Book) -> None:
+    """Log the reader's warnings."""
+    for warning in book.warnings[:MAX_TOLD]:
+        log.warning("%s", warning)
+    if len(book.warnings) > MAX_TOLD:
+        log.warning("... and %d more like these", len(book.warnings) - MAX_TOLD)
+
+
+def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
+    """The rows as `synth` reads them: from `book.jsonl`, or for a dry run from a temporary file."""
+    from tts_cli.book.script import MANIFEST_NAME
+    from tts_cli.manifest.reader import open_source
+
+    assert config.out is not None
+    if config.dry_run:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tts-cli-"))
+        path = Path(folder, MANIFEST_NAME)
+        path.write_bytes(data)
+    else:
+        path = config.out / MANIFEST_NAME
+        keep_manifest(data, path, config)
+    return stack.enter_context(open_source(str(path)))
+
+
+def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
+    """Write `book.jsonl`, while no other run can be reading it.
+
+    A folder with a journal is put in order first, as `synth` would do it: a lock that a dead run
+    has left tells which files were its own, and it is gone once this one is given back.
+    """
+    from tts_cli.commands.synth import open_folder
+    from tts_cli.commands.validate import has_journal
+    from tts_cli.output.atomic import write_atomic
+    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.writer import prepare_folder
+
+    with ExitStack() as held:
+        if has_journal(path.parent):
+            open_folder(config, held)
+        else:
+            prepare_folder(path.parent)
+            held.enter_context(FolderLock(path.parent, config.take_over))
+        write_atomic(path, data)
+
+
+def require_good(source: Source, script: list[Sentence], config: RunConfig) -> None:
+    """Raise ManifestError if a row is bad, which is told by its place in the book."""
+    from tts_cli.manifest.row import BadRow
+    from tts_cli.run.model_source import read_info
+    from tts_cli.run.row_checks import CheckedRows
+
+    rows = CheckedRows(source, config, read_info(config)).read()
+    bad = [row for row in rows if isinstance(row, BadRow)]
+    for row in bad[:MAX_TOLD]:
+        log.error("%s: %s", script[row.number - 1].place, row.message)
+    if bad:
+        raise ManifestError(
+            f"{len(bad)} of {len(script)} rows of the book cannot be spoken",
+            remedy="mend these places in the book",
+        )
+
+
+def speak_and_join(
+    source: Source, config: RunConfig, book: Book, script: list[Sentence], wanted: Wanted
+) -> int:
+    """Speak the rows, then make the book's files. Returns the exit code."""
+    from tts_cli.book.produce import produce
+    from tts_cli.commands.synth import run
+    from tts_cli.output.folder_lock import FolderLock
+
+    exit_code = run(source, config)
+    if config.dry_run:
+        return exit_code
+    assert config.out is not None
+    with FolderLock(config.out, config.take_over):
+        made = produce(config.out, book, script, unspoken(source, config), wanted)
+    show_book(made, config, len({row.chapter for row in script}))
+    return exit_code or int(bool(made.incomplete))
+
+
+def unspoken(source: Source, config: RunConfig) -> set[str]:
+    """Ids of the rows that have no audio as it is wanted now."""
+    from tts_cli.manifest.row import BadRow
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.writer import AudioWriter
+    from tts_cli.run.model_source import read_info
+    from tts_cli.run.plan import RowPlan
+
+    config = replace(config, overwrite=False, retry_failed=False)
+    assert config.out is not None
+    info = read_info(config)
+    journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
+    plan = RowPlan(
+        source, config, info, journal, AudioWriter(config.out, config, info.sample_rate_hz)
+    )
+    plan.survey()
+    return {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
+
+
+def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
+    """Say what became of the chapters."""
+    from tts_cli.commands.synth import show_result
+
+    for reason in made.incomplete[:MAX_TOLD]:
+        log.warning("not written: %s", reason)
+    if len(made.incomplete) > MAX_TOLD:
+        log.warning("not written: %d more chapters", len(made.incomplete) - MAX_TOLD)
+    if config.json or config.verbosity < 0:
+        return
+    hours, rest = divmod(round(made.seconds), 3600)
+    length = f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+    show_result(f"{len(made.made.chapters)} of {num_chapters} chapters, {length}, in {config.out}")
