@@ -16,7 +16,6 @@ Ends with 1 at the first difference, and with 0 and a reason where nothing can b
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
@@ -31,11 +30,12 @@ from kill_moments import (
     PATIENCE_S,
     Work,
     end_of,
-    files_of,
     odd_word,
+    parser_of,
     problem_amid,
     problem_at_end,
     records_of,
+    speak_undisturbed,
     write_work,
 )
 
@@ -158,22 +158,15 @@ def lose(work: Work, wanted: dict[str, str], folder: Path, how: str, num_rows: i
 
 def main() -> int:
     """Run the series."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, 40)
     parser.add_argument("--moments", type=int, default=10, help="of each kind")
-    parser.add_argument("--rows", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--model", type=Path, help="another checkpoint than the tiny one")
     options = parser.parse_args()
     if INSIDE not in os.environ and (reason := enter_namespace()):
         print(f"skipped: nothing can be mounted here: {reason}")
         return 0
     folder = Path(tempfile.mkdtemp(prefix="disks-"))
     work = write_work(folder, options.rows, options.model)
-    code, said = end_of(work.start(folder / "undisturbed"))
-    assert code == 0, said
-    wanted = files_of(folder / "undisturbed")
+    wanted, _ = speak_undisturbed(work, folder / "undisturbed")
     problem = fill(work, wanted, folder, options.moments)
     rng = random.Random(options.seed)
     for moment in range(3 * options.moments):

@@ -177,23 +177,34 @@ def odd_word(said: str) -> str | None:
     return next((f"it said {word!r}: {said[-500:]}" for word in ODD if word in said), None)
 
 
-def main() -> int:
-    """Run the series."""
+def parser_of(doc: str | None, num_rows: int) -> argparse.ArgumentParser:
+    """What every harness takes; how often it disturbs is its own."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=60)
+    parser.add_argument("--rows", type=int, default=num_rows)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--model", type=Path, help="another checkpoint than the tiny one")
+    return parser
+
+
+def speak_undisturbed(work: Work, out: Path) -> tuple[dict[str, str], float]:
+    """What a run leaves that nothing happens to, and the seconds that it takes."""
+    started_s = time.monotonic()
+    code, said = end_of(work.start(out))
+    whole_s = time.monotonic() - started_s
+    assert code == 0, said
+    return files_of(out), whole_s
+
+
+def main() -> int:
+    """Run the series."""
+    parser = parser_of(__doc__, 60)
+    parser.add_argument("--kills", type=int, default=20)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     work = write_work(folder, options.rows, options.model)
-    started_s = time.monotonic()
-    code, said = end_of(work.start(folder / "undisturbed"))
-    whole_s = time.monotonic() - started_s
-    assert code == 0, said
-    wanted = files_of(folder / "undisturbed")
+    wanted, whole_s = speak_undisturbed(work, folder / "undisturbed")
     print(f"undisturbed: {len(wanted)} files in {whole_s:.1f} s", flush=True)
     series = Series(work, wanted, whole_s, options.seed)
     runs = 0

@@ -13,7 +13,6 @@ Ends with 1 at the first that does otherwise, and keeps its folder.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import sys
@@ -25,11 +24,12 @@ from pathlib import Path
 from kill_moments import (
     Work,
     end_of,
-    files_of,
     odd_word,
+    parser_of,
     problem_amid,
     problem_at_end,
     records_of,
+    speak_undisturbed,
     write_work,
 )
 
@@ -108,21 +108,13 @@ class Changes:
 
 def main() -> int:
     """Run the series."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, 40)
     parser.add_argument("--moments", type=int, default=10, help="of each kind")
-    parser.add_argument("--rows", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--model", type=Path, help="another checkpoint than the tiny one")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="manifests-"))
     work = write_work(folder, options.rows, options.model)
-    started_s = time.monotonic()
-    code, said = end_of(work.start(folder / "undisturbed"))
-    whole_s = time.monotonic() - started_s
-    assert code == 0, said
-    changes = Changes(work, files_of(folder / "undisturbed"), whole_s, options.seed)
+    wanted, whole_s = speak_undisturbed(work, folder / "undisturbed")
+    changes = Changes(work, wanted, whole_s, options.seed)
     for moment in range(options.moments):
         for how in ("cut", "grown", "emptied"):
             out = folder / f"{how}{moment}"
