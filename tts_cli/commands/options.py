@@ -53,6 +53,14 @@ def parse_shard(value: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def parse_pad(value: str) -> tuple[float, float]:
+    """`S` or `S,S` as seconds in front and behind."""
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)(?:,([0-9]{1,4}(?:\.[0-9]{1,6})?))?", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not of the form S or S,S, such as 0.5 or 0.5,1")
+    return float(match[1]), float(match[2] or match[1])
+
+
 def config_option(name: str, **settings: Any) -> Decorator[Any]:
     """A click option for one field of `RunConfig`."""
     default, text, unset = describe_field(name)
@@ -190,6 +198,29 @@ def sampling_options(function: Any) -> Any:
     return text_options(_speech_options(_draw_options(function)))
 
 
+def _delivery_options() -> list[Decorator[Any]]:
+    """How audio is written."""
+    return [
+        config_option("format", type=_choice(tuple(SUBTYPES))),
+        config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
+        config_option("sample_rate", type=int, metavar="HZ"),
+        config_option("loudness", metavar="LUFS|ebu|acx|podcast"),
+        config_option("highpass", type=float, metavar="HZ"),
+        config_option("trim"),
+        config_option("pad", type=parse_pad, metavar="S[,S]"),
+    ]
+
+
+encode_options = group(
+    "Output",
+    config_option(
+        "out", type=_FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
+    ),
+    *_delivery_options(),
+    config_option("take_over"),
+)
+
+
 def output_options(is_out_required: bool = False) -> Decorator[Any]:
     """Where and how audio is written; `synth` requires --out."""
     return group(
@@ -201,9 +232,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
             required=is_out_required,
             show_default=False,
         ),
-        config_option("format", type=_choice(tuple(SUBTYPES))),
-        config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
-        config_option("sample_rate", type=int, metavar="HZ"),
+        *_delivery_options(),
         config_option("save_codes"),
     )
 

@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
+from tts_cli.deliver.metadata import Tags
+from tts_cli.deliver.treatment import Applied
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.journal import Journal
@@ -55,6 +58,20 @@ def bad_record(row: BadRow, run_id: str | None = None) -> RowRecord:
     )
 
 
+def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict[str, Any]]:
+    """Parts in audio whose beginning was moved."""
+    if not by_s:
+        return parts
+    return [
+        part
+        | {
+            name: round(min(audio_s, max(0.0, part[name] + by_s)), 6)
+            for name in ("start_s", "end_s")
+        }
+        for part in parts
+    ]
+
+
 class Recorder:
     """Takes the rows of a run at their ends; any thread may call it.
 
@@ -64,6 +81,7 @@ class Recorder:
         totals: are counted up, under a lock of the recorder's.
         on_row: called after every row, under the same lock.
         failures_allowed: rows that may fail, beside those known to be bad; None: all.
+        comment: in every file, see `metadata.synthetic`.
     """
 
     def __init__(
@@ -75,6 +93,8 @@ class Recorder:
         totals: Totals,
         on_row: Callable[[Totals], None],
         failures_allowed: int | None = None,
+        *,
+        comment: str = "",
     ) -> None:
         self.writer = writer
         self.journal = journal
@@ -83,6 +103,7 @@ class Recorder:
         self.totals = totals
         self.on_row = on_row
         self.failures_allowed = failures_allowed
+        self.comment = comment
         self.failures = Failures()
         self._mutex = threading.Lock()
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
@@ -108,8 +129,9 @@ class Recorder:
             is_truncated = error is not None
             if not is_truncated:
                 self._withdraw(row)
+            tags = Tags(row.id, row.request.voice or "", comment=self.comment)
             try:
-                file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
+                file = self.writer.write(row.id, row.samples, row.codes, is_truncated, tags)
             except RowError as problem:
                 log.debug("row %s cannot be written", row.id, exc_info=True)
                 error = str(problem)
@@ -146,6 +168,9 @@ class Recorder:
             return record
         assert row.samples is not None
         audio_s = len(row.samples) / self.writer.native_rate_hz  # parts have pauses between them
+        if file.applied is not None:
+            audio_s += file.applied.added_s
+            record = self._with_applied(record, file.applied, audio_s)
         write_ms = 1000 * (ended_s - started_s)
         own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
         return replace(
@@ -160,6 +185,15 @@ class Recorder:
             write_ms=write_ms,
             rtf=own_ms / 1000 / audio_s,
             **({} if row.levels is None else vars(row.levels)),
+        )
+
+    def _with_applied(self, record: RowRecord, applied: Applied, audio_s: float) -> RowRecord:
+        """What was done to a row's samples, and where its parts lie since."""
+        return replace(
+            record,
+            applied=applied.as_dict(),
+            suspect=record.suspect + self.writer.treatment.misses(applied),
+            parts=moved(record.parts, applied.start_shift_s, audio_s),
         )
 
     def _withdraw(self, row: SpeechRow) -> None:
