@@ -79,7 +79,13 @@ def command(manifest: str, **options: Any) -> int:
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.progress import long_step
-    from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
+    from tts_cli.commands.validate import (
+        check_settings,
+        has_journal,
+        say_kept,
+        say_problems,
+        say_space,
+    )
     from tts_cli.output.run_file import versions
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
@@ -109,6 +115,7 @@ def run(source: Source, config: RunConfig) -> int:
         log.debug("left to do: %s", survey)
         signals.check()
         say_problems(survey.summary, config)
+        say_kept(survey)
         if not config.skip_invalid:
             survey.summary.require_good()
         survey.require_own_files()
@@ -124,9 +131,39 @@ def run(source: Source, config: RunConfig) -> int:
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
         assert runs is not None
+        session = remake(config, info, plan, survey) if survey.kept else None
         if survey.needs.rows:
-            return speak(config, info, plan, survey, runs)
+            return speak(config, info, plan, survey, runs, session)
         return record_unspoken(config, info, plan, survey, runs)
+
+
+def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> Session | None:
+    """Make the files that only their delivery sets apart. The session, if codes needed a model."""
+    from tts_cli.commands.progress import long_step
+    from tts_cli.deliver.metadata import synthetic
+    from tts_cli.output.record import RowRecord
+    from tts_cli.run.recode import Recoder
+
+    assert plan.journal is not None
+    assert plan.writer is not None
+    session = None
+    if survey.kept["codes"]:
+        from tts_cli.run.load import open_session
+
+        with long_step("loading the model", config.progress):
+            session = open_session(config)
+    model = None if session is None else session.model
+    out = plan.writer.out
+    recoder = Recoder(out, plan.writer, plan.journal, synthetic(info), model)
+    with long_step("making files of what is kept, without speaking", config.progress):
+        made = recoder.run(plan.orders())
+    survey.remade = made.count
+    log.info("%d files made of what is kept, without speaking", made.count)
+    for row_id, reason in made.failed:
+        log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
+        survey.unmade.append(RowRecord(row_id, "failed", error=reason))
+    plan.journal.append(*survey.unmade)
+    return session
 
 
 def open_folder(
@@ -172,7 +209,13 @@ def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
     from tts_cli.book.book_file import made_names
     from tts_cli.commands.progress import long_step
-    from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
+    from tts_cli.commands.validate import (
+        has_journal,
+        say_kept,
+        say_problems,
+        say_space,
+        show_summary,
+    )
     from tts_cli.output.journal import Journal
     from tts_cli.output.orphans import find_orphans
     from tts_cli.output.writer import AudioWriter
@@ -188,6 +231,7 @@ def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
     with long_step("checking the manifest, and which rows are done", config.progress):
         survey = plan.survey()
     say_problems(survey.summary, config)
+    say_kept(survey)
     if not config.skip_invalid:
         survey.summary.require_good()
     try:
@@ -211,6 +255,7 @@ def record_unspoken(
     config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog
 ) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
+    from tts_cli.deliver.metadata import synthetic
     from tts_cli.manifest.row import BadRow
     from tts_cli.output.run_file import Totals, build_report, with_folder
     from tts_cli.run.records import Recorder
@@ -218,8 +263,21 @@ def record_unspoken(
     assert plan.journal is not None
     assert plan.writer is not None
     started = datetime.now(timezone.utc)
-    totals = Totals(rows=survey.skipped + survey.pending + survey.bad, skipped=survey.skipped)
-    recorder = Recorder(plan.writer, plan.journal, None, info.frame_s, totals, lambda _: None)
+    totals = Totals(
+        rows=survey.skipped + survey.pending + survey.bad + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
+        skipped=survey.skipped,
+        remade=survey.remade,
+    )
+    recorder = Recorder(
+        plan.writer,
+        plan.journal,
+        None,
+        info.frame_s,
+        totals,
+        lambda _: None,
+        comment=synthetic(info),
+    )
     for row in plan:
         if not isinstance(row, BadRow):
             recorder.take(row)
@@ -251,6 +309,12 @@ def record_unspoken(
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     reason = f"all {survey.skipped} rows are done already"
+    if survey.remade or survey.unmade:
+        made = f"{survey.remade} files made of what is kept"
+        more = [f"{survey.skipped} rows are done already"] if survey.skipped else []
+        more += [f"{len(survey.unmade)} files could not be made"] if survey.unmade else []
+        show_result("; ".join([f"nothing to speak: {made}", *more]))
+        return
     if survey.silent:
         rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
         reason = f"{rows} silent for want of words, {survey.skipped} were done already"
@@ -278,10 +342,18 @@ def show_result(text: str) -> None:
         log.warning("%s", problem)
 
 
-def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog) -> int:
-    """Load the model, speak the pending rows, report, print the summary."""
+def speak(
+    config: RunConfig,
+    info: ModelInfo,
+    plan: RowPlan,
+    survey: Survey,
+    runs: RunLog,
+    session: Session | None = None,
+) -> int:
+    """Load the model, unless that was done, speak the pending rows, report, print the summary."""
     from tts_cli.commands.progress import Progress, long_step
     from tts_cli.commands.summary import next_step, summary_lines
+    from tts_cli.deliver.metadata import synthetic
     from tts_cli.output.run_file import Totals, build_report
     from tts_cli.output.run_log import new_run_id
     from tts_cli.run.load import device_facts, model_facts, open_session, prepare
@@ -296,8 +368,9 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     run_id = new_run_id(started)
     if survey.summary.split:
         log.info("long rows: %d, spoken in %d parts", survey.summary.split, survey.summary.parts)
-    with long_step("loading the model", config.progress):
-        session = open_session(config)
+    if session is None:
+        with long_step("loading the model", config.progress):
+            session = open_session(config)
     signals.check()
     with long_step("making slots and graphs", config.progress):
         prepare(session, survey.needs)
@@ -305,8 +378,10 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     log.debug("device: %s", _listed(device_facts(session)))
     signals.check()
     totals = Totals(
-        rows=survey.pending + survey.bad + survey.skipped,
+        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
         skipped=survey.skipped,
+        remade=survey.remade,
         load_s=session.load_s,
         capture_s=session.capture_s,
     )
@@ -322,7 +397,10 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
             totals,
             progress.update,
             config.failures_allowed(survey.pending),
+            comment=synthetic(info),
         )
+        for record in survey.unmade:
+            recorder.failures.add(record)
         speech = SpeechRun(
             session,
             recorder.take,

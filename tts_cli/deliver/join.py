@@ -62,21 +62,46 @@ def join(
     """
     if len(boundaries) != len(parts) - 1:
         raise ValueError(f"{len(parts)} parts have {len(boundaries)} boundaries between them")
+    cuts = _inner_cuts(parts, rate_hz)
+    gaps = []
+    for index, boundary in enumerate(boundaries):
+        kept = cuts[index].silence_behind + cuts[index + 1].silence_before
+        gaps.append(max(0, round(pauses.seconds(boundary) * rate_hz) - kept))
+    return _lay_out(parts, cuts, gaps, rate_hz)
+
+
+def join_again(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
+    """Join parts as they were joined before.
+
+    Args:
+        gaps: samples of silence put behind each part but the last.
+    """
+    return _lay_out(parts, _inner_cuts(parts, rate_hz), gaps, rate_hz)[0]
+
+
+def _inner_cuts(parts: list[Array], rate_hz: int) -> list[Cut]:
+    """What is kept of each part: all of it where the row begins and ends."""
+    if len(parts) == 1:
+        return [Cut(0, len(parts[0]), 0, 0)]
+    cuts = [cut_ends(part, rate_hz) for part in parts]
+    cuts[0] = replace(cuts[0], start=0)
+    cuts[-1] = replace(cuts[-1], end=len(parts[-1]))
+    return cuts
+
+
+def _lay_out(
+    parts: list[Array], cuts: list[Cut], gaps: list[int], rate_hz: int
+) -> tuple[Array, list[Place]]:
+    """Parts behind each other, as `join` gives them."""
     if len(parts) == 1:
         return parts[0], [Place(0, len(parts[0]))]
     last = len(parts) - 1
     fade = round(FADE_S * rate_hz)
-    cuts = [cut_ends(part, rate_hz) for part in parts]
-    cuts[0] = replace(cuts[0], start=0)
-    cuts[last] = replace(cuts[last], end=len(parts[last]))
     places: list[Place] = []
     place = 0
-    for index, cut in enumerate(cuts):
+    for cut, gap in zip(cuts, [*gaps, 0], strict=True):
         places.append(Place(place, place + cut.end - cut.start))
-        place = places[-1].end
-        if index < last:
-            kept = cut.silence_behind + cuts[index + 1].silence_before
-            place += max(0, round(pauses.seconds(boundaries[index]) * rate_hz) - kept)
+        place = places[-1].end + gap
     joined = np.zeros(place, dtype=parts[0].dtype)
     for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
         piece = joined[to.start : to.end]

@@ -27,7 +27,7 @@ from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, line_of, 
 log = logging.getLogger(__name__)
 
 JOURNAL_NAME = "timings.jsonl"
-_MAX_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 _FIRST_ID = re.compile(rb'\{"id": "%b"' % TEXT)
 
 
@@ -168,9 +168,9 @@ class Journal:
         file = open(self.path, "rb")  # noqa: SIM115
         with file:
             whole_bytes = 0
-            while raw := file.readline(_MAX_LINE_BYTES):
+            while raw := file.readline(MAX_LINE_BYTES):
                 if not raw.endswith(b"\n"):
-                    if len(raw) < _MAX_LINE_BYTES:
+                    if len(raw) < MAX_LINE_BYTES:
                         return whole_bytes, raw
                     raw = _skip_line(file)
                     if not raw.endswith(b"\n"):
@@ -224,5 +224,5 @@ def _skip_line(file: BinaryIO) -> bytes:
     """Read to the end of an over-long line; returns its last piece."""
     raw = b"-"
     while raw and not raw.endswith(b"\n"):
-        last, raw = raw, file.readline(_MAX_LINE_BYTES)
+        last, raw = raw, file.readline(MAX_LINE_BYTES)
     return raw or last

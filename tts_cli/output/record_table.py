@@ -130,14 +130,14 @@ class RecordTable:
         )
 
     def _find(self, column: array[int], row_id: str, take: int) -> int | None:
-        place = self._places.get(_key(row_id, take))
+        place = self._places.get(key_of(row_id, take))
         return None if place is None else column[place]
 
 
 def line_of(record: RowRecord) -> Line:
     """What is remembered of a record."""
     return Line(
-        key=_key(record.id, record.take),
+        key=key_of(record.id, record.take),
         state=_state(record.status, record.schema, record.request_hash, record.delivery_hash),
         size=_size(record.bytes, record.frames),
         audio_us=round(1e6 * record.audio_s),
@@ -153,7 +153,7 @@ def parse(raw: bytes) -> Line | None:
     row_id, status, request_hash, delivery_hash, size, sha256, frames, audio_s = found.groups()
     name = json.loads(b'"%b"' % row_id) if b"\\" in row_id else row_id.decode()
     return Line(
-        key=_key(name, 1),
+        key=key_of(name, 1),
         state=_state(status.decode(), SCHEMA, request_hash.decode(), delivery_hash.decode()),
         size=_size(int(size), int(frames)),
         audio_us=round(1e6 * float(audio_s)),
@@ -180,7 +180,7 @@ def _parse_any(raw: bytes) -> Line | None:
     if not all(isinstance(number, int) and number >= 0 for number in (schema, take)):
         return None
     return Line(
-        key=_key(row_id, take),
+        key=key_of(row_id, take),
         state=_state(values["status"], schema, request_hash, delivery_hash),
         size=_size(_count(values.get("bytes")), _count(values.get("frames"))),
         audio_us=_microseconds(values.get("audio_s")),
@@ -188,7 +188,8 @@ def _parse_any(raw: bytes) -> Line | None:
     )
 
 
-def _key(row_id: str, take: int) -> int:
+def key_of(row_id: str, take: int) -> int:
+    """The hash that stands for a row and its take."""
     return id_hash(row_id if take == 1 else f"{row_id}\n{take}")
 
 

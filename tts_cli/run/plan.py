@@ -10,24 +10,27 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tts_cli.config import RunConfig
+from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.words import is_wordless
-from tts_cli.output.hashes import joint_hash, request_hash
+from tts_cli.output.hashes import Delivery, joint_hash, request_hash
 from tts_cli.output.journal import Journal
-from tts_cli.output.record import SCHEMA
+from tts_cli.output.last_lines import LastLines
+from tts_cli.output.record import SCHEMA, RowRecord
 from tts_cli.output.writer import AudioWriter
+from tts_cli.run.kept import REPLACING, find_kept
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
+from tts_cli.run.recode import Order
 from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.split_rule import SplitRule
 from tts_cli.run.survey import ManifestSummary, Tally
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 4  # files a message names
+_SPEAK, _REMAKE = 1, 2  # what is to be done about a row
+_TO_SPEAK = bytes([0, 1, 0]) + bytes(253)
+_TO_REMAKE = bytes([0, 0, 1]) + bytes(253)
 
 
 class State(Enum):
@@ -52,6 +58,7 @@ class State(Enum):
     NEW = "new"  # no line in the journal
     FAILED = "failed"  # the last line says so
     CHANGED = "changed"  # recorded ok, for another request or delivery
+    KEPT = "kept"  # recorded ok for another delivery only; its file can be made without speaking
     DAMAGED = "damaged"  # recorded ok, but its file is gone, or not what was written
     DONE = "done"
 
@@ -68,6 +75,12 @@ class Survey:
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
     damaged: list[str] = field(default_factory=list)  # some ids of State.DAMAGED
+    # Rows whose delivery alone is another one: to be made anew, by what of, and to be spoken again.
+    kept: Counter[str] = field(default_factory=Counter)
+    remade: int = 0  # once that was done
+    unmade: list[RowRecord] = field(default_factory=list)
+    again: int = 0
+    first_again: str = ""  # its id and why
 
     def require_own_files(self) -> None:
         """Raise UsageError if rows would replace files that no run is known to have written."""
@@ -111,7 +124,9 @@ class RowPlan:
         self.rows = CheckedRows(source, config, info)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
-        self._wanted = bytearray()  # a row: 1 to speak it or to record it as failed, 0 to pass it
+        # A row: _SPEAK it or record it as failed, _REMAKE its file, or 0: pass it.
+        self._wanted = bytearray()
+        self._lines: LastLines | None = None
 
     @property
     def care(self) -> TextCare:
@@ -155,7 +170,7 @@ class RowPlan:
         Raises:
             StoppedEarly: the manifest is not what was surveyed.
         """
-        for row in self.rows.read(self._wanted):
+        for row in self.rows.read(self._wanted.translate(_TO_SPEAK)):
             if isinstance(row, BadRow):
                 yield row
                 continue
@@ -174,6 +189,15 @@ class RowPlan:
                 planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
             yield planned
 
+    def orders(self) -> Iterator[Order]:
+        """The files to be made of what the folder keeps. Raises StoppedEarly as iterating does."""
+        for row in self.rows.read(self._wanted.translate(_TO_REMAKE)):
+            if isinstance(row, Row):
+                request = self._requests.build(row)
+                planned = self._planned(row.id, request, self._resolve(request, False), False)
+                if (order := self._order(planned)) is not None:
+                    yield order
+
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
         `is_stopped`.
@@ -190,20 +214,23 @@ class RowPlan:
 
     def _is_wanted(
         self, row: Row, request: SpeechRequest, is_silent: bool, found: Survey, tally: Tally
-    ) -> bool:
-        """Judge a good row and count it."""
+    ) -> int:
+        """Judge a good row and count it. What is to be done about it."""
         try:
             need = self._resolve(request, is_silent)
-            state = self._state(row.id, request, need, is_silent)
+            state = self._state(row.id, request, need, is_silent, found)
+            if state is State.KEPT and not self.config.overwrite:
+                tally.add_remade(request)
+                return _REMAKE
             if not self._is_due(state):
                 found.skipped += 1
-                return False
+                return 0
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
-            return True
+            return _SPEAK
         tally.add_due(row, request, parts, is_silent)
         found.due[state] += 1
         if is_silent:
@@ -217,7 +244,7 @@ class RowPlan:
         if state is State.NEW and len(found.foreign) < MAX_NAMED and self._is_foreign(row.id):
             assert self.writer is not None
             found.foreign.append(self.writer.path_of(row.id).name)
-        return True
+        return _SPEAK
 
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
@@ -274,19 +301,89 @@ class RowPlan:
         return state is not State.DONE or self.config.overwrite
 
     def _state(
-        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
+        self,
+        row_id: str,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+        found: Survey,
     ) -> State:
         """What the folder holds of a row; for --retry-failed no more than its journal says."""
         status = None if self.journal is None else self.journal.status(row_id)
         if status is None:
             return State.NEW
-        if status == "failed":
-            return State.FAILED
         if self.config.retry_failed:
-            return State.DONE
-        if not self._is_recorded(self._planned(row_id, request, need, is_silent)):
-            return State.CHANGED
+            return State.FAILED if status == "failed" else State.DONE
+        planned = self._planned(row_id, request, need, is_silent)
+        if status == "failed" or not self._is_recorded(planned):
+            if not is_silent and self._is_kept(planned, found):
+                return State.KEPT
+            return State.FAILED if status == "failed" else State.CHANGED
         return State.DONE if self._is_whole(row_id) else State.DAMAGED
+
+    def _is_kept(self, row: SpeechRow, found: Survey) -> bool:
+        """Whether a row's file can be made without speaking; counts."""
+        try:
+            order = self._order(row)
+        except RowError as error:
+            found.again += 1
+            found.first_again = found.first_again or f"{row.id}: {error}"
+            return False
+        if order is None:
+            return False
+        found.kept[order.kept.kind] += 1
+        return True
+
+    def _order(self, row: SpeechRow) -> Order | None:
+        """A row's file to be made of what is kept; None where its speech is another one.
+
+        Raises:
+            RowError: only its delivery is another one, and nothing is kept that it can be made of.
+        """
+        journal, writer = self.journal, self.writer
+        assert journal is not None
+        assert writer is not None
+        if self._lines is None:
+            self._lines = LastLines(writer.out)
+        line = self._lines.get(row.id)
+        if line is None:
+            return None
+        record = RowRecord.from_line(line)
+        if record.status != "ok" and record.error != REPLACING:
+            return None
+        if journal.schema(row.id) == SCHEMA:
+            is_same = record.request_hash == row.request_hash
+            known = record if is_same else None
+        else:
+            known = self._of_first_schemas(row, record)
+        if known is None:
+            return None
+        kept = find_kept(writer.out, known, self.info.sample_rate_hz)
+        if writer.has_codes and not writer.codes_path_of(row.id).is_file():
+            raise RowError("its codes are to be kept, and were not")
+        return Order(known, kept)
+
+    def _of_first_schemas(self, row: SpeechRow, record: RowRecord) -> RowRecord | None:
+        """A line of an earlier version in the form of schema 1, if it is of this very request."""
+        if self.split_rule.is_split(row.request):
+            return None
+        assert self.writer is not None
+        request = first_request(row.request, row.id, self.config)
+        identity, ref_digest = self.info.identity, row.need.digest if row.need else None
+        digest = request_hash(request, identity, ref_digest)
+        if record.delivery_hash:
+            return replace(record, schema=1) if record.request_hash == digest else None
+        # One hash stands for both: it tells the request only with the delivery of that file.
+        for delivery in self._first_deliveries(record):
+            if record.request_hash == joint_hash(request, delivery, identity, ref_digest):
+                return replace(record, schema=1, request_hash=digest)
+        return None
+
+    def _first_deliveries(self, record: RowRecord) -> Iterator[Delivery]:
+        rate_hz = self.info.sample_rate_hz  # of another one nothing could be made
+        suffix = (record.path or "").rpartition(".")[2]
+        for subtype in SUBTYPES.get(suffix, ()):
+            yield Delivery(suffix, subtype, rate_hz)
 
     def _is_whole(self, row_id: str) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
