@@ -8,10 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny_fish_speech as tiny
 from hostile_audio import encoded, tone
+from tiny_fish_codec import SMALL
 from workbench import MakeCheckpoint, Workbench, finish
+
+from tts_cli.output.audio_file import encode_codes
 
 CAP = ("--max-seconds", 0.2, "--accept-truncated", "--device", "cpu")
 ANCHOR = ("--anchor", "first")
@@ -21,9 +25,18 @@ OWN = "What is said."
 
 @pytest.fixture(scope="session")
 def fish(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A converted checkpoint whose speech never ends: a row is as long as its cap."""
+    """A converted checkpoint whose speech never ends: a row is as long as its cap. A second has as
+    few frames as released.
+    """
     endless = replace(tiny.SPECS["small"], end_gain=0.0)
-    return tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), endless)
+    codec = replace(
+        SMALL,
+        upsampling_ratios=(2, 2),
+        upsample_rates=(8, 8, 4, 2),
+        encoder_dim=2,
+        encoder_strides=(2, 4, 8, 8),
+    )
+    return tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), endless, codec=codec)
 
 
 @pytest.fixture
@@ -65,13 +78,15 @@ def test_rows_without_a_voice_follow_it(refs: Workbench) -> None:
         )
     assert out.report["anchor"] == {"id": "long", "digest": digest}
     assert json.loads((out.path / "anchor.json").read_text())["id"] == "long"
-    # Its frames and its text stand in the prompts of those that follow, once for every part.
-    frames = records["long"]["frames"]
-    assert records["next"]["prompt_tokens"] > frames + len(GOOD)
-    assert records["parts"]["prompt_tokens"] > 2 * frames
-    assert records["long"]["prompt_tokens"] < 300
     # The anchor itself, and what has a voice of its own, are what they are without it.
     assert refs.synth(rows(), *CAP, "--save-codes", out="plain").code == 0
+    # Its frames and its text stand in the prompts of those that follow, once for every part.
+    before = refs.out("plain").records
+    frames = records["long"]["frames"]
+    for name, times in (("long", 0), ("title", 1), ("next", 1)):
+        more = records[name]["prompt_tokens"] - before[name]["prompt_tokens"]
+        assert times * (frames + len(GOOD) // 2) <= more <= times * (frames + len(GOOD) + 60), name
+    assert records["parts"]["prompt_tokens"] > 2 * (frames + len(GOOD) // 2)
     plain = refs.out("plain").files
     for name in ("long.wav", "long.codes.safetensors", "own.wav", "silent.wav"):
         assert out.files[name] == plain[name], name
@@ -169,11 +184,11 @@ def test_an_anchor_that_fails_stops_the_run(refs: Workbench) -> None:
     assert refs.out().status() == {"long": "failed"}
     short = refs.synth(rows(), *CAP, "--anchor", "next", out="short")
     assert short.code == 4
-    assert "row 'next', lasts 0.20 s; 1 to 30 s are taken for a reference" in short.err
+    assert "row 'next': lasts 0.19 s; 1 to 30 s are taken for a reference" in short.err
     assert refs.out("short").status() == {"next": "ok"}
     again = refs.synth(rows(), *CAP, "--anchor", "next", out="short")
     assert again.code == 2
-    assert "row 'next', lasts 0.20 s" in again.err
+    assert "row 'next': lasts 0.19 s" in again.err
     good = refs.synth(rows(), *CAP, *ANCHOR, out="short")
     assert good.code == 0, good.err
 
@@ -197,6 +212,21 @@ def test_what_cannot_be_the_anchor(refs: Workbench, name: str, reason: str) -> N
         assert result.code == 2
         assert reason in result.err
     assert not (refs.folder / "out").exists()
+
+
+def test_its_codes_are_a_strangers_file(refs: Workbench) -> None:
+    assert refs.synth(rows(), *CAP, *ANCHOR).code == 0
+    path = refs.out().path / "long.codes.safetensors"
+    whole = path.read_bytes()
+    for content in (b"", whole[:40], encode_codes(np.zeros((30, 3), np.int16))):
+        path.write_bytes(content)
+        result = refs.synth(rows(), *CAP, *ANCHOR)
+        assert result.code == 2
+        assert "the anchor, row 'long': has codes" in result.err
+    path.write_bytes(encode_codes(np.full((30, 4), 2000, np.int16)))
+    result = refs.synth(rows(), *CAP, *ANCHOR)
+    assert result.code == 1
+    assert "reference codes must lie in" in refs.out().records["next"]["error"]
 
 
 def test_validate_and_a_dry_run_tell(refs: Workbench) -> None:
@@ -238,3 +268,21 @@ def test_overwrite_speaks_it_once(refs: Workbench) -> None:
     result = refs.synth(rows(), *CAP, *ANCHOR, "--overwrite")
     assert result.summary == "6 of 6 rows spoken"
     assert len(refs.out().lines) == count + 6
+
+
+def test_a_book_has_one_voice(refs: Workbench) -> None:
+    (refs.folder / "b.md").write_text(
+        f"# One\n\n{GOOD} So it was with all of them, and so it goes as ever.\n"
+    )
+    args = ("book", refs.folder / "b.md", "--out", refs.folder / "book", "--model", refs.model)
+    flags = ("--max-seconds", 1.1, "--accept-truncated", "--device", "cpu", *ANCHOR)
+    result = refs.run(*args, *flags)
+    assert result.code == 0, result.err
+    out = refs.out("book")
+    anchor = json.loads((out.path / "anchor.json").read_text())["id"]
+    assert out.records[anchor]["text"] == GOOD
+    assert sorted(str(record["anchor"]) for record in out.records.values()) == sorted(
+        ["None", anchor, anchor]
+    )
+    assert (out.path / "01-one.wav").is_file()
+    assert "nothing to do: all 3 rows are done already" in refs.run(*args, *flags).out

@@ -276,7 +276,7 @@ class RowPlan:
         except RowError as error:
             kind = StoppedEarly if self._is_anchor_new else UsageError
             raise kind(
-                f"the anchor, row '{row.id}', {error}", remedy="name another row by --anchor"
+                f"the anchor, row '{row.id}': {error}", remedy="name another row by --anchor"
             ) from None
 
     def _has_anchor(self, row: SpeechRow) -> bool:
@@ -296,7 +296,7 @@ class RowPlan:
         return not is_silent and request.voice is None and request.ref_audio is None
 
     def _follows_anchor(self, request: SpeechRequest) -> bool:
-        return self.anchor is not None and request.ref_audio == self.anchor.path
+        return self.anchor is not None and self.anchor.is_voice_of(request)
 
     def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
         """What a row asks of the model, and whether it has no words to be spoken."""

@@ -80,11 +80,12 @@ class SplitRule:
 
     def is_long(self, request: SpeechRequest) -> bool:
         """Whether a text, or what stands between two of its pauses, is too long for one part."""
-        return any(map(self._is_long, _said(request.text)))
+        text = request.text
+        if self.longest is None or BYTES_PER_CHAR * len(text) <= self.longest:
+            return False  # most rows, at no cost
+        return any(map(self._is_long, _said(text)))
 
     def _is_long(self, text: str) -> bool:
-        if self.longest is None or BYTES_PER_CHAR * len(text) <= self.longest:
-            return False
         return replace(self._pace, longest_chars=self.longest).is_long(text)
 
     def problem(self, request: SpeechRequest) -> str | None:
@@ -99,8 +100,8 @@ class SplitRule:
         everyone = set(speakers.findall(request.text))
         if not everyone:
             return None
-        first = self._pieces(request.text)[0]
-        heard = set(speakers.findall(request.text[: first.span.end]))
+        pieces = self._pieces(request.text)
+        heard = set(speakers.findall(request.text[: pieces[0].span.end])) if pieces else everyone
         return None if heard == everyone else LATE_SPEAKER
 
     def why_whole(self, request: SpeechRequest) -> str | None:
@@ -108,7 +109,9 @@ class SplitRule:
         longer.
         """
         pace = self.info.pace
-        if pace is None or not any(map(pace.is_long, _said(request.text))):
+        if pace is None or not pace.is_long(request.text):
+            return None
+        if has_pauses(request.text) and not any(map(pace.is_long, _said(request.text))):
             return None
         return self.problem(request) if self.is_long(request) else BY_SETTING
 

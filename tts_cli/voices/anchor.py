@@ -42,6 +42,16 @@ class Anchor:
         """The request of a row that is to have its voice."""
         return replace(request, ref_audio=self.path, ref_text=self.text, clone_mode="icl")
 
+    def is_voice_of(self, request: SpeechRequest) -> bool:
+        """Whether a request was given it."""
+        given = (request.ref_audio, request.ref_text, request.clone_mode)
+        return given == (self.path, self.text, "icl")
+
+    @property
+    def least(self) -> Need:
+        """What rows that clone it are certain to need."""
+        return self.need if self.is_spoken else replace(self.need, num_frames=1)
+
     def voice(self, info: ModelInfo) -> Voice | None:
         """The voice in the kept codes; None where there are none."""
         if self.codes is None:

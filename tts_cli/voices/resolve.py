@@ -128,8 +128,8 @@ class Cloning:
         Raises:
             RowError: its voice file cannot be used.
         """
-        if self.anchor is not None and request.ref_audio == self.anchor.path:
-            return self.anchor.need
+        if self.anchor is not None and self.anchor.is_voice_of(request):
+            return self.anchor.least
         if request.ref_audio is None or not self.info.can_clone:
             return self.need(request)
         if request.clone_mode != "icl":
@@ -143,8 +143,10 @@ class Cloning:
             RowError: its voice file was changed, or cannot be used any more.
         """
         if request.ref_audio is not None:
-            is_anchor = self.anchor is not None and request.ref_audio == self.anchor.path
-            return self.anchor.voice(self.info) if self.anchor is not None and is_anchor else None
+            anchor = self.anchor
+            if anchor is None or not anchor.is_voice_of(request):
+                return None
+            return anchor.voice(self.info)
         name = request.voice or ""
         stored = self.folder.require(name, self.info)
         if stored.digest != digest:
@@ -154,7 +156,7 @@ class Cloning:
     def load(self, request: SpeechRequest, digest: str) -> Reference:
         """The recording of a request. Raises RowError."""
         assert request.ref_audio is not None
-        is_anchor = self.anchor is not None and request.ref_audio == self.anchor.path
+        is_anchor = self.anchor is not None and self.anchor.is_voice_of(request)
         reference = load_reference(
             request.ref_audio,
             None if is_anchor else self.files.root,

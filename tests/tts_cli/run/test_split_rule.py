@@ -174,6 +174,12 @@ def test_what_has_no_word_between_pauses_is_not_spoken(make_rule: MakeRule) -> N
     ]
 
 
+def test_tags_without_a_word_have_no_parts(make_rule: MakeRule) -> None:
+    rule = make_rule(voices=(), can_clone=True, pace=PACE)
+    silent = asked("<|speaker:0|> [pause 1s]", rule.info, voice=None)
+    assert rule.without_lost_pauses(silent) is silent
+
+
 def test_pauses_are_left_out_where_nothing_keeps_the_voice(make_rule: MakeRule) -> None:
     rule = make_rule(voices=())
     marked = asked("One. [pause 1s] Two.", rule.info, voice=None)
