@@ -296,7 +296,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     started = datetime.now(timezone.utc)
     run_id = new_run_id(started)
     if survey.summary.split:
-        log.info("long rows: %d, spoken in %d parts", survey.summary.split, survey.summary.parts)
+        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
     with long_step("loading the model", config.progress):
         session = open_session(config)
     signals.check()
