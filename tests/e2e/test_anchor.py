@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 import tiny_fish_speech as tiny
 from hostile_audio import encoded, tone
 from tiny_fish_codec import SMALL
-from workbench import MakeCheckpoint, Workbench, finish
+from workbench import ROOT, MakeCheckpoint, Workbench, finish
 
 from tts_cli.output.audio_file import encode_codes
 
@@ -286,3 +289,29 @@ def test_a_book_has_one_voice(refs: Workbench) -> None:
     )
     assert (out.path / "01-one.wav").is_file()
     assert "nothing to do: all 3 rows are done already" in refs.run(*args, *flags).out
+
+
+def test_from_a_pipe_and_stopped_while_it_is_spoken(refs: Workbench) -> None:
+    assert refs.synth(rows(), *CAP, *ANCHOR, out="whole").code == 0
+    args = refs.command(refs.write(rows()), *CAP, *ANCHOR)
+    patch = (
+        "import os, signal\n"
+        "from tts_cli.run.records import Recorder\n"
+        "real = Recorder.end_of\n"
+        "def end_of(self, row_id):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(self, row_id)\n"
+        "Recorder.end_of = end_of\n"
+    )
+    assert finish(refs.start(args, patch)).code == 130
+    assert set(refs.out().status()) <= {"long"}
+    piped = subprocess.run(
+        [sys.executable, "-m", "tts_cli", *map(str, refs.command(Path("-"), *CAP, *ANCHOR))],
+        input=refs.write(rows()).read_bytes(),
+        cwd=refs.folder,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert piped.returncode == 0, piped.stderr.decode()
+    assert refs.out().files == refs.out("whole").files
