@@ -10,7 +10,9 @@ zero, so that nothing clicks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,24 +52,52 @@ class Place:
 
 
 def join(
-    parts: list[Array], boundaries: list[Boundary], rate_hz: int, pauses: Pauses
+    parts: list[Array],
+    boundaries: Sequence[Boundary | float],
+    rate_hz: int,
+    pauses: Pauses,
+    lead_s: float | None = None,
+    tail_s: float | None = None,
 ) -> tuple[Array, list[Place]]:
     """Join the samples of parts.
 
     Args:
         parts: each (n,) float32 in [-1, 1] or int16, all alike.
-        boundaries: what lies behind each part but the last.
+        boundaries: what lies behind each part but the last, or the seconds of its pause.
+        lead_s, tail_s: seconds of silence at both ends; None: as they were spoken.
     Returns:
         (n,) samples of the same kind, and the place of every part.
     """
     if len(boundaries) != len(parts) - 1:
         raise ValueError(f"{len(parts)} parts have {len(boundaries)} boundaries between them")
-    cuts = _inner_cuts(parts, rate_hz)
-    gaps = []
-    for index, boundary in enumerate(boundaries):
-        kept = cuts[index].silence_behind + cuts[index + 1].silence_before
-        gaps.append(max(0, round(pauses.seconds(boundary) * rate_hz) - kept))
-    return _lay_out(parts, cuts, gaps, rate_hz)
+    if len(parts) == 1 and lead_s is None and tail_s is None:
+        return parts[0], [Place(0, len(parts[0]))]
+    last = len(parts) - 1
+    fade = round(FADE_S * rate_hz)
+    cuts = [cut_ends(part, rate_hz) for part in parts]
+    if lead_s is None:
+        cuts[0] = replace(cuts[0], start=0)
+    if tail_s is None:
+        cuts[last] = replace(cuts[last], end=len(parts[last]))
+    places: list[Place] = []
+    place = _silence(lead_s, rate_hz, cuts[0].silence_before)
+    for index, cut in enumerate(cuts):
+        places.append(Place(place, place + cut.end - cut.start))
+        place = places[-1].end
+        if index < last:
+            pause_s = _pause_s(boundaries[index], pauses)
+            kept = cut.silence_behind + cuts[index + 1].silence_before
+            place += _silence(pause_s, rate_hz, kept)
+    place += _silence(tail_s, rate_hz, cuts[last].silence_behind)
+    joined = np.zeros(place, dtype=parts[0].dtype)
+    for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
+        piece = joined[to.start : to.end]
+        piece[:] = part[cut.start : cut.end]
+        if index or lead_s is not None:
+            fade_in_(piece[:fade])
+        if index < last or tail_s is not None:
+            fade_in_(piece[::-1][:fade])
+    return joined, places
 
 
 def join_again(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
@@ -76,41 +106,19 @@ def join_again(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
     Args:
         gaps: samples of silence put behind each part but the last.
     """
-    return _lay_out(parts, _inner_cuts(parts, rate_hz), gaps, rate_hz)[0]
-
-
-def _inner_cuts(parts: list[Array], rate_hz: int) -> list[Cut]:
-    """What is kept of each part: all of it where the row begins and ends."""
-    if len(parts) == 1:
-        return [Cut(0, len(parts[0]), 0, 0)]
     cuts = [cut_ends(part, rate_hz) for part in parts]
-    cuts[0] = replace(cuts[0], start=0)
-    cuts[-1] = replace(cuts[-1], end=len(parts[-1]))
-    return cuts
+    kept = [a.silence_behind + b.silence_before for a, b in pairwise(cuts)]
+    pauses_s = [(gap + own) / rate_hz for gap, own in zip(gaps, kept, strict=True)]
+    return join(parts, pauses_s, rate_hz, Pauses())[0]
 
 
-def _lay_out(
-    parts: list[Array], cuts: list[Cut], gaps: list[int], rate_hz: int
-) -> tuple[Array, list[Place]]:
-    """Parts behind each other, as `join` gives them."""
-    if len(parts) == 1:
-        return parts[0], [Place(0, len(parts[0]))]
-    last = len(parts) - 1
-    fade = round(FADE_S * rate_hz)
-    places: list[Place] = []
-    place = 0
-    for cut, gap in zip(cuts, [*gaps, 0], strict=True):
-        places.append(Place(place, place + cut.end - cut.start))
-        place = places[-1].end + gap
-    joined = np.zeros(place, dtype=parts[0].dtype)
-    for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
-        piece = joined[to.start : to.end]
-        piece[:] = part[cut.start : cut.end]
-        if index:
-            fade_in_(piece[:fade])
-        if index < last:
-            fade_in_(piece[::-1][:fade])
-    return joined, places
+def _pause_s(boundary: Boundary | float, pauses: Pauses) -> float:
+    return pauses.seconds(boundary) if isinstance(boundary, Boundary) else boundary
+
+
+def _silence(seconds: float | None, rate_hz: int, kept: int) -> int:
+    """Samples to be added to so many that are kept of a part's own silence."""
+    return 0 if seconds is None else max(0, round(seconds * rate_hz) - kept)
 
 
 def speech(samples: Array, rate_hz: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from tts_cli.manifest.ids import id_problem
 from tts_cli.output.audio_file import LOSSLESS_SUBTYPES, is_whole_wav, to_int16
 from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import CODES_SUFFIX, ORIGINAL_SUFFIX, hash_of
+from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS
 
 if TYPE_CHECKING:
@@ -208,6 +209,8 @@ def _find_codes(out: Path, record: RowRecord) -> Kept:
         raise RowError("no codes were kept")
     if record.clone_mode == "icl":
         raise RowError("its codes continue a recording, which was not kept")
+    if record.text is not None and without_pauses(record.text) != record.text:
+        raise RowError("pauses are marked in its text, which its codes do not tell")
     if record.finish_reason == WORDLESS or not record.frames:
         raise RowError("it has no codes")
     return Kept("codes", path, _plain_size(out, path), None)
