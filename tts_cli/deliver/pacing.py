@@ -161,7 +161,7 @@ def _fit(
 
     def reach(node: tuple[int, int]) -> None:
         here = point(node)
-        found = (float("inf"), None)
+        found: tuple[float, tuple[int, int] | None] = (float("inf"), None)
         for i in range(max(-1, node[0] - _SIGNS_BACK), node[0]):
             for j in range(max(-1, node[1] - _PAUSES_BACK), node[1]):
                 if (i, j) not in best:

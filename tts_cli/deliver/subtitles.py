@@ -20,7 +20,6 @@ from typing import Any
 from tts_cli.deliver.pacing import Pause, times_of
 from tts_cli.text.split import sentences
 
-FORMATS = ("srt", "vtt")
 MAX_CUE_CHARS = 84  # two lines
 MAX_LINE_CHARS = 42
 MAX_CUE_WIDE_CHARS = 32  # of scripts that have no spaces
@@ -83,7 +82,7 @@ def subtitles(texts: Iterable[Spoken], format: str) -> str:
 
     Args:
         texts: in order, none over the next one.
-        format: one of FORMATS.
+        format: srt or vtt.
     """
     is_vtt = format == "vtt"
     point = "." if is_vtt else ","
