@@ -2,6 +2,7 @@
 
     python tests/e2e/chapter.py speak OUT [flags of tts-cli book ...]
     python tests/e2e/chapter.py score OUT [--jobs 2]
+    python tests/e2e/chapter.py epub FILE.epub
 
 `speak` runs `tts-cli book` over texts/twelve_pages.md: dialogue, a sentence of 1,200 characters,
 a paragraph parted by nothing but semicolons, quotations inside of quotations, abbreviations and
@@ -19,6 +20,9 @@ person reads the figures and abbreviations, so that a wrong reader is no way to 
 - levels: root mean square and peak of the file, and its floor, the quietest half second, in dBFS;
   digital silence is -inf. With --acx the bounds of ACX are held to.
 - marks: chapter marks of OUT/book.m4b, read back by PyAV, beside where the chapters lie.
+
+`epub` makes an EPUB of three chapters of the same pages, for `speak --book FILE.epub` and
+`score --table tests/e2e/texts/twelve_pages.tsv`.
 
 What was heard is kept in OUT/heard.json and used again while the chapters are the same. Ends with 1
 if more than 6 % of the words are wrong, a joint clicks, a mark is not where its chapter begins, or
@@ -448,6 +452,34 @@ def judge_marks(out: Path, book: dict[str, Any]) -> tuple[list[str], list[str]]:
     return bad, lines
 
 
+def write_epub_of(text: str, path: Path) -> None:
+    """The pages as an EPUB of three chapters, parted at scene breaks."""
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    from make_epub import XHTML, document, package, write_epub
+
+    pages = text.split("\n---\n", 1)[1].strip()  # behind the front matter
+    title, _, pages = pages.partition("\n")
+    scenes = pages.split("\n\n---\n\n")
+    names = ("Backward", "The Door", "The Right Way")
+    files, nav = {}, ""
+    for number, name in enumerate(names):
+        share = scenes[number * len(scenes) // 3 : (number + 1) * len(scenes) // 3]
+        scene_texts = [
+            "".join(f"<p>{html.escape(part)}</p>" for part in scene.split("\n\n") if part.strip())
+            for scene in share
+        ]
+        files[f"OEBPS/{number}.xhtml"] = XHTML.format(
+            f"<h1>{name}</h1>" + "<hr/>".join(scene_texts)
+        )
+        nav += f'<li><a href="{number}.xhtml">{name}</a></li>'
+    items = {"nav": document("nav.xhtml", 'properties="nav"')}
+    items |= {f"c{number}": document(f"{number}.xhtml") for number in range(len(names))}
+    spine = [f"c{number}" for number in range(len(names))]
+    files["OEBPS/book.opf"] = package(items, spine, title=title.removeprefix("# "))
+    files["OEBPS/nav.xhtml"] = XHTML.format(f'<nav epub:type="toc"><ol>{nav}</ol></nav>')
+    write_epub(path, files)
+
+
 def speak(out: Path, book: Path, flags: Sequence[str]) -> int:
     """Run `tts-cli book`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -484,7 +516,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("speak", "score"))
+    parser.add_argument("command", choices=("speak", "score", "epub"))
     parser.add_argument("out", type=Path)
     parser.add_argument("--book", type=Path, default=BOOK, help="what to speak (twelve_pages.md)")
     parser.add_argument(
@@ -496,7 +528,10 @@ def main() -> int:
     if options.command == "speak":
         return speak(options.out, options.book, flags)
     if flags:
-        parser.error(f"score takes no {' '.join(flags)}")
+        parser.error(f"{options.command} takes no {' '.join(flags)}")
+    if options.command == "epub":
+        write_epub_of(BOOK.read_text(encoding="utf-8"), options.out)
+        return 0
     table = options.table or options.book.with_suffix(".tsv")
     return judge(
         options.out, read_table(table) if table.exists() else {}, options.jobs, options.acx
