@@ -12,8 +12,9 @@ person reads the figures and abbreviations, so that a wrong reader is no way to 
 `score` needs the recogniser (dev extra) and only OUT. Of every chapter's file in OUT/book.json:
 
 - words: the file is cut in the middle of the pauses between rows, and each piece recognised with a
-  bigram model of the text (recipe/score.py); word errors in percent, and each row with an error, as
-  it should have been read, as the tool read it where that differs, and as it was heard.
+  bigram model of the text (recipe/score.py); word errors in percent, and of each row with an error
+  the words that should have been read and, behind a bar, what was heard in their place, with
+  neighbours; likewise what the tool read otherwise than a person would.
 - subtitles: starts and ends of the cues in the .vtt against the times of the words that the
   recogniser heard, those of the audio's own edges and the estimated ones apart.
 - joints: the energy above 4 kHz in all pauses, where a click would be, beside the energy in speech.
@@ -43,6 +44,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from difflib import SequenceMatcher
 from functools import cache
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -230,6 +232,15 @@ def spoken_texts(out: Path) -> dict[str, str]:
     return {line["id"]: line["spoken_text"] or line["text"] for line in lines if line["text"]}
 
 
+def differences(wanted: Sequence[str], other: Sequence[str]) -> Iterator[str]:
+    """Where two texts differ, as `before [wanted | other] behind`."""
+    for kind, a, b, c, d in SequenceMatcher(None, wanted, other, autojunk=False).get_opcodes():
+        if kind != "equal":
+            before, behind = " ".join(wanted[max(0, a - 2) : a]), " ".join(wanted[b : b + 2])
+            change = f"[{' '.join(wanted[a:b])} | {' '.join(other[c:d])}]"
+            yield f"{before} {change} {behind}".strip()
+
+
 def judge_words(
     out: Path, book: dict[str, Any], heard: list[list[list[Heard]]], table: dict[str, str]
 ) -> tuple[float, list[str]]:
@@ -253,9 +264,8 @@ def judge_words(
             if not count and read == wanted:
                 continue
             wrong.append(f"{count} in {row['start_s']:.1f} s, {row['place']}")
-            wrong += [f"  wanted: {' '.join(wanted)}"]
-            wrong += [f"  read:   {' '.join(read)}"] if read != wanted else []
-            wrong += [f"  heard:  {' '.join(found)}"] if found != wanted else []
+            wrong += [f"  heard: {difference}" for difference in differences(wanted, found)]
+            wrong += [f"  read:  {difference}" for difference in differences(wanted, read)]
     percent = 100 * errors / total
     lines.append(
         f"words: {errors} of {total} wrong, {percent:.1f} %; {num_rows} rows, {reader_errors} words"
