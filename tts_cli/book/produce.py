@@ -216,12 +216,11 @@ class _Producer:
         if (made := self._kept(name, key)) is not None:
             return made
         texts: list[Spoken] = []
-        with soundfile.SoundFile(self._out / file.path) as audio:
-            for row, span in zip(self._rows[number], joined.spans, strict=True):
-                pauses = _pauses(audio, span)
-                whole = Spoken(row.text, span.start_s, span.end_s, pauses)
-                parts = self._parts.get(row.id, [])
-                texts += [replace(part, pauses=pauses) for part in parts] or [whole]
+        for row, span in zip(self._rows[number], joined.spans, strict=True):
+            pauses = _pauses(self._out / f"{row.id}.{self._wanted.format}", span)
+            whole = Spoken(row.text, span.start_s, span.end_s, pauses)
+            parts = self._parts.get(row.id, [])
+            texts += [replace(part, pauses=pauses) for part in parts] or [whole]
         write_atomic(self._out / name, subtitles(texts, form).encode())
         return self._made(name, key)
 
@@ -271,12 +270,19 @@ class _Producer:
                 log.warning("%s cannot be removed: %s", self._out / file.path, error.strerror)
 
 
-def _pauses(audio: soundfile.SoundFile, span: Span) -> tuple[Pause, ...]:
-    """The pauses inside of a row, on its chapter's clock."""
-    start, end = (round(time_s * audio.samplerate) for time_s in (span.start_s, span.end_s))
-    audio.seek(start)
-    samples = audio.read(end - start, dtype="float32")
-    return tuple(pauses_in(samples, audio.samplerate, span.start_s))
+def _pauses(row: Path, span: Span) -> tuple[Pause, ...]:
+    """The pauses inside of a row's speech, on its chapter's clock. They are looked for in its own
+    file: libsndfile reads a long MP3 in pieces only with complaints of its decoder on stderr.
+    """
+    try:
+        samples, rate_hz = soundfile.read(row, dtype="float32")
+    except (soundfile.LibsndfileError, OSError) as error:
+        log.warning("%s: cannot be read, its subtitles go by letters: %s", row, error)
+        return ()
+    start, end = (
+        round((time - span.file_start_s) * rate_hz) for time in (span.start_s, span.end_s)
+    )
+    return tuple(pauses_in(samples[max(0, start) : end], rate_hz, span.start_s))
 
 
 def _facts(take: Take) -> list[Any]:
