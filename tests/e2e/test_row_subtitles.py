@@ -85,6 +85,14 @@ def test_the_text_is_the_one_of_the_manifest(bench: Workbench) -> None:
     assert b"Doctor Hill has three cats." in out.files["a.srt"]
 
 
+def test_marks_of_pauses_are_not_shown(bench: Workbench) -> None:
+    text = "It was late. [pause 500ms] Nobody was there. [pause 1 s]"
+    assert bench.synth([{"id": "a", "text": text}], "--subtitles", "srt").code == 0
+    events = pysubs2.load(str(bench.out().path / "a.srt")).events
+    assert [event.plaintext for event in events] == ["It was late.", "Nobody was there."]
+    assert events[1].start - events[0].end == pytest.approx(500, abs=50)
+
+
 def test_files_of_somebody_else_stay(bench: Workbench) -> None:
     path = bench.out().path / "short.srt"
     path.parent.mkdir()

@@ -26,6 +26,7 @@ from tts_cli.manifest.row import BadRow, Row
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.journal_lines import JournalLines, parts_of
 from tts_cli.output.writer import AudioWriter
+from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS
 
 if TYPE_CHECKING:
@@ -84,9 +85,10 @@ def _write(row: Row, plan: RowPlan, writer: AudioWriter, lines: JournalLines) ->
     if not paths:
         return 0
     texts = [] if line.get("finish_reason") == WORDLESS else _spoken(row, line, audio)
-    markup = plan.care.markup
-    if markup is not None:  # tags that are not spoken are not shown
-        texts = [replace(text, text=re.sub(markup, "", text.text)) for text in texts]
+    markup = plan.care.markup or "(?!)"
+    texts = [  # tags and marks that are not spoken are not shown
+        replace(text, text=re.sub(markup, "", without_pauses(text.text))) for text in texts
+    ]
     for form, path in paths.items():
         write_atomic(path, subtitles(texts, form).encode())
     return len(paths)
