@@ -241,6 +241,7 @@ def record_unspoken(
             device={},
             started=started,
             exit_code=exit_code,
+            manifests=plan.source.paths,
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
@@ -355,6 +356,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         device=facts,
         started=started,
         exit_code=exit_code,
+        manifests=plan.source.paths,
     )
     report = keep_report(plan, runs, report)
     if config.json:
