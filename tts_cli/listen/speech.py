@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_TEXTS = 20  # of a list, such as `suspect`
 MAX_PARTS = 1000
 MAX_EXACT = 2**53  # browsers read no larger whole number
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """What a long row was spoken in: characters of its text, seconds of its audio."""
 
     text_start: int
@@ -65,6 +65,11 @@ class Speech:
     def is_ok(self) -> bool:
         """Whether it counts as done."""
         return self.status == "ok"
+
+    @cached_property
+    def letters(self) -> int | None:
+        """Letters and digits of what was said."""
+        return None if self.said is None else sum(map(str.isalnum, self.said))
 
     @property
     def said(self) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple, TypeVar
 
@@ -49,8 +48,7 @@ _REASONS = (("expected", "long"), ("silence", "silence"), ("first code", "repeat
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(NamedTuple):
     """Why a row is suspect."""
 
     kind: str
@@ -132,9 +130,9 @@ def letters_a_second(speech: Speech) -> float | None:
     """Letters and digits of what was said by seconds of speech, without silence at the ends; None
     where the text is short or not known.
     """
-    if speech.finish_reason == "wordless" or speech.said is None:
+    letters = speech.letters
+    if speech.finish_reason == "wordless" or letters is None:
         return None
-    letters = sum(map(str.isalnum, speech.said))
     seconds = speech.audio_s - speech.silence_start_s - speech.silence_end_s
     return letters / seconds if letters >= MIN_LETTERS and seconds > 0.2 else None
 
@@ -162,6 +160,8 @@ def _reason(kind: str, text: str, weight: float) -> Reason:
 def _rate_key(speech: Speech) -> tuple[str | None, bool]:
     """Whose rates can be compared: one voice's, in scripts of letters or of syllables and words."""
     said = speech.said or ""
+    if said.isascii():
+        return speech.voice, False
     return speech.voice, 3 * len(_IDEOGRAPH.findall(said)) > len(said)
 
 

@@ -24,6 +24,7 @@ _STEPS = len(LETTERS) - 1
 _MAX_THREADS = 8
 _MAX_CHUNKS = 64  # in front of the samples of a WAV file
 _BLOCK = 1 << 16
+_SMALL_BYTES = 1 << 23
 _GRAIN = 64  # samples that become one where a file is read in blocks
 _TAGS = {(1, 16), (1, 24), (3, 32)}  # format tag, bits a sample: what `audio_file.py` writes
 
@@ -47,7 +48,7 @@ def outline(path: Path) -> str:
     """
     mapped = _map_wav(path)
     if mapped is None:
-        return _letters(_decoded(path))
+        mapped = _decoded(path), 1.0
     samples, unit = mapped
     return _letters(_peaks(samples) * unit if len(samples) else samples)
 
@@ -62,14 +63,14 @@ def _outline_or_none(path: Path | None) -> str | None:
 
 
 def _letters(peaks: Array) -> str:
-    """(n,) peaks as letters, stretched or shrunk to `BUCKETS`."""
+    """(n,) peaks, not negative, as letters."""
     import numpy as np
 
     if not len(peaks):
         return ""
-    peaks = np.nan_to_num(np.abs(_peaks(peaks)), nan=0.0, posinf=1.0)
-    steps = np.rint(_STEPS * np.sqrt(np.minimum(peaks, 1.0))).astype(int)
-    return "".join(LETTERS[step] for step in steps.tolist())
+    shares = np.sqrt(np.fmin(peaks, 1.0))  # of what is no number: 1
+    steps = np.rint(_STEPS * shares).astype(np.uint8)
+    return np.frombuffer(LETTERS.encode(), np.uint8)[steps].tobytes().decode()
 
 
 def _peaks(samples: Array) -> Array:
@@ -99,8 +100,8 @@ def _map_wav(path: Path) -> tuple[Array, float] | None:
             return np.ascontiguousarray(raw.reshape(-1, 3)[:, 1:]).view("<i2").ravel(), 1 / 32768
         kind, unit = ("<i2", 1 / 32768) if bits == 16 else ("<f4", 1.0)
         count = num_bytes * 8 // bits
-        if not count:
-            return np.zeros(0, kind), unit
+        if num_bytes < _SMALL_BYTES:  # quicker than mapping
+            return np.fromfile(file, kind, count, offset=start - file.tell()), unit
         samples: Array = np.memmap(file, kind, "r", start, (count,))
         return samples, unit
 

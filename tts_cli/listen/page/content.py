@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
@@ -126,9 +125,9 @@ def _row(
         "silences_s": _silences(speech),
         "run": runs.get(speech.run_id or ""),
         "place": speech.place,
-        "reasons": [list(asdict(reason).values()) for reason in reasons],
+        "reasons": [list(reason) for reason in reasons],
         "severity": round(severity(reasons), 2),
-        "parts": [list(asdict(part).values()) for part in speech.parts],
+        "parts": [list(part) for part in speech.parts],
         "chosen": row.chosen,
         "takes": [_take(take, shown[id(take)]) for take in row.takes],
     }

@@ -59,7 +59,6 @@ function fillItem(item, row, position, total) {
   item.copySeed.disabled = takeOf(row).seed === undefined && row.takes.length === 1;
   item.again.disabled = !isNamed(row);
   item.takes.replaceChildren(...(row.takes.length > 1 ? row.takes.map((_, place) => takeButton(row, place)) : []));
-  refreshItem(item);
 }
 
 // What changes while a row is shown: playing, the current row, collected takes.
@@ -89,7 +88,8 @@ function refreshItem(item) {
 
 function drawItem(item) {
   const place = player.row === item.row ? player.place : basket.placeOf(item.row);
-  drawWaveform(item.canvas, item.row.takes[place], player.row === item.row ? player.share : 0);
+  list.waveSize ??= sizeOf(item.canvas);
+  drawWaveform(item.canvas, item.row.takes[place], player.row === item.row ? player.share : 0, list.waveSize);
 }
 
 function lengthText(row, take) {

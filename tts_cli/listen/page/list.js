@@ -11,6 +11,7 @@ const list = {
   made: new Map(), // place -> element of the list
   spare: [],
   current: null, // row
+  waveSize: null, // of a row's waveform, pixels; the same for all
 
   // Filter and sort anew.
   update() {
@@ -33,6 +34,7 @@ const list = {
 
   measure() {
     const rowHeight = NARROW.matches ? 148 : 88;
+    this.waveSize = null;
     this.tops = new Float64Array(this.items.length + 1);
     this.items.forEach((item, place) => {
       this.tops[place + 1] = this.tops[place] + (item.row ? rowHeight : 48);
@@ -64,27 +66,31 @@ const list = {
     for (const place of [...this.made.keys()]) {
       if ((place < first || place > last) && place !== kept) this.drop(place);
     }
+    const made = [];
     let next = this.node.firstChild;
     const insert = (place) => {
-      const made = this.made.get(place);
-      if (made) {
-        next = made.node.nextSibling;
+      const there = this.made.get(place);
+      if (there) {
+        next = there.node.nextSibling;
         return;
       }
       this.node.insertBefore(this.make(place), next);
       const fresh = this.made.get(place);
-      if (fresh.row) fillItem(fresh, fresh.row, this.items[place].number, this.count);
+      if (!fresh.row) return;
+      fillItem(fresh, fresh.row, this.items[place].number, this.count);
+      made.push(fresh);
     };
     if (kept !== undefined && kept < first) insert(kept);
     for (let place = first; place <= last; place++) insert(place);
     if (kept !== undefined && kept > last) insert(kept);
+    for (const item of made) refreshItem(item); // which asks for sizes, so all are there first
   },
 
   make(place) {
     const { row, heading, group, count } = this.items[place];
     const made = row
       ? this.spare.pop() ?? makeItem()
-      : { node: h("li", { class: "group", "data-group": group }, h("h2", {}, heading, h("span", { class: "number", text: whole.format(count) }))) };
+      : { node: h("li", { class: "group", "data-group": group }, h("h2", {}, `${heading} `, h("span", { class: "number", text: whole.format(count) }))) };
     made.row = row;
     made.node.style.transform = `translateY(${this.tops[place]}px)`;
     this.made.set(place, made);

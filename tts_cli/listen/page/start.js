@@ -27,7 +27,7 @@ function showHead() {
 function showFilters() {
   const numbers = { all: rows.length };
   for (const name of Object.keys(GROUP_OF)) numbers[name] = rows.filter((row) => row.group === GROUP_OF[name]).length;
-  byId("statuses").replaceChildren(...Object.entries(STATUSES).map(([name, label]) => h("button", { type: "button", "data-status": name, onclick: () => setView({ status: name }) }, label, h("span", { class: "number", text: whole.format(numbers[name]) }))));
+  byId("statuses").replaceChildren(...Object.entries(STATUSES).map(([name, label]) => h("button", { type: "button", "data-status": name, onclick: () => setView({ status: name }) }, `${label} `, h("span", { class: "number", text: whole.format(numbers[name]) }))));
   const count = (values) => {
     const found = new Map();
     for (const value of values) found.set(value, (found.get(value) ?? 0) + 1);

@@ -19,10 +19,11 @@ function readColours() {
   for (const name of ["wave", "played", "faint"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
 }
 
-// Draw a take into a canvas: bars, those before the playhead in another colour.
-function drawWaveform(canvas, take, played = 0) {
-  const width = canvas.clientWidth;
-  const height = canvas.clientHeight;
+const sizeOf = (canvas) => ({ width: canvas.clientWidth, height: canvas.clientHeight });
+
+// Draw a take into a canvas: bars, those before the playhead in another colour. Asking a canvas for
+// its size lays the page out, so a list says what it knows.
+function drawWaveform(canvas, take, played = 0, { width, height } = sizeOf(canvas)) {
   if (!width || !height) return;
   const scale = Math.min(window.devicePixelRatio || 1, 2);
   if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
