@@ -34,6 +34,7 @@ class Speech:
     take: int
     status: str  # ok or failed
     place: int  # of its line in the journal
+    role: str | None = None  # own, held or extra, of the takes of a row
     path: str | None = None  # of the audio, from the folder, inside it
     num_bytes: int = 0
     sha256: str | None = None
@@ -43,6 +44,7 @@ class Speech:
     finish_reason: str | None = None
     suspect: tuple[str, ...] = ()
     run_id: str | None = None
+    started: str | None = None
     text: str | None = None
     spoken_text: str | None = None
     text_chars: int = 0
@@ -92,6 +94,7 @@ def speech_of(values: Any, place: int) -> Speech | None:
         take=take,
         status=values["status"],
         place=place,
+        role=_text(values.get("role")),
         path=inner_path(values.get("path")),
         num_bytes=_whole(values.get("bytes")) or 0,
         sha256=_text(values.get("sha256")),
@@ -101,6 +104,7 @@ def speech_of(values: Any, place: int) -> Speech | None:
         finish_reason=_text(values.get("finish_reason")),
         suspect=_texts(values.get("suspect")),
         run_id=_text(values.get("run_id")),
+        started=_text(values.get("started")),
         text=_text(values.get("text")),
         spoken_text=_text(values.get("spoken_text")),
         text_chars=_whole(values.get("text_chars")) or 0,

@@ -24,6 +24,7 @@ from tts_cli.output.run_log import RUNS_NAME
 
 TAKES_FOLDER = "takes"
 CHOICES_NAME = "takes.json"
+FILE_ROLES = ("own", "held")  # of takes that are a row's file
 _MAX_LINE_BYTES = 1 << 20
 _MAX_FILE_BYTES = 1 << 26
 STAGES = ("prefill", "decode", "vocoder", "write")
@@ -108,13 +109,16 @@ class _Lines:
 def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
     """The last lines of every take of every row; sums up the stages of all lines by run."""
     found: dict[str, dict[int, _Lines]] = {}
+    counted: set[tuple[str, str | None, str | None]] = set()
     stages_ms: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(STAGES))
     for place, values in enumerate(_json_lines(journal)):
         speech = speech_of(values, place)
         if speech is None:
             folder.num_garbage += 1
             continue
-        if speech.run_id is not None:
+        attempt = (speech.id, speech.run_id, speech.started)
+        if speech.run_id is not None and attempt not in counted:
+            counted.add(attempt)  # a line that only tells of a choice repeats the figures
             sums = stages_ms[speech.run_id]
             for stage, ms in enumerate(speech.stages_ms):
                 sums[stage] += ms
@@ -130,15 +134,17 @@ def _rows(out: Path, lines: dict[str, dict[int, _Lines]]) -> Iterator[Row]:
     choices = _choices(out)
     for row_id, by_number in lines.items():
         numbers = sorted(by_number)
-        speeches = [by_number[number].last for number in numbers]
         if len(numbers) == 1:
             yield Row(row_id, [_single(out, by_number[numbers[0]])], 0)
             continue
+        speeches = [by_number[number].last for number in numbers]
         chosen = _chosen(out, speeches, choices.get(row_id))
         takes = [
             Take(speech, _take_path(out, speech, is_chosen=place == chosen))
             for place, speech in enumerate(speeches)
         ]
+        if takes[chosen].path is None and not speeches[chosen].is_ok:
+            takes[chosen] = _with_older(out, speeches, speeches[chosen])
         yield Row(row_id, takes, chosen)
 
 
@@ -152,33 +158,48 @@ def _single(out: Path, lines: _Lines) -> Take:
     return Take(speech, None)
 
 
+def _with_older(out: Path, speeches: list[Speech], failed: Speech) -> Take:
+    """A take that failed, with what the row's file still is."""
+    for suffix in {_suffix(speech) for speech in speeches if speech.is_ok and speech.path}:
+        if _is_there(out, own := f"{failed.id}{suffix}"):
+            return Take(failed, own, is_older=True)
+    return Take(failed, None)
+
+
 def _take_path(out: Path, speech: Speech, is_chosen: bool) -> str | None:
     """Where a take of several lies: by its number, the chosen one also under the row's name."""
     if speech.path is None:
         return None
-    suffix = PurePosixPath(speech.path).suffix
-    named = f"{TAKES_FOLDER}/{speech.id}/{speech.take}{suffix}"
-    own = f"{speech.id}{suffix}" if is_chosen else speech.path
-    for path in (named, own):
-        # The row's own name is that of the chosen take alone.
-        if (is_chosen or path != f"{speech.id}{suffix}") and _is_there(out, path):
-            return path
-    return None
+    own = f"{speech.id}{_suffix(speech)}"
+    paths = [f"{TAKES_FOLDER}/{speech.id}/{speech.take}{_suffix(speech)}", speech.path]
+    if is_chosen:
+        paths.append(own)
+    else:  # the row's own name is that of the chosen take alone
+        paths = [path for path in paths if path != own]
+    return next((path for path in paths if _is_there(out, path)), None)
 
 
 def _chosen(out: Path, speeches: list[Speech], choice: int | None) -> int:
-    """Which take counts: the chosen one, else whose audio has the row's name, else the last."""
+    """Which take counts: the last that was made the row's file, or was to be; where lines tell
+    nothing of it, the choice in `takes.json`, the one that the row's file is, or the last.
+    """
+    made = [speech for speech in speeches if speech.role in FILE_ROLES]
+    if made:
+        return speeches.index(max(made, key=lambda speech: speech.place))
     numbers = [speech.take for speech in speeches]
     if choice in numbers:
         return numbers.index(choice)
     spoken = [place for place, speech in enumerate(speeches) if speech.is_ok and speech.path]
     for place in reversed(spoken):
         speech = speeches[place]
-        own = f"{speech.id}{PurePosixPath(speech.path or '').suffix}"
+        own = f"{speech.id}{_suffix(speech)}"
         if _is_there(out, own) and _is_audio_of(out / own, speech):
             return place
-    candidates = spoken or range(len(speeches))
-    return max(candidates, key=lambda place: speeches[place].place)
+    return max(spoken or range(len(speeches)), key=lambda place: speeches[place].place)
+
+
+def _suffix(speech: Speech) -> str:
+    return PurePosixPath(speech.path or "").suffix
 
 
 def _is_audio_of(path: Path, speech: Speech) -> bool:

@@ -73,10 +73,10 @@ const basket = {
     body.replaceChildren();
     if (pairs.length) body.append(...commandBlock("Choose these takes", [pickCommand(pairs)]));
     if (chosen.length) {
-      const commands = againCommands(chosen, "--overwrite");
-      body.append(...commandBlock("Speak these rows again", commands));
       const more = againCommands(chosen, "--takes", String(MORE_TAKES));
-      body.append(...commandBlock(`Or make ${MORE_TAKES} takes of each, to choose from`, more));
+      body.append(...commandBlock(`Speak ${MORE_TAKES} more takes of these rows, to choose from`, more));
+      const commands = againCommands(chosen, "--overwrite");
+      body.append(...commandBlock("Or speak them again in place; on a CPU the same seed gives the same speech", commands));
     }
     byId("commands").showModal();
   },

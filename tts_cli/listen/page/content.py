@@ -70,7 +70,8 @@ def audio_url(path: str) -> str:
 def _totals(folder: SpokenFolder, reasons: dict[str, list[Reason]]) -> dict[str, Any]:
     """Of the folder, over all its runs."""
     ok = [row.speech for row in folder.rows if row.speech.is_ok]
-    walls = [run.get("totals", {}).get("wall_s") for run in folder.runs]
+    sums = [run["totals"] for run in folder.runs if isinstance(run.get("totals"), dict)]
+    walls = [total.get("wall_s") for total in sums]
     wall_s = sum(wall for wall in walls if isinstance(wall, (int, float)))
     audio_s = sum(speech.audio_s for speech in ok)
     # Rows of an earlier version were spoken in runs that nobody counted.
@@ -105,7 +106,7 @@ def _row(
     row: Row, reasons: Sequence[Reason], runs: dict[str, int], shown: dict[int, str | None]
 ) -> dict[str, Any]:
     speech = row.speech
-    rate = letters_a_second(speech)
+    rate = letters_a_second(speech) if speech.is_ok else None
     values: dict[str, Any] = {
         "id": row.id,
         "status": speech.status,
@@ -129,13 +130,14 @@ def _row(
         "severity": round(severity(reasons), 2),
         "parts": [list(part) for part in speech.parts],
         "chosen": row.chosen,
-        "takes": [_take(take, shown[id(take)]) for take in row.takes],
+        "takes": [_take(take, speech, shown[id(take)]) for take in row.takes],
     }
     return _told(values)
 
 
-def _take(take: Take, waveform: str | None) -> dict[str, Any]:
+def _take(take: Take, chosen: Speech, waveform: str | None) -> dict[str, Any]:
     speech = take.speech
+    is_other = (speech.said, speech.voice) != (chosen.said, chosen.voice)
     values = {
         "take": speech.take,
         "seed": speech.seed,
@@ -143,6 +145,8 @@ def _take(take: Take, waveform: str | None) -> dict[str, Any]:
         "status": None if speech.is_ok else speech.status,
         "url": None if take.path is None else audio_url(take.path),
         "is_older": take.is_older,
+        "is_other": is_other,
+        "said": speech.said if is_other else None,
         "waveform": waveform,
         "level_dbfs": speech.level_dbfs,
     }

@@ -43,6 +43,7 @@ const detail = {
     return [
       this.takes(row, place),
       row.takes[place].is_older ? h("p", { class: "hint", text: "The row failed; this is its audio of an earlier run." }) : null,
+      row.takes[place].is_other && row.takes[place].said !== undefined ? h("p", { class: "hint", text: `This take says: ${row.takes[place].said}` }) : null,
       row.error ? h("p", { class: "wrong", text: row.error }) : null,
       row.reasons.length ? h("ul", { class: "reasons" }, ...row.reasons.map(([kind, text]) => h("li", { title: data.kinds[kind] }, h("b", { text: kind }), ` ${text.replaceAll(/-(?=\d)/g, "\u2212")}`))) : null,
       ...this.texts(row),
@@ -54,7 +55,7 @@ const detail = {
   takes(row, place) {
     if (row.takes.length < 2) return null;
     const choices = row.takes.map((take, at) => {
-      const facts = [take.url ? duration(take.audio_s ?? 0) : "no audio", take.level_dbfs === undefined ? null : decibels(take.level_dbfs), take.seed === undefined ? null : `seed ${take.seed}`, take.status === "failed" ? "failed" : null];
+      const facts = [take.url ? duration(take.audio_s ?? 0) : "no audio", take.level_dbfs === undefined ? null : decibels(take.level_dbfs), take.seed === undefined ? null : `seed ${take.seed}`, take.status === "failed" ? "failed" : null, take.is_other ? "of another text or voice" : null];
       return h("button", { type: "button", class: "choice", "aria-pressed": String(at === place), "data-key": `take ${take.take}`, onclick: () => chooseTake(row, at) },
         h("b", { text: `Take ${take.take}` }), h("span", { text: facts.filter(Boolean).join(" \u00b7 ") }), at === row.chosen ? h("span", { class: "now", text: "chosen" }) : null);
     });
@@ -88,7 +89,7 @@ const detail = {
       button("id", "Copy id", "copy", () => copy(row.id, "the id")),
       button("seed", "Copy seed", "copy", () => copySeed(row)),
       isNamed(row) ? button("again", "Copy: speak again", "copy", () => copyAgain(row)) : null,
-      isNamed(row) ? button("more", `Copy: ${MORE_TAKES} takes`, "copy", () => copy(againCommands([row], "--takes", String(MORE_TAKES)).join("\n"), "the command for more takes")) : null,
+      isNamed(row) ? button("more", `Copy: ${MORE_TAKES} more takes`, "copy", () => copy(againCommands([row], "--takes", String(MORE_TAKES)).join("\n"), "the command for more takes")) : null,
       isNamed(row) ? button("collect", isAgain ? "Collected to speak again" : "Collect to speak again", "again", () => basket.toggleAgain(row), { "aria-pressed": String(isAgain) }) : null);
   },
 

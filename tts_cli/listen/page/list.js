@@ -1,6 +1,6 @@
 // The list. Only rows in sight are elements; the others are an empty space of their height.
 
-const BEYOND = 600; // pixels above and below the window that are made as well
+const BEYOND = 240; // pixels above and below the window that are made as well
 const NARROW = matchMedia("(max-width: 720px)");
 
 const list = {

@@ -118,7 +118,7 @@ def test_commands_are_copied_as_a_shell_reads_them(open_report: Any, tmp_path: P
     manifest, folder = "/books/my lines.jsonl", str(out)
     synth = ["tts-cli", "synth", manifest, "--voice", "clara", "--seed", "3", "--out", folder]
     assert words_of(window.copied()) == [*synth, "--only", "c/00", "--overwrite"]
-    page.get_by_role("button", name="Copy: 3 takes").click()
+    page.get_by_role("button", name="Copy: 3 more takes").click()
     assert words_of(window.copied()) == [*synth, "--only", "c/00", "--takes", "3"]
 
 
@@ -143,7 +143,8 @@ def test_takes_are_chosen_and_collected(open_report: Any, tmp_path: Path) -> Non
     page.click("#basket-open")
     commands = page.locator("#commands code").all_inner_texts()
     assert words_of(commands[0]) == ["tts-cli", "pick", str(out), "many=3"]
-    assert words_of(commands[1])[-3:] == ["--only", "c/05", "--overwrite"]
+    assert words_of(commands[1])[-4:] == ["--only", "c/05", "--takes", "3"]
+    assert words_of(commands[2])[-3:] == ["--only", "c/05", "--overwrite"]
     page.click("#commands-clear")
     assert page.is_hidden("#basket")
 
@@ -257,7 +258,7 @@ def test_the_folder_was_moved(open_report: Any, tmp_path: Path) -> None:
     (out / "c" / "\u00fc#100%?.wav").write_bytes(tone(0.5))
     with (out / "timings.jsonl").open("a") as journal:
         name = "c/\u00fc#100%?"
-        journal.write(record(name, text="Odd name. " + TEXT).to_line())
+        journal.write(json.dumps(record(name, text="Odd name. " + TEXT)) + "\n")
     write_page(out)
     moved = tmp_path / "else where" / "b\u00fccher 50%"
     moved.parent.mkdir()
