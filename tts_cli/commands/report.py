@@ -62,15 +62,17 @@ def write_page(out: Path) -> tuple[Path, dict[str, Any]]:
     from tts_cli.listen.page.content import content_of
     from tts_cli.listen.spoken_folder import read_folder
     from tts_cli.output.atomic import write_atomic
+    from tts_cli.output.journal import JOURNAL_NAME
     from tts_cli.output.run_file import versions
 
     folder = read_folder(out)
     content = content_of(folder, versions()["tts-cli"])
     totals: dict[str, Any] = content["totals"]
     if totals["garbage"]:
-        log.warning("%s: %d lines make no sense, left out", out, totals["garbage"])
+        garbage = totals["garbage"]
+        log.warning("%s: lines that make no sense, left out: %d", out / JOURNAL_NAME, garbage)
     if totals["missing"]:
-        log.warning("%s: the audio of %d rows is gone; the page says which", out, totals["missing"])
+        log.warning("%s: rows whose audio is gone: %d; the page says which", out, totals["missing"])
     page = out / PAGE_NAME
     try:
         write_atomic(page, build_page(content))

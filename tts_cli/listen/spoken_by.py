@@ -24,10 +24,13 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
         report: run.json or a line of runs.jsonl; may lack anything.
     """
     manifests = report.get("manifests")
-    names = [name for name in manifests if isinstance(name, str)] if _is_list(manifests) else []
+    manifests = manifests if isinstance(manifests, list) else []
+    names = [name for name in manifests if isinstance(name, str)]
     args = ["synth", *(_behind_dashes(name) for name in names or [UNKNOWN_MANIFEST])]
     settings = report.get("settings")
-    for name in _names() if isinstance(settings, dict) else ():
+    if not isinstance(settings, dict):
+        return args
+    for name in _names():
         value = settings.get(name)
         if value is None or name in _ONCE or value == describe_field(name)[0]:
             continue
@@ -41,10 +44,6 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
 def _names() -> list[str]:
     own = [entry.name for entry in fields(RunConfig) if entry.metadata.get("help")]
     return [*own, *SAMPLING_FLAGS]
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
 
 
 def _absolute(path: str) -> str:

@@ -70,7 +70,8 @@ def _letters(peaks: Array) -> str:
         return ""
     shares = np.sqrt(np.fmin(peaks, 1.0))  # of what is no number: 1
     steps = np.rint(_STEPS * shares).astype(np.uint8)
-    return np.frombuffer(LETTERS.encode(), np.uint8)[steps].tobytes().decode()
+    letters: bytes = np.frombuffer(LETTERS.encode(), np.uint8)[steps].tobytes()
+    return letters.decode()
 
 
 def _peaks(samples: Array) -> Array:

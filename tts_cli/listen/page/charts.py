@@ -36,7 +36,7 @@ def _times(folder: SpokenFolder) -> list[dict[str, Any]]:
     On a GPU stages overlap. What is left of the wall time is waiting, attempts that were not kept
     and the host.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for number, run in enumerate(folder.runs, 1):
         totals = run.get("totals")
         if not isinstance(totals, dict):
