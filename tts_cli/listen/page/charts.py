@@ -10,7 +10,7 @@ from tts_cli.listen.speech import Speech
 from tts_cli.listen.spoken_folder import STAGES, Row, SpokenFolder
 from tts_cli.listen.suspicion import letters_a_second
 
-MOST_RUNS = 6
+MOST_RUNS = 4
 MOST_VOICES = 12
 MOST_OUTLIERS = 60  # that a voice shows
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
