@@ -43,8 +43,13 @@ KINDS: dict[str, str] = {
     "other": "something else that the run noticed",
 }
 _END_KINDS = {"early": "early", "max_frames": "cut", "stuck": "stuck"}
-# Words of the run's own reasons (`run/verdict.py`), in this order.
-_REASONS = (("expected", "long"), ("silence", "silence"), ("first code", "repeats"))
+# Words of the run's own reasons (`run/verdict.py`, `run/long_rows.py`), in this order.
+_REASONS = (
+    ("expected", "long"),
+    ("times as fast", "fast"),
+    ("silence", "silence"),
+    ("first code", "repeats"),
+)
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
 
 

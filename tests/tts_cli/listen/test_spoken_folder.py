@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
+import hostile_journals
 import pytest
 from spoken_folders import record, run, tone, with_file, write_folder
 
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.listen.page.build import build_page
+from tts_cli.listen.page.content import content_of
 from tts_cli.listen.spoken_folder import Row, read_folder
 
 
@@ -98,6 +102,17 @@ def test_folders_without_a_journal(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").mkdir()
     with pytest.raises(SetupError, match="is no plain file"):
         read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_folders_that_somebody_has_changed(tmp_path: Path, seed: int) -> None:
+    """Whatever stands there, the page is made, or a message says what is wrong."""
+    out = write_folder(tmp_path / "out", [record(name) for name in "abcdef"])
+    (out / "takes.json").write_text('{"schema": 1, "choices": {"a": {"take": 1}}}')
+    what = hostile_journals.change(out, seed)
+    with contextlib.suppress(UsageError, SetupError):
+        page = build_page(content_of(read_folder(out), None))
+        assert page.startswith(b"<!doctype html>"), what
 
 
 def test_a_folder_without_runs(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_a_usual_row_is_not_suspect() -> None:
         ({"suspect": ["9.0 s where about 3.0 s were expected"]}, "long", "9.0 s where about"),
         ({"suspect": ["near-silence for 2.5 s"]}, "silence", "near-silence for 2.5 s"),
         ({"suspect": ["one first code for 1.2 s"]}, "repeats", "one first code"),
+        ({"suspect": ["1.40 times as fast as the other parts"]}, "fast", "1.40 times as fast"),
         ({"suspect": ["said 3 of 9 words"]}, "other", "said 3 of 9 words"),
         ({"finish_reason": "early"}, "early", "ended before its text can be over: 4.0 s for 83"),
         ({"finish_reason": "max_frames"}, "cut", "reached its frame cap: 4.0 s"),

@@ -26,9 +26,9 @@ if sys.platform == "linux" and os.geteuid() == 0:
 PATIENCE_MS = 10_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """The browser, started once."""
+    """The browser, started once a file: its event loop would be in the way of other tests."""
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright (the browser extra)")
     if CHROMIUM is None:
         pytest.skip("needs a Chromium on the path, or its path in TTS_TESTS_CHROMIUM")

@@ -178,6 +178,45 @@ def test_the_keyboard_is_enough(open_report: Any, tmp_path: Path) -> None:
     assert page.is_hidden("#help")
 
 
+def test_parts_of_a_long_row_play_from_their_start(open_report: Any, tmp_path: Path) -> None:
+    text = "\U0001f600 One is said. Two is said."
+    parts = [
+        {"text_start": 0, "text_end": 14, "start_s": 0.0, "end_s": 1.0},
+        {"text_start": 15, "text_end": 27, "start_s": 1.2, "end_s": 2.0},
+    ]
+    row = record("long", text=text, spoken_text="One. Two.", parts=parts, audio_s=2.0)
+    write_folder(tmp_path / "out", [row], audio={"long.wav": tone(2.0)})
+    window = open_report(tmp_path / "out")
+    page = window.page
+    assert page.locator("#detail .full").all_inner_texts() == [text, "One. Two."]
+    page.click("#detail .parts summary")
+    said = page.locator("#detail .parts li span").all_inner_texts()
+    assert said == ["\U0001f600 One is said.", "Two is said."]
+    page.locator("#detail .parts button").nth(1).click()
+    wait_until_playing(window)
+    window.wait_for("Number(document.querySelector('#detail .seek').value) >= 600")
+
+
+def test_one_row_plays_on_to_the_next(open_report: Any, tmp_path: Path) -> None:
+    window = open_report(small_folder(tmp_path / "out"))
+    window.page.check("#detail .goes-on input")
+    window.page.locator("#list").focus()
+    window.page.keyboard.press("Space")
+    window.wait_for("document.querySelector('#list .current').dataset.id === 'c/00'")
+    names = [url.rsplit("/", 1)[1] for url in window.requests]
+    assert names[:3] == ["report.html", "bad.wav", "loud.wav"]
+
+
+def test_a_theme_is_kept(open_report: Any, tmp_path: Path) -> None:
+    window = open_report(small_folder(tmp_path / "out"), color_scheme="dark")
+    page = window.page
+    assert page.get_attribute("html", "data-theme") == "dark"
+    page.click("#theme")
+    assert page.get_attribute("html", "data-theme") == "light"
+    page.reload()
+    assert page.get_attribute("html", "data-theme") == "light"
+
+
 def test_nothing_of_a_manifest_runs(open_report: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     rows = [
