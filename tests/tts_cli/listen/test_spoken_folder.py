@@ -67,7 +67,7 @@ def test_the_take_that_was_made_the_rows_file_last_counts(tmp_path: Path) -> Non
 
 
 def test_choices_count_where_lines_tell_no_role(tmp_path: Path) -> None:
-    lines = [record("a", take=take, path="a.wav") for take in (1, 2)]
+    lines = [record("a", take=take, role=None, path="a.wav") for take in (1, 2)]
     audio = {"takes/a/1.wav": tone(0.1), "takes/a/2.wav": tone(0.2), "a.wav": tone(0.1)}
     write_folder(tmp_path, lines, audio=audio)
     assert rows_of(tmp_path)["a"].chosen == 1  # the last one
@@ -80,7 +80,10 @@ def test_choices_count_where_lines_tell_no_role(tmp_path: Path) -> None:
 
 def test_the_file_tells_which_take_it_is(tmp_path: Path) -> None:
     sounds = [tone(0.1), tone(0.2)]
-    lines = [record("a", take=take, path="a.wav", **with_file(sounds[take - 1])) for take in (1, 2)]
+    lines = [
+        record("a", take=take, role=None, path="a.wav", **with_file(sounds[take - 1]))
+        for take in (1, 2)
+    ]
     write_folder(tmp_path, lines, audio={"a.wav": sounds[0], "takes/a/2.wav": sounds[1]})
     row = rows_of(tmp_path)["a"]
     assert row.chosen == 0

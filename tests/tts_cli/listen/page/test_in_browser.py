@@ -50,7 +50,9 @@ def small_folder(out: Path) -> Path:
     sounds |= {"truncated/bad.wav": tone(0.3), "loud.wav": tone(0.6, peak=0.9)}
     for take in (1, 2, 3):
         sound = tone(0.4 + take / 10)
-        rows.append(record("many", take=take, seed=100 + take, voice="ewan", path="many.wav"))
+        rows.append(
+            record("many", take=take, role=None, seed=100 + take, voice="ewan", path="many.wav")
+        )
         sounds[f"takes/many/{take}.wav"] = sound
     sounds["many.wav"] = sounds["takes/many/2.wav"]
     write_folder(out, rows, audio=sounds)
