@@ -114,6 +114,7 @@ def build_report(
     started: datetime,
     exit_code: int,
     manifests: Sequence[str] = (),
+    anchor: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -124,6 +125,7 @@ def build_report(
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
         manifests: absolute paths; none where rows came from a pipe or a book.
+        anchor: id and digest of the row whose voice others have; None without `--anchor`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -136,6 +138,7 @@ def build_report(
         "settings": config.as_dict(),
         "model": dict(model),
         "text": dict(text),
+        "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},

@@ -103,14 +103,15 @@ function voiceCard(title, unit, { voices, left_out: leftOut }, kinds) {
   return card(title, answer, draw, table);
 }
 
-// Round numbers over a range, about so many.
+// Round numbers inside a range, about so many, two at least.
 function niceTicks(low, high, about) {
-  const raw = (high - low || 1) / about;
+  if (high <= low) return [low];
+  const raw = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= raw) * power;
   const ticks = [];
   for (let tick = Math.ceil(low / step) * step; tick <= high + step / 1e6; tick += step) ticks.push(tick);
-  return ticks.length > 1 ? ticks : [low, low + step];
+  return ticks.length > 1 ? ticks : niceTicks(low, high, 2 * about);
 }
 
 function showRow(row) {
