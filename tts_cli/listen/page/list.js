@@ -1,6 +1,7 @@
 // The list. Only rows in sight are elements; the others are an empty space of their height.
 
-const BEYOND = 240; // pixels above and below the window that are made as well
+const BEYOND = 160; // pixels above and below the window that are made as well
+const MOST_A_FRAME = 5; // rows made while the list scrolls
 const NARROW = matchMedia("(max-width: 720px)");
 
 const list = {
@@ -11,6 +12,7 @@ const list = {
   made: new Map(), // place -> element of the list
   spare: [],
   current: null, // row
+  awaited: 0, // the frame in which the other rows are made
   waveSize: null, // of a row's waveform, pixels; the same for all
 
   // Filter and sort anew.
@@ -56,8 +58,11 @@ const list = {
     return low;
   },
 
-  render() {
+  // Make the rows in sight. While the list scrolls only so many at once, the others in the next
+  // frames, lest a slow machine stands still.
+  render(most = Infinity) {
     if (!this.items.length) return;
+    cancelAnimationFrame(this.awaited);
     const top = -this.node.getBoundingClientRect().top;
     const first = this.at(Math.max(0, top - BEYOND));
     const last = this.at(top + window.innerHeight + BEYOND);
@@ -81,7 +86,11 @@ const list = {
       made.push(fresh);
     };
     if (kept !== undefined && kept < first) insert(kept);
-    for (let place = first; place <= last; place++) insert(place);
+    for (let place = first; place <= last; place++) {
+      if (made.length >= most && !this.made.has(place)) continue;
+      insert(place);
+    }
+    if (made.length >= most) this.awaited = requestAnimationFrame(() => this.render(most));
     if (kept !== undefined && kept > last) insert(kept);
     for (const item of made) refreshItem(item); // which asks for sizes, so all are there first
   },

@@ -102,7 +102,7 @@ function listen() {
     isAwaited = true;
     requestAnimationFrame(() => {
       isAwaited = false;
-      list.render();
+      list.render(MOST_A_FRAME);
     });
   }, { passive: true });
   window.addEventListener("resize", () => {
