@@ -358,9 +358,8 @@ def test_thousands_of_rows_stay_smooth(open_report: Any, tmp_path: Path) -> None
         height,
     )
     assert max(page.evaluate("window.longTasks"), default=0) < 200
-    window.wait_for(
-        "!!document.querySelector('[data-id=\"part04/004998\"]')"
-    )  # 4,999 of them failed, which stand in front
+    # Row 5,000 failed, and stands in front.
+    window.wait_for("!!document.querySelector('[data-id=\"part04/004998\"]')")
     page.select_option("#sort", "id")
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     window.wait_for("!!document.querySelector('[data-id=\"part04/004998\"]')")
