@@ -252,6 +252,7 @@ def record_unspoken(
             device={},
             started=started,
             exit_code=exit_code,
+            manifests=plan.source.paths,
             anchor=anchor_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
@@ -368,6 +369,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         device=facts,
         started=started,
         exit_code=exit_code,
+        manifests=plan.source.paths,
         anchor=anchor_facts(plan),
     )
     report = keep_report(plan, runs, report)
