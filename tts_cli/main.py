@@ -35,6 +35,7 @@ COMMANDS = {
     "synth": "Speak every row of a manifest; resumes by itself.",
     "book": "Markdown, EPUB or plain text to spoken chapters.",
     "encode": "New files of rows that were spoken: other format, rate or level.",
+    "report": "Make a page to listen to a folder and choose what to speak again.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",

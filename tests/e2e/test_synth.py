@@ -50,6 +50,8 @@ TIMINGS = {  # field -> types of a row that was spoken
     "language": str,
     "instruct": type(None),
     "ref_sha256": type(None),
+    "anchor": type(None),
+    "anchor_digest": type(None),
     "clone_mode": type(None),
     "seed": int,
     "attempts": int,

@@ -24,6 +24,7 @@ from tts_cli.config import (
     MANIFEST_FORMATS,
     PROGRESS,
     SAMPLING_FLAGS,
+    SUBTITLES,
     SUBTYPES,
     WORDLESS,
     describe_field,
@@ -237,6 +238,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
         ),
         *_delivery_options(),
         config_option("save_codes"),
+        config_option("subtitles", metavar=",".join(SUBTITLES)),
     )
 
 

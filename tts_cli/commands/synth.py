@@ -133,8 +133,21 @@ def run(source: Source, config: RunConfig) -> int:
         assert runs is not None
         session = remake(config, info, plan, survey) if survey.kept else None
         if survey.needs.rows:
-            return speak(config, info, plan, survey, runs, session)
-        return record_unspoken(config, info, plan, survey, runs)
+            exit_code = speak(config, info, plan, survey, runs, session)
+        else:
+            exit_code = record_unspoken(config, info, plan, survey, runs)
+        return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
+
+
+def keep_subtitles(plan: RowPlan) -> int:
+    """Write the rows' subtitles that are missing. Returns 1 if some could not be written."""
+    from tts_cli.run.row_subtitles import write_row_subtitles
+
+    made = write_row_subtitles(plan)
+    if made.failed:
+        log.warning("subtitles of %d rows could not be written", made.failed)
+    log.info("subtitles: %d files written", made.written)
+    return int(made.failed > 0)
 
 
 def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> Session | None:
@@ -299,6 +312,7 @@ def record_unspoken(
             device={},
             started=started,
             exit_code=exit_code,
+            manifests=plan.source.paths,
             anchor=anchor_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
@@ -435,6 +449,7 @@ def speak(
         device=facts,
         started=started,
         exit_code=exit_code,
+        manifests=plan.source.paths,
         anchor=anchor_facts(plan),
     )
     report = keep_report(plan, runs, report)
