@@ -53,15 +53,15 @@ def parse_shard(value: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def config_option(name: str, **settings: Any) -> Decorator[Any]:
-    """A click option for one field of `RunConfig`."""
+def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
+    """A click option for one field of `RunConfig`; `short` are other names of its flag."""
     default, text, unset = describe_field(name)
     if default is not False:
         settings.setdefault("show_default", unset or True)
     if not settings.get("required"):  # click takes a default of None for a value
         settings["default"] = default
     settings.setdefault("cls", SectionedOption)
-    return click.option(flag(name), name, help=text, is_flag=default is False, **settings)
+    return click.option(*short, flag(name), name, help=text, is_flag=default is False, **settings)
 
 
 class _FolderPath(click.Path):
@@ -196,6 +196,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
         "Output",
         config_option(
             "out",
+            "-o",
             type=_FolderPath(path_type=Path),
             metavar="DIR",
             required=is_out_required,
@@ -211,8 +212,10 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
 _again_options = group(
     "Running again",
     config_option("dry_run"),
-    config_option("retry_failed"),
+    config_option("only", multiple=True, metavar="ID,..."),
     config_option("overwrite"),
+    config_option("takes", type=int, metavar="N"),
+    config_option("retry_failed"),
     config_option("verify_files"),
     config_option("take_over"),
 )

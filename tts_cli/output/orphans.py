@@ -31,7 +31,7 @@ def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str]
         made: names of files that are no row's but made of rows, see `audio_files`.
     """
     found, seen = Orphans(), IdTable()
-    for row_id in chain((row_id for row_id, _ in audio_files(out, made)), _recorded_ids(out)):
+    for row_id in chain((row_id for row_id, _ in audio_files(out, made)), recorded_ids(out)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
             continue
         found.count += 1
@@ -40,7 +40,7 @@ def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str]
     return found
 
 
-def _recorded_ids(out: Path) -> Iterator[str]:
+def recorded_ids(out: Path) -> Iterator[str]:
     """The ids of the journal's lines, those of bad rows without an id left out."""
     path = out / JOURNAL_NAME
     if not path.is_file():

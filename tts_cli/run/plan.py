@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, UsageError
@@ -21,13 +21,18 @@ from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.words import is_wordless
-from tts_cli.output.hashes import joint_hash, request_hash
+from tts_cli.output.hashes import content_hash, joint_hash, request_hash
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import SCHEMA
+from tts_cli.output.record_table import RowFile
+from tts_cli.output.takes import Place, suffix_of
 from tts_cli.output.writer import AudioWriter
+from tts_cli.run.choice import Line, extra_places, fits, place_of
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
+from tts_cli.run.only import Only
 from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.split_rule import SplitRule
 from tts_cli.run.survey import ManifestSummary, Tally
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 4  # files a message names
+OWN, EXTRAS = 1, 2  # what of a row is spoken, in a byte a row
 
 
 class State(Enum):
@@ -56,6 +62,16 @@ class State(Enum):
     DONE = "done"
 
 
+class Standing(NamedTuple):
+    """A row, and what the folder holds of it."""
+
+    state: State
+    choice: Line | None = None  # of a take that somebody chose, and that fits
+    has_fallen: bool = False  # one that was chosen does not fit any more
+    is_in_place: bool = False  # to be spoken as it was, or over nothing
+    is_expected: bool = False  # its file is what these very settings give
+
+
 @dataclass
 class Survey:
     """What is left to do."""
@@ -66,6 +82,11 @@ class Survey:
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
+    takes: int = 0  # more of rows, to be spoken beside their own
+    with_takes: int = 0  # rows that these are of
+    one_take: int = 0  # rows that draw nothing, so that every take would be the same
+    held: int = 0  # rows whose chosen takes hold
+    fallen: Counter[str] = field(default_factory=Counter)  # by id, rows whose chosen do not
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
     damaged: list[str] = field(default_factory=list)  # some ids of State.DAMAGED
 
@@ -109,9 +130,10 @@ class RowPlan:
         self.writer = writer
         self.cloning = Cloning(config, info)
         self.rows = CheckedRows(source, config, info)
+        self.only = Only(config.only, config.out)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
-        self._wanted = bytearray()  # a row: 1 to speak it or to record it as failed, 0 to pass it
+        self._wanted = bytearray()  # a row: what to speak or to record of it, 0 to pass it
 
     @property
     def care(self) -> TextCare:
@@ -123,6 +145,7 @@ class RowPlan:
 
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
+            UsageError: `--only` names a row that it has not.
             StoppedEarly: it was changed meanwhile.
         """
         tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
@@ -130,7 +153,8 @@ class RowPlan:
         shard, limit, taken = self.config.shard, self.config.limit, 0
         self._wanted.clear()
         for row in self.rows.read():
-            is_mine = is_in_shard(row.record_id, shard) and (limit is None or taken < limit)
+            is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
+            is_mine = is_mine and (limit is None or taken < limit)
             taken += is_mine
             if isinstance(row, BadRow):
                 tally.add_bad(row)
@@ -145,6 +169,7 @@ class RowPlan:
             is_silent = is_wordless(request.text, self.info.pace)
             tally.add_good(row, request, is_silent)
             self._wanted.append(self._is_wanted(row, request, is_silent, found, tally))
+        self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
         self.source.fingerprint.require_same()
         return found
@@ -156,6 +181,7 @@ class RowPlan:
             StoppedEarly: the manifest is not what was surveyed.
         """
         for row in self.rows.read(self._wanted):
+            wanted = self._wanted[row.number - 1]
             if isinstance(row, BadRow):
                 yield row
                 continue
@@ -167,12 +193,20 @@ class RowPlan:
             except RowError as error:
                 yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
                 continue
-            planned = self._planned(row.id, request, need, is_silent)
-            if request.text != row.text:
-                planned.reading = self.care.read(row.text, request.language)
-            if parts:
-                planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
-            yield planned
+            own = None
+            if wanted & OWN:
+                standing = self._standing(row.id, request, need, is_silent)
+                own = self._place(row.id, standing)
+                if standing.choice is not None and standing.is_in_place:  # as it was chosen
+                    seed = standing.choice.get("seed")
+                    request = request if seed is None else replace(request, seed=seed)
+                    parts = () if is_silent else self._parts(request, need)
+                yield self._complete(row, request, need, is_silent, parts, own)
+            num_extras = self.config.takes if wanted & EXTRAS else 0
+            for place in extra_places(self.journal, row.id, own, num_extras):
+                other = replace(request, seed=take_seed(request.seed, place.take))
+                parts = self._parts(other, need)
+                yield self._complete(row, other, need, False, parts, place)
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
@@ -188,36 +222,71 @@ class RowPlan:
             else:
                 yield row
 
+    def _complete(
+        self,
+        row: Row,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+        parts: tuple[PlannedPart, ...],
+        place: Place,
+    ) -> SpeechRow:
+        """A row on its way."""
+        planned = self._planned(row.id, request, need, is_silent)
+        planned.place = place
+        planned.content_hash = self._content(request, need, is_silent)
+        if request.text != row.text:
+            planned.reading = self.care.read(row.text, request.language)
+        if parts:
+            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
+        return planned
+
     def _is_wanted(
         self, row: Row, request: SpeechRequest, is_silent: bool, found: Survey, tally: Tally
-    ) -> bool:
+    ) -> int:
         """Judge a good row and count it."""
+        extras = 0 if is_silent else self.config.takes
+        if extras and request.sampling.greedy and request.sampling.subtalker_greedy:
+            found.one_take += 1
+            extras = 0
         try:
             need = self._resolve(request, is_silent)
-            state = self._state(row.id, request, need, is_silent)
-            if not self._is_due(state):
-                found.skipped += 1
-                return False
+            standing = self._standing(row.id, request, need, is_silent)
+            is_due = self._is_due(standing.state)
+            found.held += standing.choice is not None
+            if standing.has_fallen:
+                found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
+            found.skipped += not is_due
+            if not is_due and not extras:
+                return 0
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
-            return True
+            return OWN
+        for _ in range(is_due + extras):
+            if is_silent:
+                found.silent += 1
+            elif parts:
+                found.needs.add_parts([part.request for part in parts], self.info, need)
+            else:
+                found.needs.add(request, self.info, need)
+        if extras:
+            tally.add_takes(request, parts, extras)
+            found.takes += extras
+            found.with_takes += 1
+        if not is_due:
+            return EXTRAS
+        state = standing.state
         tally.add_due(row, request, parts, is_silent)
         found.due[state] += 1
-        if is_silent:
-            found.silent += 1
-        elif parts:
-            found.needs.add_parts([part.request for part in parts], self.info, need)
-        else:
-            found.needs.add(request, self.info, need)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED and self._is_foreign(row.id):
             assert self.writer is not None
             found.foreign.append(self.writer.path_of(row.id).name)
-        return True
+        return OWN | EXTRAS if extras else OWN
 
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
@@ -260,65 +329,106 @@ class RowPlan:
     def _planned(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
     ) -> SpeechRow:
-        split = None
-        if not is_silent and self.split_rule.is_split(request):
-            split = self.split_rule.settings()
-        digest = request_hash(request, self.info.identity, need.digest if need else None, split)
+        ref_digest, split = need.digest if need else None, self._split(request, is_silent)
+        digest = request_hash(request, self.info.identity, ref_digest, split)
         if is_silent:
             return silent_row(row_id, request, digest, self.info)
         return SpeechRow(row_id, request, digest, need)
+
+    def _content(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
+        ref_digest, split = need.digest if need else None, self._split(request, is_silent)
+        return content_hash(request, self.info.identity, ref_digest, split)
+
+    def _split(self, request: SpeechRequest, is_silent: bool) -> dict[str, float] | None:
+        """How a row is split, for its hashes."""
+        is_split = not is_silent and self.split_rule.is_split(request)
+        return self.split_rule.settings() if is_split else None
 
     def _is_due(self, state: State) -> bool:
         if self.config.retry_failed:
             return state is State.FAILED
         return state is not State.DONE or self.config.overwrite
 
-    def _state(
+    def _standing(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
-    ) -> State:
+    ) -> Standing:
         """What the folder holds of a row; for --retry-failed no more than its journal says."""
-        status = None if self.journal is None else self.journal.status(row_id)
-        if status is None:
-            return State.NEW
-        if status == "failed":
-            return State.FAILED
+        file = None if self.journal is None else self.journal.file(row_id)
+        if file is None:
+            return Standing(State.NEW)
+        if file.has_failed:
+            return Standing(State.FAILED)
         if self.config.retry_failed:
-            return State.DONE
-        if not self._is_recorded(self._planned(row_id, request, need, is_silent)):
-            return State.CHANGED
-        return State.DONE if self._is_whole(row_id) else State.DAMAGED
+            return Standing(State.DONE)
+        assert self.journal is not None
+        assert self.writer is not None
+        planned = self._planned(row_id, request, need, is_silent)
+        if self._is_recorded(planned, file.take) and not file.is_held:
+            state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+            return Standing(state, is_in_place=state is State.DAMAGED, is_expected=True)
+        line = self.journal.line(row_id, file.take) or {}
+        is_expected = line.get("request_hash") == planned.request_hash
+        if not file.is_held:
+            return Standing(State.CHANGED, is_in_place=is_expected or self._is_gone(row_id, line))
+        if not fits(line, request, self._content(request, need, is_silent), need):
+            is_gone = self._is_gone(row_id, line)
+            return Standing(State.CHANGED, has_fallen=True, is_in_place=is_gone)
+        if line.get("delivery_hash") != self.writer.delivery_hash:
+            return Standing(State.CHANGED, line, is_in_place=True)
+        state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+        return Standing(state, line, False, state is State.DAMAGED, is_expected)
 
-    def _is_whole(self, row_id: str) -> bool:
+    def _place(self, row_id: str, standing: Standing) -> Place:
+        """Which take a row's own speech is to be. One that --overwrite makes by other settings than
+        those of its file is a choice.
+        """
+        is_held = standing.choice is not None
+        if self.config.overwrite and standing.state in (State.CHANGED, State.DONE):
+            is_held = is_held or not standing.is_expected
+        return place_of(
+            self.journal,
+            row_id,
+            is_in_place=standing.is_in_place,
+            is_held=is_held,
+            has_extras=self.config.takes > 0,
+        )
+
+    def _is_gone(self, row_id: str, line: Line) -> bool:
+        """Whether there is no file that could be replaced."""
+        assert self.writer is not None
+        return not (self.writer.out / f"{row_id}{suffix_of(line)}").is_file()
+
+    def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
         assert self.journal is not None
         assert self.writer is not None
-        size, frames = self.journal.file_size(row_id)
+        size, frames = self.journal.file_size(row_id, file.take)
         if frames is not None:
             size = self.writer.recorded_bytes(frames * self.info.samples_per_frame)
-        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id))
+        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
 
     def _is_foreign(self, row_id: str) -> bool:
         if self.config.overwrite or self.writer is None:
             return False
         return self.writer.path_of(row_id).is_file()
 
-    def _is_recorded(self, row: SpeechRow) -> bool:
-        """Whether the row's last line is ok and of this request, by the rules of that line."""
+    def _is_recorded(self, row: SpeechRow, take: int) -> bool:
+        """Whether a take's last line is ok and of this request, by the rules of that line."""
         journal, writer = self.journal, self.writer
         assert journal is not None
         assert writer is not None
-        schema = journal.schema(row.id)
+        schema = journal.schema(row.id, take)
         if schema is None or schema == SCHEMA:
-            return journal.done(row.id, row.request_hash, writer.delivery_hash)
+            return journal.done(row.id, row.request_hash, writer.delivery_hash, take)
         if not row.is_silent and self.split_rule.is_split(row.request):
             return False  # nothing was split by those rules
         request = first_request(row.request, row.id, self.config)
         identity, ref_digest = self.info.identity, row.need.digest if row.need else None
         if schema == 0:
             joint = joint_hash(request, writer.delivery, identity, ref_digest)
-            return journal.done(row.id, joint, None)
+            return journal.done(row.id, joint, None, take)
         digest = request_hash(request, identity, ref_digest)
-        return journal.done(row.id, digest, writer.delivery_hash)
+        return journal.done(row.id, digest, writer.delivery_hash, take)
 
 
 def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.output.record import EXTRA
+from tts_cli.output.takes import Place
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -53,6 +56,8 @@ class SpeechRow:
     id: str
     request: SpeechRequest  # of the first attempt
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
+    content_hash: str = ""  # the same
+    place: Place = field(default_factory=Place)  # which take of its row it is to be
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
@@ -82,6 +87,16 @@ class SpeechRow:
 
     def __post_init__(self) -> None:
         self.seed = self.request.seed
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.id}, take {self.place.take}" if self.is_extra else self.id
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it is spoken beside the row's own file."""
+        return self.place.role == EXTRA
 
     @property
     def has_free_voice(self) -> bool:
