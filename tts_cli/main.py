@@ -33,6 +33,7 @@ log = logging.getLogger("tts_cli")
 
 COMMANDS = {
     "synth": "Speak every row of a manifest; resumes by itself.",
+    "say": "Speak one text into a file.",
     "book": "Markdown, EPUB or plain text to spoken chapters.",
     "pick": "Choose which take of a row is its file; the choice lasts.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",

@@ -190,6 +190,14 @@ def sampling_options(function: Any) -> Any:
     return text_options(_speech_options(_draw_options(function)))
 
 
+_sound_options = (
+    config_option("format", type=_choice(tuple(SUBTYPES))),
+    config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
+    config_option("sample_rate", type=int, metavar="HZ"),
+)
+sound_options = group("Output", *_sound_options)
+
+
 def output_options(is_out_required: bool = False) -> Decorator[Any]:
     """Where and how audio is written; `synth` requires --out."""
     return group(
@@ -202,9 +210,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
             required=is_out_required,
             show_default=False,
         ),
-        config_option("format", type=_choice(tuple(SUBTYPES))),
-        config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
-        config_option("sample_rate", type=int, metavar="HZ"),
+        *_sound_options,
         config_option("save_codes"),
     )
 

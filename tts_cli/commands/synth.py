@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -26,10 +27,10 @@ from tts_cli.commands.options import (
     run_options,
     sampling_options,
 )
-from tts_cli.commands.sections import SectionedCommand
+from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.errors import Interrupted, StoppedEarly
+from tts_cli.errors import Interrupted, StoppedEarly, UsageError
 from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
@@ -45,7 +46,24 @@ log = logging.getLogger(__name__)
 WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
+def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """`--text` is not there; what does it is."""
+    if value is not None and not ctx.resilient_parsing:
+        raise UsageError(
+            "synth has no --text: it speaks the rows of a manifest",
+            remedy=f"a text is spoken by: tts-cli say {shlex.quote(value)}",
+        )
+
+
 @click.command("synth", cls=SectionedCommand)
+@click.option(
+    "--text",
+    hidden=True,
+    is_eager=True,
+    expose_value=False,
+    cls=SectionedOption,
+    callback=_point_at_say,
+)
 @manifest_argument
 @output_options(is_out_required=True)
 @model_options

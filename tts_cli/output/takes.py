@@ -257,17 +257,21 @@ class TakeFolder:
         own = self.out / f"{row_id}{suffix}"
         found = _facts(own)
         kept = self.path_of(row_id, number, suffix)
-        if found is None or _facts(kept) == found:
+        name = kept.relative_to(self.out).as_posix()
+        if found is None or (_facts(kept) == found and line.get("path") == name):
             return ()
         role = line.get("role", OWN)
-        if kept.exists():  # somebody has edited the row's file, which is a take of its own then
+        if _facts(kept) not in (
+            None,
+            found,
+        ):  # somebody has edited the row's file, which is a take of its own then
             number, role = max(self.journal.top(row_id), take) + self.extras + 1, EXTRA
             kept = self.path_of(row_id, number, suffix)
         self._inside.make_room(kept)
-        link_whole(own, kept)
         own_codes = self.out / f"{row_id}{CODES_SUFFIX}"
         if own_codes.is_file():
             link_whole(own_codes, self.path_of(row_id, number, CODES_SUFFIX))
+        link_whole(own, kept)
         values = {**line, "take": number, "role": role, "bytes": found[0], "sha256": found[1]}
         values["path"] = kept.relative_to(self.out).as_posix()
         return (CopiedLine(values),)

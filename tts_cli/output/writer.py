@@ -95,6 +95,11 @@ def shown_size(num_bytes: float) -> str:
     return f"{num_bytes:,.1f} TB"
 
 
+def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
+    """Whether a file holds 16-bit samples at the native rate, so that it needs no others."""
+    return subtype == "PCM_16" and rate_hz == native_rate_hz
+
+
 @dataclass(frozen=True)
 class WrittenFile:
     """Audio of a row on disk."""
@@ -156,7 +161,7 @@ class AudioWriter:
     @property
     def takes_int16(self) -> bool:
         """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
-        return self.subtype == "PCM_16" and self.rate_hz == self.native_rate_hz
+        return is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
 
     def path_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> Path:
         """Where the audio of a row goes, or of a take of one that has several; truncated rows have

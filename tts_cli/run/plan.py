@@ -111,8 +111,9 @@ class RowPlan:
 
     Args:
         journal: of the output folder; None: it has none, so every row is new.
-        writer: None: there is no folder, and what rows clone is looked at no further than its
-            header.
+        writer: None: there is no folder.
+        is_spoken: without a folder too; else what rows clone is looked at no further than its
+            header there.
     """
 
     def __init__(
@@ -122,12 +123,15 @@ class RowPlan:
         info: ModelInfo,
         journal: Journal | None = None,
         writer: AudioWriter | None = None,
+        *,
+        is_spoken: bool = False,
     ) -> None:
         self.source = source
         self.config = config
         self.info = info
         self.journal = journal
         self.writer = writer
+        self.is_spoken = is_spoken or writer is not None
         self.cloning = Cloning(config, info)
         self.rows = CheckedRows(source, config, info)
         self.only = Only(config.only, config.out)
@@ -320,7 +324,7 @@ class RowPlan:
                 raise RowError(problem)
 
     def _need(self, request: SpeechRequest) -> Need | None:
-        if self.writer is not None:
+        if self.is_spoken:
             return self.cloning.need(request)
         if request.ref_audio is not None:
             self.cloning.files.header(request.ref_audio)
