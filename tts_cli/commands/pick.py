@@ -148,7 +148,7 @@ def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
         found = [line for line in spoken if line.get("seed") == seed] or [
             line
             for line in spoken
-            if is_made_of(line.get("seed"), seed, choice.row_id, line.get("attempts") or 1)
+            if is_made_of(line.get("seed") or 0, seed, choice.row_id, line.get("attempts") or 1)
         ]
         asked = f"take of seed {seed}"
     if len(found) == 1:

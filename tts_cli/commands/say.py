@@ -128,7 +128,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> in
     return 0
 
 
-next(param for param in command.params if param.name == "seed").help = SEED_HELP  # type: ignore[attr-defined]
+next(param for param in command.params if param.name == "seed").help = SEED_HELP
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,9 @@ def row_of(text: str, fields: dict[str, str | None], config: RunConfig) -> Row:
     values = {"id": "say", "text": text, "seed": config.seed, **given}
     row = build_row(values, line=1, number=1, folder="")
     if isinstance(row, BadRow):
-        raise ManifestError(row.message.replace("; split it into several rows", ""), remedy=None)
+        raise ManifestError(
+            row.message.replace("split it into several rows", "tts-cli book takes more")
+        )
     return row
 
 

@@ -98,5 +98,6 @@ class CopiedLine:
     values: Mapping[str, Any]
 
     def to_line(self) -> str:
-        """As `RowRecord.to_line`."""
-        return json.dumps(dict(self.values), allow_nan=False) + "\n"
+        """As `RowRecord.to_line`, with the fields in front that must be there."""
+        front = {name: self.values[name] for name in ("id", "status", "take", "role")}
+        return json.dumps({**front, **self.values}, allow_nan=False) + "\n"

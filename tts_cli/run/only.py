@@ -142,7 +142,10 @@ def nearest_ids(name: str, ids: Iterable[str]) -> str:
     matcher = SequenceMatcher(b=name, autojunk=False)
 
     def likeness(row_id: str) -> float:
-        matcher.set_seq1(fold_id(row_id))
+        return max(ratio(part) for part in {fold_id(row_id), fold_id(row_id.rpartition("/")[2])})
+
+    def ratio(text: str) -> float:
+        matcher.set_seq1(text)
         return matcher.ratio() if matcher.real_quick_ratio() > 0.5 else 0.0
 
     best = heapq.nlargest(_NUM_NEAREST, ((likeness(row_id), row_id) for row_id in ids))

@@ -56,14 +56,14 @@ class SpeechRow:
     id: str
     request: SpeechRequest  # of the first attempt
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
-    content_hash: str = ""  # the same
-    place: Place = field(default_factory=Place)  # which take of its row it is to be
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of
     is_first_part: bool = False
+    content_hash: str = ""  # what it is recorded under as well
+    place: Place = field(default_factory=Place)  # which take of its row it is to be
     # On its way.
     least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
     expected_s: float = 0.0  # what speech of the text usually takes; 0: not known
