@@ -128,6 +128,9 @@ def next_step(
     if failures.count:
         # Overwriting would speak the others again as well.
         again = [arg for arg in args if arg != "--overwrite"]
+        if failures.count == failures.extras:
+            return f"next, for as many takes once more: {_command(args)}"
+        again = _without_takes(again)
         if not config.retry_failed:
             again.append("--retry-failed")
         if failures.runaways:  # the same seeds would end the same way
@@ -136,6 +139,15 @@ def next_step(
     if num_bad:
         return f"next, with the bad rows mended: {_command(args)}"
     return None
+
+
+def _without_takes(args: Sequence[str]) -> list[str]:
+    """A command line that speaks no more takes."""
+    kept = [arg for arg in args if not arg.startswith("--takes=")]
+    if "--takes" in kept:
+        place = kept.index("--takes")
+        del kept[place : place + 2]
+    return kept
 
 
 def _command(args: Sequence[str]) -> str:

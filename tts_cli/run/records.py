@@ -33,12 +33,14 @@ class Failures:
     """Rows that failed in this run; those that are bad in the manifest are not among them."""
 
     count: int = 0
+    extras: int = 0  # of those, takes beside a row's own file
     runaways: int = 0  # of those, whose speech came to no end that can be right
     first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
 
     def add(self, record: RowRecord) -> None:
         """Take in a row."""
         self.count += 1
+        self.extras += record.role == EXTRA
         self.runaways += record.finish_reason in RUNAWAYS
         if len(self.first) < MAX_REMEMBERED:
             self.first.append((_name(record), record.error or ""))
