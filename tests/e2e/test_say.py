@@ -134,6 +134,16 @@ def test_without_a_word_no_weight_is_read(
     assert soundfile.info(here / "say.wav").duration == 0.5
 
 
+def test_o_is_out_everywhere(bench: Workbench, here: Path) -> None:
+    rows = bench.write([{"id": "a", "text": "Hm."}])
+    model = ("--model", bench.model)
+    assert bench.run("synth", rows, "-o", "wavs", *model, *SHORT).code == 0
+    assert (here / "wavs/a.wav").is_file()
+    assert "at the " in bench.run("validate", rows, "-o", "wavs", *model).out
+    (here / "book.txt").write_text("A line.\n")
+    assert bench.run("book", "book.txt", "-o", "book", *model, *SHORT, "--dry-run").code == 0
+
+
 def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
     for args in (("Hello world",), ("--text", "Hello world")):
         for command in ("synth", "validate") if args[0] != "--text" else ("synth",):

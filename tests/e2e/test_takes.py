@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from workbench import Result, Workbench, finish
 
+from tts_cli.output.folder_lock import FolderLock
+
 ROWS = [
     {"id": "a", "text": "Hello there."},
     {"id": "sub/b", "text": "Good morning."},
@@ -205,6 +207,13 @@ class TestPick:
         result = taken.run("pick", taken.folder, "a=1")
         assert result.code == 2
         assert "has no timings.jsonl; name a folder that synth has spoken into" in result.err
+
+    def test_a_folder_in_use(self, taken: Workbench) -> None:
+        with FolderLock(taken.out().path):
+            result = pick(taken, "a=2")
+        assert result.code == 2
+        assert "is in use by process" in result.err
+        assert choices(taken)["a"]["take"] == 1
 
     def test_a_list(self, taken: Workbench) -> None:
         assert pick(taken, "c=1").code == 0
