@@ -24,6 +24,7 @@ LAYOUTS = ("auto", "streaming", "non_streaming")
 WORDLESS = ("silence", "fail")
 PROGRESS = ("auto", "log", "none")
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt")
+IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
 SUBTYPES: dict[str, tuple[str, ...]] = {
@@ -103,6 +104,11 @@ class RunConfig:
     manifest_format: str | None = _setting(
         None, "How to read the manifest.", "by its suffix; jsonl on stdin"
     )
+    ids: str = _setting(
+        "number",
+        "What names rows without an id: their number, or their content (a hash of text and voice), "
+        "so that a line put in at the top speaks one line.",
+    )
     limit: int | None = _setting(None, "Take only the first N rows.", "all")
     shard: tuple[int, int] | None = _setting(
         None, "Take part I of N; a row's part depends on its id alone.", "all"
@@ -120,6 +126,13 @@ class RunConfig:
     )
     ref_silence: float | None = _setting(
         None, "Seconds of silence behind a reference of mode icl, 0 to 10.", "by the model's family"
+    )
+    anchor: str | None = _setting(
+        None,
+        "Give all rows whose voice nothing fixes (Fish Speech without a reference) the voice of "
+        "one row, which is spoken first: its id, or first, which is the first row of about 3 to "
+        "20 s. Its speech and text are the reference of the others.",
+        "every row has a voice of its own",
     )
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
@@ -276,6 +289,7 @@ class RunConfig:
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,
+            "ids": IDS,
             "wordless": WORDLESS,
             "progress": PROGRESS,
         }

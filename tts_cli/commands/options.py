@@ -19,6 +19,7 @@ from models.sampling import SETTINGS
 from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
+    IDS,
     LAYOUTS,
     MANIFEST_FORMATS,
     PROGRESS,
@@ -138,6 +139,7 @@ device_options = group(
 row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
+    config_option("ids", type=_choice(IDS)),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
     config_option("skip_invalid"),
@@ -153,6 +155,7 @@ reference_options = group(
         "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
     ),
     config_option("ref_silence", type=float, metavar="SECONDS"),
+    config_option("anchor", metavar="first|ID"),
 )
 
 text_options = group(

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, cast
 
 from tts_cli.errors import ManifestError, SetupError
 from tts_cli.manifest.fingerprint import Fingerprint
+from tts_cli.manifest.ids import ContentIds
 from tts_cli.manifest.row import (
     ALIASES,
     KINDS,
@@ -61,6 +62,7 @@ class Source:
     format: str  # jsonl, csv, tsv or txt
     folder: str  # where a relative ref_audio starts
     copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
+    ids: str = "number"  # what rows without an id are named by: number or content
     fingerprint: Fingerprint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +87,7 @@ class Source:
 
 
 @contextmanager
-def open_source(manifest: str, format: str | None = None) -> Iterator[Source]:
+def open_source(manifest: str, format: str | None = None, ids: str = "number") -> Iterator[Source]:
     """Find out how to read `manifest` ('-' is stdin); a pipe is copied to a temporary file.
 
     Raises:
@@ -96,16 +98,16 @@ def open_source(manifest: str, format: str | None = None) -> Iterator[Source]:
         if sys.stdin is None:
             raise ManifestError("<stdin>: is closed", remedy="give a manifest file, or pipe one in")
         with _copy_of(sys.stdin.buffer, "<stdin>") as copy:
-            yield Source("<stdin>", format or "jsonl", "", copy)
+            yield Source("<stdin>", format or "jsonl", "", copy, ids)
         return
     folder = os.path.dirname(manifest)
     file = _open(manifest)
     if os.path.isfile(manifest):
         file.close()
-        yield Source(manifest, format or _format_of(manifest), folder)
+        yield Source(manifest, format or _format_of(manifest), folder, ids=ids)
         return
     with file, _copy_of(file, manifest) as copy:
-        yield Source(manifest, format or "jsonl", folder, copy)
+        yield Source(manifest, format or "jsonl", folder, copy, ids)
 
 
 def _open(manifest: str) -> BinaryIO:
@@ -267,13 +269,15 @@ def _line_rows(
 ) -> Iterator[Row | BadRow]:
     """JSONL and plain text: a row is a line; blank lines are skipped and not counted as rows."""
     number = 0
+    content_ids = _content_ids(source)
     for line in lines:
         problem = lines.problem
         lines.start_row()
         if line.isspace() or not line:
             continue
         number += 1
-        if wanted is not None and not wanted[number - 1]:
+        is_passed = wanted is not None and not wanted[number - 1]
+        if is_passed and content_ids is None:
             continue
         try:
             if problem is not None:
@@ -281,9 +285,22 @@ def _line_rows(
             text = line.rstrip("\r\n")
             values = {"text": text} if source.format == "txt" else _parse_object(text)
         except RowProblem as error:
-            yield BadRow(lines.number, number, None, str(error))
+            row: Row | BadRow = BadRow(lines.number, number, None, str(error))
         else:
-            yield build_row(values, line=lines.number, number=number, folder=source.folder)
+            row = build_row(
+                values,
+                line=lines.number,
+                number=number,
+                folder=source.folder,
+                content_ids=content_ids,
+            )
+        if not is_passed:
+            yield row
+
+
+def _content_ids(source: Source) -> ContentIds | None:
+    """What names rows by content; it must see them all, those that are passed over too."""
+    return ContentIds() if source.ids == "content" else None
 
 
 def _parse_object(line: str) -> dict[str, Any]:
@@ -333,6 +350,7 @@ def _table_rows(
     delimiter = "\t" if source.format == "tsv" else ","
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header = _read_header(reader, lines, source)
+    content_ids = _content_ids(source)
     number = 0
     while True:
         lines.start_row()
@@ -356,10 +374,20 @@ def _table_rows(
                 yield BadRow(start, number, None, _table_problem(problem, start, lines.number))
             continue
         number += 1
-        if wanted is not None and not wanted[number - 1]:
+        is_passed = wanted is not None and not wanted[number - 1]
+        if is_passed and content_ids is None:
             continue
         values = dict(zip(header, cells, strict=True))
-        yield build_row(values, line=start, number=number, folder=source.folder, is_text=True)
+        row = build_row(
+            values,
+            line=start,
+            number=number,
+            folder=source.folder,
+            is_text=True,
+            content_ids=content_ids,
+        )
+        if not is_passed:
+            yield row
 
 
 def _reason(problem: Exception) -> str:

@@ -114,6 +114,7 @@ def build_report(
     device: Mapping[str, Any],
     started: datetime,
     exit_code: int,
+    anchor: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -123,6 +124,7 @@ def build_report(
         text: how texts were read (`TextCare.facts`).
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
+        anchor: id and digest of the row whose voice others have; None without `--anchor`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -134,6 +136,7 @@ def build_report(
         "settings": config.as_dict(),
         "model": dict(model),
         "text": dict(text),
+        "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError, UsageError
+from tts_cli.errors import RowError, StoppedEarly, UsageError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import Requests, first_request
@@ -29,6 +30,7 @@ from tts_cli.output.record import SCHEMA
 from tts_cli.output.record_table import RowFile
 from tts_cli.output.takes import Place, suffix_of
 from tts_cli.output.writer import AudioWriter
+from tts_cli.run.anchor import choose_anchor, keep_anchor, require_free_voices, too_long
 from tts_cli.run.choice import Line, extra_places, fits, place_of
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
@@ -37,6 +39,8 @@ from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.split_rule import SplitRule
 from tts_cli.run.survey import ManifestSummary, Tally
 from tts_cli.run.wordless import NO_WORDS, silent_row
+from tts_cli.text.pauses import without_pauses
+from tts_cli.voices.anchor import Anchor, read_anchor, unspoken_anchor
 from tts_cli.voices.resolve import Cloning, Need
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 
@@ -50,6 +54,7 @@ log = logging.getLogger(__name__)
 
 MAX_NAMED = 4  # files a message names
 OWN, EXTRAS = 1, 2  # what of a row is spoken, in a byte a row
+WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
 class State(Enum):
@@ -137,6 +142,10 @@ class RowPlan:
         self.only = Only(config.only, config.out)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
+        self._is_anchor_new = False  # spoken by this run
+        self._anchor_row: Row | None = None  # the others that nothing gives a voice follow it
+        if config.anchor is not None:
+            require_free_voices(config, info)
         self._wanted = bytearray()  # a row: what to speak or to record of it, 0 to pass it
 
     @property
@@ -144,14 +153,24 @@ class RowPlan:
         """How texts are read."""
         return self._requests.care
 
+    @property
+    def anchor(self) -> Anchor | None:
+        """The row whose voice others have, once surveyed."""
+        return self.cloning.anchor
+
     def survey(self) -> Survey:
         """Read the whole manifest: check, count, and bound the sizes.
 
+        An anchor that is still to be spoken leaves open whether rows that follow it are done: they
+        count as to be spoken until it is.
+
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
-            UsageError: `--only` names a row that it has not.
+            UsageError: `--only` names a row that it has not, or the anchor cannot be one.
             StoppedEarly: it was changed meanwhile.
         """
+        if self.config.anchor is not None:
+            self._find_anchor()
         tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
         found = Survey(tally.summary)
         shard, limit, taken = self.config.shard, self.config.limit, 0
@@ -160,6 +179,7 @@ class RowPlan:
             is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
             is_mine = is_mine and (limit is None or taken < limit)
             taken += is_mine
+            is_named, is_mine = is_mine, is_mine or self._is_anchor(row)
             if isinstance(row, BadRow):
                 tally.add_bad(row)
                 found.bad += is_mine
@@ -169,12 +189,15 @@ class RowPlan:
                 tally.add_good(row)
                 self._wanted.append(False)
                 continue
-            request = self._requests.build(row)
-            is_silent = is_wordless(request.text, self.info.pace)
+            request, is_silent = self._request(row)
             tally.add_good(row, request, is_silent)
-            self._wanted.append(self._is_wanted(row, request, is_silent, found, tally))
+            extras = self.config.takes if is_named and not is_silent else 0
+            self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
+        if self.anchor is not None:
+            found.summary.anchor = self.anchor.id
+            found.summary.is_anchor_spoken = self.anchor.is_spoken
         self.source.fingerprint.require_same()
         return found
 
@@ -189,33 +212,42 @@ class RowPlan:
             if isinstance(row, BadRow):
                 yield row
                 continue
-            request = self._requests.build(row)
-            is_silent = is_wordless(request.text, self.info.pace)
-            try:
-                need = self._resolve(request, is_silent)
-                parts = () if is_silent else self._parts(request, need)
-            except RowError as error:
-                yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
-                continue
-            own = None
-            if wanted & OWN:
-                standing = self._standing(row.id, request, need, is_silent)
-                own = self._place(row.id, standing)
-                if standing.choice is not None and standing.is_in_place:  # as it was chosen
-                    seed = standing.choice.get("seed")
-                    request = request if seed is None else replace(request, seed=seed)
-                    parts = () if is_silent else self._parts(request, need)
-                yield self._complete(row, request, need, is_silent, parts, own)
-            num_extras = self.config.takes if wanted & EXTRAS else 0
-            for place in extra_places(self.journal, row.id, own, num_extras):
-                other = replace(request, seed=take_seed(request.seed, place.take))
-                parts = self._parts(other, need)
-                yield self._complete(row, other, need, False, parts, place)
+            yield from self._plan(row, wanted)
+
+    def _plan(self, row: Row, wanted: int = OWN) -> Iterator[SpeechRow | BadRow]:
+        """What is spoken of a good row, its own first; or that it was found to be a bad one."""
+        request, is_silent = self._request(row)
+        try:
+            need = self._resolve(request, is_silent)
+            parts = () if is_silent else self._parts(request, need)
+        except RowError as error:
+            yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
+            return
+        own = None
+        if wanted & OWN:
+            standing = self._standing(row.id, request, need, is_silent)
+            own, mine = self._place(row.id, standing), request
+            if standing.choice is not None and standing.is_in_place:  # as it was chosen
+                seed = standing.choice.get("seed")
+                mine = request if seed is None else replace(request, seed=seed)
+                parts = () if is_silent else self._parts(mine, need)
+            yield self._complete(row, mine, need, is_silent, parts, own)
+        num_extras = self.config.takes if wanted & EXTRAS else 0
+        for place in extra_places(self.journal, row.id, own, num_extras):
+            other = replace(request, seed=take_seed(request.seed, place.take))
+            yield self._complete(row, other, need, False, self._parts(other, need), place)
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
-        `is_stopped`.
+        `is_stopped`. An anchor comes first and alone: the others wait for its end.
+
+        Raises:
+            StoppedEarly: the anchor failed, or is no reference.
         """
+        if self.anchor is not None and not self.anchor.is_spoken:
+            yield from self._anchor_first(recorder, is_stopped)
+        if self.anchor is not None and self.writer is not None and not is_stopped():
+            keep_anchor(self.writer.out, self.anchor.id, self.anchor.need.digest)
         for row in self:
             if is_stopped():
                 return
@@ -243,13 +275,106 @@ class RowPlan:
             planned.reading = self.care.read(row.text, request.language)
         if parts:
             planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
+        if self.anchor is not None and self._follows_anchor(request):
+            planned.anchor = self.anchor.id
         return planned
 
+    def _anchor_first(
+        self, recorder: Recorder, is_stopped: Callable[[], bool]
+    ) -> Iterator[SpeechRow]:
+        """The anchor; behind it the survey is made again, of rows whose voice is known now."""
+        assert self._anchor_row is not None
+        assert self.writer is not None
+        row = next(self._plan(self._anchor_row))
+        if isinstance(row, BadRow):
+            raise StoppedEarly(f"the anchor cannot be spoken: {row.message}")
+        self.writer.kept_codes = row.id
+        ended = recorder.end_of(row.id)
+        yield row
+        while not ended.wait(WAIT_S):
+            if is_stopped():
+                return
+        if is_stopped():
+            return
+        if recorder.journal.status(row.id) != "ok":
+            raise StoppedEarly(
+                f"the anchor, row '{row.id}', failed, so that there is no voice for the others",
+                remedy="see above what is wrong with it, or name another row by --anchor",
+            )
+        self._is_anchor_new = True
+        found = self.survey()
+        recorder.count_skipped(found.skipped - 1)  # itself: it was spoken now
+
+    def _find_anchor(self) -> None:
+        """Choose the anchor, and find out whether its speech is there."""
+        if self._anchor_row is None:
+            self._anchor_row = choose_anchor(self.config, self.rows.read, self._is_free)
+        row = self._anchor_row
+        if row is None:
+            log.warning("--anchor first: every row has a voice of its own, or no words")
+            return
+        self.cloning.anchor = None
+        request, _ = self._request(row)
+        planned = self._planned(row.id, request, None, False)
+        path, text = Path(row.id), without_pauses(request.text)
+        if self.writer is not None:
+            path = self.writer.path_of(row.id)
+        if not self._has_anchor(planned):
+            if problem := too_long(row, text, self.split_rule.is_long(request)):
+                raise problem
+            self.cloning.anchor = unspoken_anchor(row.id, path, text, request.max_frames, self.info)
+            return
+        assert self.writer is not None
+        codes_path = self.writer.codes_path_of(row.id)
+        try:
+            self.cloning.anchor = read_anchor(
+                row.id, path, codes_path, text, self.info, self.cloning.silence_s
+            )
+        except RowError as error:
+            kind = StoppedEarly if self._is_anchor_new else UsageError
+            raise kind(
+                f"the anchor, row '{row.id}': {error}", remedy="name another row by --anchor"
+            ) from None
+
+    def _has_anchor(self, row: SpeechRow) -> bool:
+        """Whether the anchor's speech is in the folder and is to stay."""
+        if self.journal is None or self.writer is None or self.journal.status(row.id) != "ok":
+            return False
+        if self.config.overwrite and not self._is_anchor_new:
+            return False
+        standing = self._standing(row.id, row.request, row.need, False, is_close=True)
+        return standing.state is State.DONE
+
+    def _is_anchor(self, row: Row | BadRow) -> bool:
+        return self.anchor is not None and row.id == self.anchor.id
+
+    def _is_free(self, row: Row) -> bool:
+        """Whether nothing fixes the voice that a row is spoken in."""
+        request, is_silent = self._request(row)
+        return not is_silent and request.voice is None and request.ref_audio is None
+
+    def _follows_anchor(self, request: SpeechRequest) -> bool:
+        return self.anchor is not None and self.anchor.is_voice_of(request)
+
+    def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
+        """What a row asks of the model, and whether it has no words to be spoken."""
+        request = self._requests.build(row)
+        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        is_free = request.voice is None and request.ref_audio is None
+        if is_free and not is_silent and self.anchor is not None and row.id != self.anchor.id:
+            request = self.anchor.given_to(request)
+        return self.split_rule.without_lost_pauses(request), is_silent
+
     def _is_wanted(
-        self, row: Row, request: SpeechRequest, is_silent: bool, found: Survey, tally: Tally
+        self,
+        row: Row,
+        request: SpeechRequest,
+        is_silent: bool,
+        extras: int,
+        found: Survey,
+        tally: Tally,
     ) -> int:
-        """Judge a good row and count it."""
-        extras = 0 if is_silent else self.config.takes
+        """Judge a good row and count it; what of it is to be spoken."""
         if extras and request.sampling.greedy and request.sampling.subtalker_greedy:
             found.one_take += 1
             extras = 0
@@ -257,6 +382,8 @@ class RowPlan:
             need = self._resolve(request, is_silent)
             standing = self._standing(row.id, request, need, is_silent)
             is_due = self._is_due(standing.state)
+            if self.anchor is not None and row.id == self.anchor.id:
+                is_due = not self.anchor.is_spoken
             found.held += standing.choice is not None
             if standing.has_fallen:
                 found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
@@ -265,6 +392,10 @@ class RowPlan:
                 return 0
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
+            if self.anchor is not None and row.id == self.anchor.id:
+                raise UsageError(
+                    f"the anchor, row '{row.id}', would fail: {error}", "name another by --anchor"
+                ) from None
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
@@ -284,6 +415,7 @@ class RowPlan:
             return EXTRAS
         state = standing.state
         tally.add_due(row, request, parts, is_silent)
+        found.summary.anchored += self._follows_anchor(request)
         found.due[state] += 1
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
@@ -324,6 +456,8 @@ class RowPlan:
                 raise RowError(problem)
 
     def _need(self, request: SpeechRequest) -> Need | None:
+        if self.anchor is not None and self._follows_anchor(request):
+            return self.anchor.need
         if self.is_spoken:
             return self.cloning.need(request)
         if request.ref_audio is not None:
@@ -333,20 +467,15 @@ class RowPlan:
     def _planned(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
     ) -> SpeechRow:
-        ref_digest, split = need.digest if need else None, self._split(request, is_silent)
-        digest = request_hash(request, self.info.identity, ref_digest, split)
+        split = self.split_rule.settings(request, is_silent)
+        digest = request_hash(request, self.info.identity, need.digest if need else None, split)
         if is_silent:
             return silent_row(row_id, request, digest, self.info)
         return SpeechRow(row_id, request, digest, need)
 
     def _content(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
-        ref_digest, split = need.digest if need else None, self._split(request, is_silent)
-        return content_hash(request, self.info.identity, ref_digest, split)
-
-    def _split(self, request: SpeechRequest, is_silent: bool) -> dict[str, float] | None:
-        """How a row is split, for its hashes."""
-        is_split = not is_silent and self.split_rule.is_split(request)
-        return self.split_rule.settings() if is_split else None
+        split = self.split_rule.settings(request, is_silent)
+        return content_hash(request, self.info.identity, need.digest if need else None, split)
 
     def _is_due(self, state: State) -> bool:
         if self.config.retry_failed:
@@ -354,16 +483,26 @@ class RowPlan:
         return state is not State.DONE or self.config.overwrite
 
     def _standing(
-        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
+        self,
+        row_id: str,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+        *,
+        is_close: bool = False,
     ) -> Standing:
-        """What the folder holds of a row; for --retry-failed no more than its journal says."""
+        """What the folder holds of a row; for --retry-failed no more than its journal says, unless
+        it `is_close`.
+        """
         file = None if self.journal is None else self.journal.file(row_id)
         if file is None:
             return Standing(State.NEW)
         if file.has_failed:
             return Standing(State.FAILED)
-        if self.config.retry_failed:
+        if self.config.retry_failed and not is_close:
             return Standing(State.DONE)
+        if need is not None and not need.digest:  # an anchor that is still to be spoken
+            return Standing(State.CHANGED)
         assert self.journal is not None
         assert self.writer is not None
         planned = self._planned(row_id, request, need, is_silent)
@@ -424,7 +563,7 @@ class RowPlan:
         schema = journal.schema(row.id, take)
         if schema is None or schema == SCHEMA:
             return journal.done(row.id, row.request_hash, writer.delivery_hash, take)
-        if not row.is_silent and self.split_rule.is_split(row.request):
+        if self.split_rule.settings(row.request, row.is_silent) is not None:
             return False  # nothing was split by those rules
         request = first_request(row.request, row.id, self.config)
         identity, ref_digest = self.info.identity, row.need.digest if row.need else None

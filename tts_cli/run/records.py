@@ -20,6 +20,7 @@ from tts_cli.output.run_log import iso_time
 from tts_cli.output.takes import Placed, TakeFolder
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.retry import RUNAWAYS
+from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ class Recorder:
         self.failures = Failures()
         self.takes = TakeFolder(writer.out, journal, extras)
         self.num_same = 0  # rows spoken again that came out as they were, byte for byte
+        self._ends: dict[str, threading.Event] = {}
         self._mutex = threading.Lock()
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
@@ -112,6 +114,15 @@ class Recorder:
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
         self._record(bad_record(row, self.run_id), is_bad=True, is_told=not row.is_late)
+
+    def end_of(self, row_id: str) -> threading.Event:
+        """Is set once the row is recorded."""
+        return self._ends.setdefault(row_id, threading.Event())
+
+    def count_skipped(self, skipped: int) -> None:
+        """Say how many rows were done already, where that was not known before."""
+        with self._mutex:
+            self.totals.skipped = skipped
 
     def _write(self, row: SpeechRow) -> tuple[RowRecord, Placed | None]:
         """Put a row's audio on disk, if there is any, and describe what happened."""
@@ -153,6 +164,8 @@ class Recorder:
             language=request.language,
             instruct=request.instruct,
             ref_sha256=None if row.need is None else row.need.ref_sha256,
+            anchor=row.anchor,
+            anchor_digest=row.need.digest if row.anchor and row.need else None,
             clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,
@@ -176,7 +189,7 @@ class Recorder:
             sha256=file.sha256,
             sample_rate_hz=self.writer.rate_hz,
             frames=row.frames,
-            frames_per_char=row.frames / len(text),
+            frames_per_char=row.frames / max(1, len(without_pauses(text))),
             audio_s=audio_s,
             write_ms=write_ms,
             rtf=own_ms / 1000 / audio_s,
@@ -218,6 +231,8 @@ class Recorder:
             raise
         if placed is not None:
             self.takes.settle(record.id, placed)
+        if (ended := self._ends.get(record.id)) is not None:
+            ended.set()
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s
