@@ -62,7 +62,7 @@ def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
     if not settings.get("required"):  # click takes a default of None for a value
         settings["default"] = default
     settings.setdefault("cls", SectionedOption)
-    return click.option(*short, flag(name), name, help=text, is_flag=default is False, **settings)
+    return click.option(flag(name), *short, name, help=text, is_flag=default is False, **settings)
 
 
 class _FolderPath(click.Path):
