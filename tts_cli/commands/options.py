@@ -24,6 +24,7 @@ from tts_cli.config import (
     MANIFEST_FORMATS,
     PROGRESS,
     SAMPLING_FLAGS,
+    SUBTITLES,
     SUBTYPES,
     WORDLESS,
     describe_field,
@@ -215,6 +216,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
         ),
         *_sound_options,
         config_option("save_codes"),
+        config_option("subtitles", metavar=",".join(SUBTITLES)),
     )
 
 

@@ -69,6 +69,11 @@ class Source:
         fingerprint = Fingerprint(self.name, is_copy=self.copy is not None)
         object.__setattr__(self, "fingerprint", fingerprint)
 
+    @property
+    def paths(self) -> list[str]:
+        """Its file, absolute; none where it was copied from a pipe, or made of something else."""
+        return [] if self.copy is not None else [os.path.abspath(self.name)]
+
     def open(self) -> BinaryIO:
         """The bytes from their start.
 

@@ -17,7 +17,7 @@ from tts_cli.output.atomic import write_atomic
 from tts_cli.output.run_log import FolderTotals, iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tts_cli.config import RunConfig
 
@@ -114,6 +114,7 @@ def build_report(
     device: Mapping[str, Any],
     started: datetime,
     exit_code: int,
+    manifests: Sequence[str] = (),
     anchor: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
@@ -124,6 +125,7 @@ def build_report(
         text: how texts were read (`TextCare.facts`).
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
+        manifests: absolute paths; none where rows came from a pipe or a book.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
     """
     sums = asdict(totals)
@@ -133,6 +135,7 @@ def build_report(
         "started": iso_time(started),
         "ended": iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,
+        "manifests": list(manifests),
         "settings": config.as_dict(),
         "model": dict(model),
         "text": dict(text),

@@ -289,6 +289,7 @@ class TakeFolder:
         else:
             own_codes.unlink(missing_ok=True)  # those of another take would not fit
         link_whole(self.path_of(row_id, take, suffix), own)
+        os.utime(own)  # what is made of rows' files tells by their times that one has changed
 
     def _folders(self) -> Iterator[tuple[str, list[Path]]]:
         """The ids that have takes, and the audio files of these."""

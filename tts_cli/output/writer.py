@@ -170,6 +170,10 @@ class AudioWriter:
         """
         return self._target(row_id, f".{self.format}", is_truncated, take)
 
+    def sibling(self, row_id: str, suffix: str) -> Path:
+        """Where a file of another kind goes, beside the audio of a row."""
+        return self._target(row_id, f".{suffix}", False, None)
+
     def codes_path_of(
         self, row_id: str, is_truncated: bool = False, take: int | None = None
     ) -> Path:
