@@ -16,8 +16,8 @@ _MAX_LINE_BYTES = 1 << 20
 
 
 class JournalLines:
-    """The last line of every row, extra takes left out, where that is ok. It remembers their places, 24 to 48 bytes a
-    row. Nothing may be appended meanwhile.
+    """The last line of every row where that is ok, extra takes left out. It remembers their
+    places, 24 to 48 bytes a row. Nothing may be appended meanwhile.
 
     Raises:
         SetupError: the journal cannot be read.
