@@ -112,7 +112,11 @@ def test_one_level_after_the_other(bench: Workbench) -> None:
     rows = [{**ROWS[0], "text": "Something else."}, *ROWS[1:]]
     result = bench.synth(rows, *CAP, *chain)
     assert result.summary == "1 of 3 rows spoken, 2 were done already"
-    assert not (out.path / "one.wav.original").exists()
+    # The old one is kept as a take, and what its file was made of with it.
+    assert (out.path / "takes" / "one" / "1.wav").exists()
+    assert bench.run("pick", out.path, "one=1").code == 0
+    assert encode(bench).code == 0
+    assert np.array_equal(out.samples("one.wav"), raw)
 
 
 def test_some_rows_are_spoken_and_some_made_anew(bench: Workbench) -> None:
@@ -375,3 +379,91 @@ def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workben
     result = bench.synth(ROWS[:1], *CAP, "--loudness", "-20")
     assert result.out == "nothing to speak: 1 files made of what is kept\n"
     assert out.records["one"]["source"]["path"] == "one.wav.original"
+
+
+class TestTakes:
+    @pytest.fixture
+    def taken(self, bench: Workbench) -> Workbench:
+        """Row one has two takes, and the second is chosen."""
+        assert bench.synth(ROWS, *CAP).code == 0
+        assert bench.synth(ROWS, *CAP, "--only", "one", "--takes", 1).code == 0
+        assert bench.run("pick", bench.out().path, "one=2").code == 0
+        return bench
+
+    def test_the_chosen_one_is_made_anew(self, taken: Workbench) -> None:
+        out = taken.out()
+        before = {name: data for name, data in out.files.items() if name.endswith(".wav")}
+        assert encode(taken, "--format", "flac").out.startswith("3 files made, 0 were done")
+        assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/2.flac")
+        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/2.wav"))
+        assert out.records["one"]["role"] == "held"
+        assert {name: out.files[name] for name in before} == before
+        assert not (out.path / "takes/one/1.flac").exists()
+        assert encode(taken, "--format", "flac").out.startswith("0 files made, 3 were done")
+        # Another one that is chosen is another file.
+        assert taken.run("pick", out.path, "one=1").code == 0
+        assert encode(taken, "--format", "flac").out.startswith("1 files made, 2 were done")
+        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/1.wav"))
+        assert taken.run("pick", out.path, "one=2").code == 0
+        assert taken.synth(ROWS, *CAP, "--loudness", -20).out == MADE_3
+        assert out.records["one"]["source"]["path"] == "takes/one/2.wav.original"
+        assert out.files["takes/one/2.wav.original"] == before["takes/one/2.wav"]
+        assert out.files["takes/one/1.wav"] == before["takes/one/1.wav"]
+        assert os.path.samefile(out.path / "one.wav", out.path / "takes/one/2.wav")
+        assert taken.synth(ROWS, *CAP).out == MADE_3
+        assert {name: out.files[name] for name in before} == before
+
+    def test_another_format_and_more_takes_at_once(self, bench: Workbench) -> None:
+        assert bench.synth(ROWS, *CAP).code == 0
+        out, flags = bench.out(), (*CAP, "--format", "flac", "--takes", 1, "--only", "one")
+        assert "made anew: 1 of kept audio" in bench.synth(ROWS, *flags, "--dry-run").out
+        result = bench.synth(ROWS, *flags)
+        assert result.summary == "0 of 1 rows spoken, 1 files made of what was kept"
+        assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/1.flac")
+        assert np.array_equal(out.samples("one.flac"), out.samples("one.wav"))
+        assert not np.array_equal(out.samples("takes/one/2.flac"), out.samples("one.wav"))
+        totals = out.report["totals"]
+        assert [totals[name] for name in ("ok", "takes", "remade", "failed")] == [0, 1, 1, 0]
+        assert bench.synth(ROWS, *CAP, "--format", "flac").out.startswith("nothing to speak: 2")
+
+    def test_into_another_folder(self, taken: Workbench) -> None:
+        assert encode(taken, "--format", "opus", to="opus").code == 0
+        there = taken.out("opus")
+        wanted = {f"{name}.opus" for name in IDS}
+        assert set(there.files) == wanted
+        assert (there.records["one"]["take"], there.records["one"]["role"]) == (2, "held")
+        synth = (ROWS, *CAP, "--format", "opus")
+        assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
+        assert taken.run("pick", taken.out().path, "one=1").code == 0
+        again = encode(taken, "--format", "opus", to="opus")
+        assert again.out.startswith("1 files made, 2 were done")
+        assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
+
+    def test_what_was_edited_counts(self, taken: Workbench) -> None:
+        out = taken.out()
+        edited = np.concatenate([out.samples("one.wav"), np.zeros(500)])
+        (out.path / "one.wav").unlink()
+        soundfile.write(out.path / "one.wav", edited, 24_000, "PCM_16")
+        kept, old = out.files["one.wav"], out.files["takes/one/2.wav"]
+        assert encode(taken, "--format", "flac").code == 0
+        assert len(out.samples("one.flac")) == len(edited)
+        assert out.files["takes/one/2.wav.original"] == kept
+        assert out.files["takes/one/2.wav"] == old
+
+    def test_a_kill_before_the_take_is_the_file(self, taken: Workbench) -> None:
+        out = taken.out()
+        assert encode(taken, "--loudness", -20).code == 0
+        (out.path / "one.wav").unlink()
+        os.link(out.path / "takes/one/2.wav.original", out.path / "one.wav")
+        assert encode(taken, "--loudness", -20).out.startswith("0 files made, 3 were done")
+        assert out.files["one.wav"] == out.files["takes/one/2.wav"]
+
+    def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:
+        out = taken.out()
+        record = RowRecord.from_line(out.records["one"])
+        with Journal(out.path) as journal:
+            journal.append(RowRecord(**{**vars(record), "status": "failed", "error": REPLACING}))
+        result = taken.synth(ROWS, *CAP)
+        assert result.out.startswith("nothing to speak: 1 files made of what is kept; 2 rows")
+        assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
+        assert taken.synth(ROWS, *CAP).out.startswith("nothing to do")

@@ -55,6 +55,7 @@ def command(folder: Path, **options: Any) -> int:
     FOLDER is one that `synth` has spoken into. A row's file is made of its audio, if that is
     without loss and had no level, filter, trim or padding (files that this command replaces stay as
     NAME.original), else of its codes (`synth --save-codes`), which takes the checkpoint that spoke.
+    Of rows with several takes the chosen one is made anew, the others stay as they are.
     Rows of which neither is left are named, and the exit code is 1. Run again, it makes what is
     missing; `synth` with the same format finds the rows done.
 
@@ -71,6 +72,7 @@ def command(folder: Path, **options: Any) -> int:
 def run(folder: Path, config: RunConfig) -> int:
     """Find what can be made, and make it. Returns the exit code."""
     from tts_cli.book.book_file import made_names
+    from tts_cli.commands.output_folder import close_takes, mend_takes
     from tts_cli.commands.progress import long_step
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.output.atomic import remove_stale_parts
@@ -95,6 +97,8 @@ def run(folder: Path, config: RunConfig) -> int:
         remove_stale_parts(out)
         if lock.crashed_ns is not None:
             journal.append(*unrecorded_rows(out, lock.crashed_ns, journal, made_names(out)))
+        mend_takes(config, journal)
+        stack.callback(close_takes, config, journal)
         require_own_files(spoken, writer, journal)
         findings = Findings()
         with long_step("looking at what the folder keeps", config.progress):

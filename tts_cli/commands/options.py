@@ -63,15 +63,15 @@ def parse_pad(value: str) -> tuple[float, float]:
     return float(match[1]), float(match[2] or match[1])
 
 
-def config_option(name: str, **settings: Any) -> Decorator[Any]:
-    """A click option for one field of `RunConfig`."""
+def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
+    """A click option for one field of `RunConfig`; `short` are other names of its flag."""
     default, text, unset = describe_field(name)
     if default is not False:
         settings.setdefault("show_default", unset or True)
     if not settings.get("required"):  # click takes a default of None for a value
         settings["default"] = default
     settings.setdefault("cls", SectionedOption)
-    return click.option(flag(name), name, help=text, is_flag=default is False, **settings)
+    return click.option(flag(name), *short, name, help=text, is_flag=default is False, **settings)
 
 
 class _FolderPath(click.Path):
@@ -202,25 +202,23 @@ def sampling_options(function: Any) -> Any:
     return text_options(_speech_options(_draw_options(function)))
 
 
-def _delivery_options() -> list[Decorator[Any]]:
-    """How audio is written."""
-    return [
-        config_option("format", type=_choice(tuple(SUBTYPES))),
-        config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
-        config_option("sample_rate", type=int, metavar="HZ"),
-        config_option("loudness", metavar="LUFS|ebu|acx|podcast"),
-        config_option("highpass", type=float, metavar="HZ"),
-        config_option("trim"),
-        config_option("pad", type=parse_pad, metavar="S[,S]"),
-    ]
-
+_delivery_options = (
+    config_option("format", type=_choice(tuple(SUBTYPES))),
+    config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
+    config_option("sample_rate", type=int, metavar="HZ"),
+    config_option("loudness", metavar="LUFS|ebu|acx|podcast"),
+    config_option("highpass", type=float, metavar="HZ"),
+    config_option("trim"),
+    config_option("pad", type=parse_pad, metavar="S[,S]"),
+)
+delivery_options = group("Output", *_delivery_options)
 
 encode_options = group(
     "Output",
     config_option(
         "out", type=_FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
     ),
-    *_delivery_options(),
+    *_delivery_options,
     config_option("take_over"),
 )
 
@@ -231,12 +229,13 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
         "Output",
         config_option(
             "out",
+            "-o",
             type=_FolderPath(path_type=Path),
             metavar="DIR",
             required=is_out_required,
             show_default=False,
         ),
-        *_delivery_options(),
+        *_delivery_options,
         config_option("save_codes"),
         config_option("subtitles", metavar=",".join(SUBTITLES)),
     )
@@ -245,8 +244,10 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
 _again_options = group(
     "Running again",
     config_option("dry_run"),
-    config_option("retry_failed"),
+    config_option("only", multiple=True, metavar="ID,..."),
     config_option("overwrite"),
+    config_option("takes", type=int, metavar="N"),
+    config_option("retry_failed"),
     config_option("verify_files"),
     config_option("take_over"),
 )

@@ -16,6 +16,11 @@ from typing import Any
 # have no `delivery_hash` either: one hash stands for request and delivery.
 SCHEMA = 2
 
+OWN = "own"  # what the manifest and the settings ask for; the row's file is this take
+HELD = "held"  # somebody chose it: the row's file is this take, whatever seed a run has
+EXTRA = "extra"  # spoken beside the row's own file
+ROLES = (OWN, HELD, EXTRA)
+
 
 @dataclass(frozen=True)
 class RowRecord:
@@ -28,7 +33,8 @@ class RowRecord:
 
     id: str
     status: str  # ok or failed
-    take: int = 1  # which speech of the row; there is one as yet
+    take: int = 1  # which speech of the row
+    role: str = OWN  # of that take among them, when the line was written
     schema: int = SCHEMA
     request_hash: str = ""  # what was spoken, and how it is delivered: see `hashes`
     delivery_hash: str = ""
@@ -36,6 +42,7 @@ class RowRecord:
     sha256: str | None = None  # of the audio file
     frames: int = 0
     audio_s: float = 0.0
+    content_hash: str = ""  # what was spoken, but for how it was drawn: see `hashes`
     path: str | None = None  # of the audio, relative to the output folder
     sample_rate_hz: int | None = None  # of the audio file
     error: str | None = None
@@ -117,3 +124,15 @@ def _is_of_kind(value: Any, kind: str) -> bool:
         return False
     names = [name.split("[")[0].strip() for name in kind.split("|")]
     return isinstance(value, tuple(found for name in names for found in _KINDS[name]))
+
+
+@dataclass(frozen=True)
+class CopiedLine:
+    """A line once more, with some values changed; of any schema."""
+
+    values: Mapping[str, Any]
+
+    def to_line(self) -> str:
+        """As `RowRecord.to_line`, with the fields in front that must be there."""
+        front = {name: self.values[name] for name in ("id", "status", "take", "role")}
+        return json.dumps({**front, **self.values}, allow_nan=False) + "\n"

@@ -47,6 +47,7 @@ class Totals:
 
     rows: int = 0  # selected rows, bad ones and skipped ones included
     ok: int = 0
+    takes: int = 0  # more of rows, spoken beside their own
     failed: int = 0
     skipped: int = 0  # done by an earlier run
     remade: int = 0  # whose files were made of what was kept, without speaking

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.manifest.ids import TRUNCATED, id_problem
-from tts_cli.output.atomic import sync_folder, write_atomic
+from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem
+from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import (
     NO_TAGS,
     check_format,
@@ -31,6 +31,7 @@ from tts_cli.output.audio_file import (
     wav_bytes,
 )
 from tts_cli.output.hashes import Delivery, delivery_hash
+from tts_cli.output.inside import Inside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,6 +102,11 @@ def shown_size(num_bytes: float) -> str:
     return f"{num_bytes:,.1f} TB"
 
 
+def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
+    """Whether a file holds 16-bit samples at the native rate, so that it needs no others."""
+    return subtype == "PCM_16" and rate_hz == native_rate_hz
+
+
 @dataclass(frozen=True)
 class WrittenFile:
     """Audio of a row on disk."""
@@ -125,6 +131,19 @@ def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -
         treatment.pad_s if any(treatment.pad_s) else None,
         None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
     )
+
+
+def treat(
+    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: Treatment
+) -> tuple[np.ndarray[Any, Any], Applied | None]:
+    """Samples as a file of `rate_hz` gets them, and what was done to them; None: nothing. Raises
+    RowError.
+    """
+    if treatment.is_none or not len(samples):
+        return resample(samples, native_rate_hz, rate_hz), None
+    shaped, applied = treatment.shape(to_float(samples), native_rate_hz)
+    at_rate = resample(shaped, native_rate_hz, rate_hz, is_clipped=False)
+    return treatment.level(at_rate, rate_hz, applied)
 
 
 def hash_of(file: BinaryIO) -> str:
@@ -178,27 +197,30 @@ class AudioWriter:
         self.has_codes = config.save_codes
         self.kept_codes: str | None = None  # id of a row whose codes are written in any case
         self._prefix = os.path.join(out, "")
-        self._root = out.resolve()
         self._folder = _identity(out)
-        self._folders: set[Path] = set()  # checked and created
+        self.inside = Inside(out)
 
     @property
     def takes_int16(self) -> bool:
         """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
-        is_native = self.subtype == "PCM_16" and self.rate_hz == self.native_rate_hz
-        return is_native and self.treatment.is_none
+        is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
+        return is_enough and self.treatment.is_none
 
-    def path_of(self, row_id: str, is_truncated: bool = False) -> Path:
-        """Where the audio of a row goes; truncated rows have a folder of their own."""
-        return self._target(row_id, f".{self.format}", is_truncated)
+    def path_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> Path:
+        """Where the audio of a row goes, or of a take of one that has several; truncated rows have
+        a folder of their own.
+        """
+        return self._target(row_id, f".{self.format}", is_truncated, take)
 
     def sibling(self, row_id: str, suffix: str) -> Path:
         """Where a file of another kind goes, beside the audio of a row."""
-        return self._target(row_id, f".{suffix}", False)
+        return self._target(row_id, f".{suffix}", False, None)
 
-    def codes_path_of(self, row_id: str, is_truncated: bool = False) -> Path:
-        """Where the codes of a row go."""
-        return self._target(row_id, CODES_SUFFIX, is_truncated)
+    def codes_path_of(
+        self, row_id: str, is_truncated: bool = False, take: int | None = None
+    ) -> Path:
+        """Where the codes of a row go, or of a take."""
+        return self._target(row_id, CODES_SUFFIX, is_truncated, take)
 
     def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
         """Whether every file of a finished row is there, and its audio still is what was written.
@@ -230,9 +252,10 @@ class AudioWriter:
             return None
         return wav_bytes(num_samples, self.subtype)
 
-    def remove(self, row_id: str, is_truncated: bool = False) -> None:
+    def remove(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> None:
         """Take back a row that could not be recorded: no line would say whose file it is."""
-        for path in (self.path_of(row_id, is_truncated), self.codes_path_of(row_id, is_truncated)):
+        place = (row_id, is_truncated, take)
+        for path in (self.path_of(*place), self.codes_path_of(*place)):
             with contextlib.suppress(OSError):
                 path.unlink()
 
@@ -242,6 +265,7 @@ class AudioWriter:
         samples: np.ndarray[Any, Any],
         codes: np.ndarray[Any, Any] | None = None,
         is_truncated: bool = False,
+        take: int | None = None,
         tags: Tags = NO_TAGS,
         is_remade: bool = False,
     ) -> WrittenFile:
@@ -250,6 +274,7 @@ class AudioWriter:
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, written only if the run saves codes, or this row's.
+            take: which one of a row that has several; None: the row's own file.
             tags: what the file says of itself.
             is_remade: of what is there: codes and originals are of this speech.
         Raises:
@@ -259,23 +284,23 @@ class AudioWriter:
         """
         if problem := id_problem(row_id):
             raise RowError(f"id {row_id!r} {problem}")
-        treated, applied = self._treat(samples)
+        treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
         data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
-        path = self.path_of(row_id, is_truncated)
+        path = self.path_of(row_id, is_truncated, take)
         self._require_folder()
         try:
-            codes_path = self.codes_path_of(row_id, is_truncated)
-            self._check_target(path)
-            self._check_target(codes_path)
+            codes_path = self.codes_path_of(row_id, is_truncated, take)
+            self.inside.make_room(path)
+            self.inside.make_room(codes_path)
             if codes is not None and (self.has_codes or row_id == self.kept_codes):
                 write_atomic(codes_path, encode_codes(codes))
             elif not is_remade:
                 codes_path.unlink(missing_ok=True)  # those of an older take would not fit
-            if not is_remade:
-                self._remove_originals(row_id, is_truncated)
+            if not is_remade and not is_truncated:
+                self._remove_originals(row_id, take)
             write_atomic(path, data)
             if not is_truncated:
-                self._remove_truncated(row_id)
+                self._remove_truncated(row_id, take)
         except OSError as error:
             self._require_folder()
             if is_disk_error(error):
@@ -283,16 +308,6 @@ class AudioWriter:
             raise RowError(f"cannot write {path}: {error.strerror or error}") from error
         digest = hashlib.sha256(data).hexdigest()
         return WrittenFile(path.relative_to(self.out).as_posix(), len(data), digest, applied)
-
-    def _treat(self, samples: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Applied | None]:
-        """Samples as the file gets them, and what was done to them. Raises RowError."""
-        native_hz, rate_hz, treatment = self.native_rate_hz, self.rate_hz, self.treatment
-        if treatment.is_none or not len(samples):
-            return resample(samples, native_hz, rate_hz), None
-        shaped, applied = treatment.shape(to_float(samples), native_hz)
-        return treatment.level(
-            resample(shaped, native_hz, rate_hz, is_clipped=False), rate_hz, applied
-        )
 
     def _require_folder(self) -> None:
         """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""
@@ -302,38 +317,17 @@ class AudioWriter:
                 remedy="bring it back and run the same command again: finished rows are kept",
             )
 
-    def _target(self, row_id: str, suffix: str, is_truncated: bool) -> Path:
+    def _target(self, row_id: str, suffix: str, is_truncated: bool, take: int | None) -> Path:
         folder = self.out / TRUNCATED if is_truncated else self.out
-        return folder / (row_id + suffix)
+        name = row_id if take is None else f"{TAKES}/{row_id}/{take}"
+        return folder / (name + suffix)
 
-    def _check_target(self, path: Path) -> None:
-        """Create the target's folder and refuse every way out of the output folder."""
-        folder = path.parent
-        if folder not in self._folders:
-            # Step by step: nothing may be created behind a link before the link is seen.
-            step = self.out
-            for part in folder.relative_to(self.out).parts:
-                parent, step = step, step / part
-                is_new = not step.is_dir()
-                step.mkdir(exist_ok=True)
-                if is_new:
-                    sync_folder(parent)
-                # Its parent is inside, so only a link can lead out.
-                if step.is_symlink() and not step.resolve().is_relative_to(self._root):
-                    raise RowError(f"{step} is a link that leaves the output folder")
-            self._folders.add(folder)
-        if path.is_symlink():
-            raise RowError(f"{path} is a link; remove it")
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
-
-    def _remove_originals(self, row_id: str, is_truncated: bool) -> None:
+    def _remove_originals(self, row_id: str, take: int | None) -> None:
         """What an older take's files were made of."""
-        if not is_truncated:
-            for suffix in ORIGINALS:
-                self._target(row_id, suffix, False).unlink(missing_ok=True)
+        for suffix in ORIGINALS:
+            self._target(row_id, suffix, False, take).unlink(missing_ok=True)
 
-    def _remove_truncated(self, row_id: str) -> None:
+    def _remove_truncated(self, row_id: str, take: int | None) -> None:
         """A row that came out well no longer has a runaway to listen to."""
-        for path in (self.path_of(row_id, True), self.codes_path_of(row_id, True)):
+        for path in (self.path_of(row_id, True, take), self.codes_path_of(row_id, True, take)):
             path.unlink(missing_ok=True)

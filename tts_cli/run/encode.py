@@ -19,7 +19,6 @@ from tts_cli.deliver.metadata import synthetic_of
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.ids import id_problem
 from tts_cli.output.journal import JOURNAL_NAME, MAX_LINE_BYTES, Journal
-from tts_cli.output.last_lines import LastLines
 from tts_cli.output.plain_file import require_plain_file
 from tts_cli.output.record import SCHEMA, RowRecord
 from tts_cli.output.run_file import REPORT_NAME
@@ -61,7 +60,7 @@ class SpokenFolder:
         self.out = out
         try:
             require_journal(out)
-            self.lines = LastLines(out)
+            self._journal = Journal(out, is_read_only=True)
             self.report = _report(out / REPORT_NAME)
             self._runs = dict(_runs(out / RUNS_NAME))
         except OSError as error:
@@ -80,10 +79,12 @@ class SpokenFolder:
         return synthetic_of(_object(self.report.get("model")))
 
     def records(self) -> Iterator[RowRecord]:
-        """Every row's last line. Lines without an id that a file can have are passed over."""
-        for values in self.lines:
+        """The last line of every row's file. Lines without an id that a file can have are passed
+        over.
+        """
+        for values in self._journal.file_lines():
             record = RowRecord.from_line(values)
-            if id_problem(record.id) is None and record.take == 1:
+            if id_problem(record.id) is None:
                 yield record
 
     def run_of(self, record: RowRecord) -> Run | None:
@@ -119,7 +120,7 @@ class SpokenFolder:
             identity: of the checkpoint that codes can be decoded with; None: of whichever spoke.
         """
         for record in self.records():
-            if record.status != "ok" and record.error != REPLACING:
+            if self._has_failed(record):
                 findings.left.append((record.id, "it failed when it was spoken"))
                 continue
             if self._is_done(record, writer, journal):
@@ -129,6 +130,11 @@ class SpokenFolder:
                 yield self._order(record, writer, identity)
             except RowError as error:
                 findings.left.append((record.id, str(error)))
+
+    def _has_failed(self, record: RowRecord) -> bool:
+        """Whether a row failed, or what was to replace its file."""
+        is_failed = self._journal.status(record.id) != "ok"
+        return is_failed and (record.status == "ok" or record.error != REPLACING)
 
     def _order(self, record: RowRecord, writer: AudioWriter, identity: str | None) -> Order:
         if record.schema < SCHEMA and not record.delivery_hash:
@@ -140,10 +146,13 @@ class SpokenFolder:
 
     @staticmethod
     def _is_done(record: RowRecord, writer: AudioWriter, journal: Journal) -> bool:
-        if not journal.done(record.id, record.request_hash, writer.delivery_hash):
+        file, take = journal.file(record.id), record.take
+        if file is None or file.take != take or file.has_failed:
             return False
-        size, _ = journal.file_size(record.id)
-        return writer.is_whole(record.id, size, journal.file_sum(record.id))
+        if not journal.done(record.id, record.request_hash, writer.delivery_hash, take):
+            return False
+        size, _ = journal.file_size(record.id, take)
+        return writer.is_whole(record.id, size, journal.file_sum(record.id, take))
 
 
 def require_journal(out: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tts_cli.deliver.join import join_again
 from tts_cli.errors import RowError
-from tts_cli.manifest.ids import id_problem
+from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.output.audio_file import LOSSLESS_SUBTYPES, is_whole_wav, to_int16
 from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import CODES_SUFFIX, ORIGINAL_SUFFIX, hash_of
@@ -158,23 +158,41 @@ def _find_audio(out: Path, record: RowRecord, native_rate_hz: int) -> Kept:
         raise RowError("its line makes no sense")
     else:
         described = vars(record)
-    plain = {f"{record.id}{suffix}" for suffix in AUDIO_SUFFIXES}
+    plain_own = {f"{record.id}{suffix}" for suffix in AUDIO_SUFFIXES}
+    plain = plain_own | {f"{TAKES}/{record.id}/{record.take}{suffix}" for suffix in AUDIO_SUFFIXES}
     name, size, digest = described.get("path"), described.get("bytes"), described.get("sha256")
     if name not in plain | {f"{one}{ORIGINAL_SUFFIX}" for one in plain}:
         raise RowError(f"its audio, {str(name)[:80]!r}, has losses")
     if not isinstance(digest, str):
         digest = None
+    has_takes = str(record.path).startswith(f"{TAKES}/{record.id}/")
     path = out / str(name)
     if record.error == REPLACING:
         path = _replaced(out, path, digest)
+    elif described is not source and has_takes:
+        path = _in_use(out / f"{record.id}{path.suffix}", path)
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
         # A WAV of another size that agrees with its header was edited by somebody, and counts.
-        if path.suffix != ".wav" or not is_whole_wav(path):
+        # But what has a row's own name may be another take since.
+        is_edited = path.suffix == ".wav" and is_whole_wav(path)
+        if not is_edited or (has_takes and described is source and str(name) in plain_own):
             raise RowError(f"{path} is not what was written")
         digest = None
     _check_audio(path, native_rate_hz)
     return Kept("audio", path, found, digest)
+
+
+def _in_use(own: Path, take: Path) -> Path:
+    """The row's own file, where somebody has put another one in the place of its take; links are
+    not followed.
+    """
+    try:
+        found = os.lstat(own)
+        is_same = os.path.samestat(found, os.lstat(take))
+    except OSError:
+        return take
+    return own if stat.S_ISREG(found.st_mode) and not is_same else take
 
 
 def _replaced(out: Path, path: Path, digest: str | None) -> Path:

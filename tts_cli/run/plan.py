@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import RowError, StoppedEarly, UsageError
@@ -22,16 +22,20 @@ from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.words import is_wordless
-from tts_cli.output.hashes import Delivery, joint_hash, request_hash
+from tts_cli.output.hashes import Delivery, content_hash, joint_hash, request_hash
 from tts_cli.output.journal import Journal
-from tts_cli.output.last_lines import LastLines
 from tts_cli.output.record import SCHEMA, RowRecord
+from tts_cli.output.record_table import RowFile
+from tts_cli.output.takes import Place, suffix_of
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.anchor import choose_anchor, keep_anchor, require_free_voices, too_long
+from tts_cli.run.choice import Line, extra_places, fits, place_of
 from tts_cli.run.kept import REPLACING, find_kept
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
+from tts_cli.run.only import Only
 from tts_cli.run.recode import Order
 from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.split_rule import SplitRule
@@ -51,9 +55,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 4  # files a message names
-_SPEAK, _REMAKE = 1, 2  # what is to be done about a row
-_TO_SPEAK = bytes([0, 1, 0]) + bytes(253)
-_TO_REMAKE = bytes([0, 0, 1]) + bytes(253)
+OWN, EXTRAS, REMAKE = 1, 2, 4  # what is to be done about a row, in a byte a row
+_TO_SPEAK = bytes(flags & (OWN | EXTRAS) for flags in range(256))
+_TO_REMAKE = bytes(flags & REMAKE for flags in range(256))
 WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
@@ -68,6 +72,18 @@ class State(Enum):
     DONE = "done"
 
 
+class Standing(NamedTuple):
+    """A row, and what the folder holds of it."""
+
+    state: State
+    choice: Line | None = None  # of a take that somebody chose, and that fits
+    has_fallen: bool = False  # one that was chosen does not fit any more
+    is_in_place: bool = False  # to be spoken as it was, or over nothing
+    is_expected: bool = False  # its file is what these very settings give
+    order: Order | None = None  # of State.KEPT
+    not_kept: str = ""  # why its file cannot be made, though only its delivery is another one
+
+
 @dataclass
 class Survey:
     """What is left to do."""
@@ -78,6 +94,11 @@ class Survey:
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
+    takes: int = 0  # more of rows, to be spoken beside their own
+    with_takes: int = 0  # rows that these are of
+    one_take: int = 0  # rows that draw nothing, so that every take would be the same
+    held: int = 0  # rows whose chosen takes hold
+    fallen: Counter[str] = field(default_factory=Counter)  # by id, rows whose chosen do not
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
     damaged: list[str] = field(default_factory=list)  # some ids of State.DAMAGED
     # Rows whose delivery alone is another one: to be made anew, by what of, and to be spoken again.
@@ -108,8 +129,9 @@ class RowPlan:
 
     Args:
         journal: of the output folder; None: it has none, so every row is new.
-        writer: None: there is no folder, and what rows clone is looked at no further than its
-            header.
+        writer: None: there is no folder.
+        is_spoken: without a folder too; else what rows clone is looked at no further than its
+            header there.
     """
 
     def __init__(
@@ -119,24 +141,26 @@ class RowPlan:
         info: ModelInfo,
         journal: Journal | None = None,
         writer: AudioWriter | None = None,
+        *,
+        is_spoken: bool = False,
     ) -> None:
         self.source = source
         self.config = config
         self.info = info
         self.journal = journal
         self.writer = writer
+        self.is_spoken = is_spoken or writer is not None
         self.cloning = Cloning(config, info)
         self.rows = CheckedRows(source, config, info)
+        self.only = Only(config.only, config.out)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
         self._is_anchor_new = False  # spoken by this run
         self._anchor_row: Row | None = None  # the others that nothing gives a voice follow it
         if config.anchor is not None:
             require_free_voices(config, info)
-        # A row: _SPEAK it or record it as failed, _REMAKE its file, or 0: pass it.
+        # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
         self._wanted = bytearray()
-        self._lines: LastLines | None = None
-        self._kind = ""  # what the file that was looked at last can be made of
 
     @property
     def care(self) -> TextCare:
@@ -156,7 +180,7 @@ class RowPlan:
 
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
-            UsageError: the anchor cannot be one.
+            UsageError: `--only` names a row that it has not, or the anchor cannot be one.
             StoppedEarly: it was changed meanwhile.
         """
         if self.config.anchor is not None:
@@ -165,11 +189,11 @@ class RowPlan:
         found = Survey(tally.summary)
         shard, limit, taken = self.config.shard, self.config.limit, 0
         self._wanted.clear()
-        self._lines = None
         for row in self.rows.read():
-            is_mine = is_in_shard(row.record_id, shard) and (limit is None or taken < limit)
+            is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
+            is_mine = is_mine and (limit is None or taken < limit)
             taken += is_mine
-            is_mine = is_mine or self._is_anchor(row)
+            is_named, is_mine = is_mine, is_mine or self._is_anchor(row)
             if isinstance(row, BadRow):
                 tally.add_bad(row)
                 found.bad += is_mine
@@ -181,7 +205,9 @@ class RowPlan:
                 continue
             request, is_silent = self._request(row)
             tally.add_good(row, request, is_silent)
-            self._wanted.append(self._is_wanted(row, request, is_silent, found, tally))
+            extras = self.config.takes if is_named and not is_silent else 0
+            self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
+        self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
         if self.anchor is not None:
             found.summary.anchor = self.anchor.id
@@ -195,36 +221,44 @@ class RowPlan:
         Raises:
             StoppedEarly: the manifest is not what was surveyed.
         """
-        for row in self.rows.read(self._wanted.translate(_TO_SPEAK)):
+        to_speak = self._wanted.translate(_TO_SPEAK)
+        for row in self.rows.read(to_speak):
+            wanted = to_speak[row.number - 1]
             if isinstance(row, BadRow):
                 yield row
                 continue
-            yield self._plan(row)
+            yield from self._plan(row, wanted)
 
-    def _plan(self, row: Row) -> SpeechRow | BadRow:
-        """A good row on its way, or found to be a bad one."""
+    def _plan(self, row: Row, wanted: int = OWN) -> Iterator[SpeechRow | BadRow]:
+        """What is spoken of a good row, its own first; or that it was found to be a bad one."""
         request, is_silent = self._request(row)
         try:
             need = self._resolve(request, is_silent)
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
-            return BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
-        planned = self._planned(row.id, request, need, is_silent)
-        if request.text != row.text:
-            planned.reading = self.care.read(row.text, request.language)
-        if parts:
-            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
-        if self.anchor is not None and self._follows_anchor(request):
-            planned.anchor = self.anchor.id
-        return planned
+            yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
+            return
+        own = None
+        if wanted & OWN:
+            standing = self._standing(row.id, request, need, is_silent)
+            own, mine = self._place(row.id, standing), request
+            if standing.choice is not None and standing.is_in_place:  # as it was chosen
+                seed = standing.choice.get("seed")
+                mine = request if seed is None else replace(request, seed=seed)
+                parts = () if is_silent else self._parts(mine, need)
+            yield self._complete(row, mine, need, is_silent, parts, own)
+        num_extras = self.config.takes if wanted & EXTRAS else 0
+        for place in extra_places(self.journal, row.id, own, num_extras):
+            other = replace(request, seed=take_seed(request.seed, place.take))
+            yield self._complete(row, other, need, False, self._parts(other, need), place)
 
     def orders(self) -> Iterator[Order]:
         """The files to be made of what the folder keeps. Raises StoppedEarly as iterating does."""
         for row in self.rows.read(self._wanted.translate(_TO_REMAKE)):
             if isinstance(row, Row):
-                request, _ = self._request(row)
-                planned = self._planned(row.id, request, self._resolve(request, False), False)
-                if (order := self._order(planned)) is not None:
+                request, is_silent = self._request(row)
+                need = self._resolve(request, is_silent)
+                if order := self._standing(row.id, request, need, is_silent).order:
                     yield order
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
@@ -248,13 +282,34 @@ class RowPlan:
             else:
                 yield row
 
+    def _complete(
+        self,
+        row: Row,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+        parts: tuple[PlannedPart, ...],
+        place: Place,
+    ) -> SpeechRow:
+        """A row on its way."""
+        planned = self._planned(row.id, request, need, is_silent)
+        planned.place = place
+        planned.content_hash = self._content(request, need, is_silent)
+        if request.text != row.text:
+            planned.reading = self.care.read(row.text, request.language)
+        if parts:
+            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
+        if self.anchor is not None and self._follows_anchor(request):
+            planned.anchor = self.anchor.id
+        return planned
+
     def _anchor_first(
         self, recorder: Recorder, is_stopped: Callable[[], bool]
     ) -> Iterator[SpeechRow]:
         """The anchor; behind it the survey is made again, of rows whose voice is known now."""
         assert self._anchor_row is not None
         assert self.writer is not None
-        row = self._plan(self._anchor_row)
+        row = next(self._plan(self._anchor_row))
         if isinstance(row, BadRow):
             raise StoppedEarly(f"the anchor cannot be spoken: {row.message}")
         self.writer.kept_codes = row.id
@@ -272,7 +327,8 @@ class RowPlan:
             )
         self._is_anchor_new = True
         found = self.survey()
-        recorder.count_skipped(found.skipped - 1)  # itself: it was spoken now
+        # Itself was spoken now, and what was remade is counted as that.
+        recorder.count_skipped(found.skipped - 1 - recorder.totals.remade)
 
     def _find_anchor(self) -> None:
         """Choose the anchor, and find out whether its speech is there."""
@@ -311,7 +367,8 @@ class RowPlan:
             return False
         if self.config.overwrite and not self._is_anchor_new:
             return False
-        return self._is_recorded(row) and self._is_whole(row.id)
+        standing = self._standing(row.id, row.request, row.need, False, is_close=True)
+        return standing.state is State.DONE
 
     def _is_anchor(self, row: Row | BadRow) -> bool:
         return self.anchor is not None and row.id == self.anchor.id
@@ -334,21 +391,40 @@ class RowPlan:
         return self.split_rule.without_lost_pauses(request), is_silent
 
     def _is_wanted(
-        self, row: Row, request: SpeechRequest, is_silent: bool, found: Survey, tally: Tally
+        self,
+        row: Row,
+        request: SpeechRequest,
+        is_silent: bool,
+        extras: int,
+        found: Survey,
+        tally: Tally,
     ) -> int:
-        """Judge a good row and count it. What is to be done about it."""
+        """Judge a good row and count it; what is to be done about it."""
+        if extras and request.sampling.greedy and request.sampling.subtalker_greedy:
+            found.one_take += 1
+            extras = 0
+        order = None
         try:
             need = self._resolve(request, is_silent)
-            state = self._state(row.id, request, need, is_silent, found)
-            is_due = self._is_due(state)
+            standing = self._standing(row.id, request, need, is_silent)
+            is_due = self._is_due(standing.state)
             if self.anchor is not None and row.id == self.anchor.id:
                 is_due = not self.anchor.is_spoken
-            elif state is State.KEPT and not self.config.overwrite and not self._is_anchor_new:
-                found.kept[self._kind] += 1
+            elif not self.config.overwrite and not self._is_anchor_new:
+                order = standing.order
+            if order is not None:
+                found.kept[order.kept.kind] += 1
                 tally.add_remade(request)
-                return _REMAKE
-            if not is_due:
-                found.skipped += 1
+                is_due = False
+            elif is_due and standing.not_kept and not self.config.overwrite:
+                found.again += 1
+                found.first_again = found.first_again or f"{row.id}: {standing.not_kept}"
+            found.held += standing.choice is not None
+            if standing.has_fallen:
+                found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
+            found.skipped += not is_due and order is None
+            if not is_due and not extras:
+                return 0 if order is None else REMAKE
                 return 0
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
@@ -359,21 +435,29 @@ class RowPlan:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
-            return _SPEAK
+            return OWN
+        for _ in range(is_due + extras):
+            if is_silent:
+                found.silent += 1
+            elif parts:
+                found.needs.add_parts([part.request for part in parts], self.info, need)
+            else:
+                found.needs.add(request, self.info, need)
+        if extras:
+            tally.add_takes(request, parts, extras)
+            found.takes += extras
+            found.with_takes += 1
+        if not is_due:
+            return EXTRAS if order is None else EXTRAS | REMAKE
+        state = standing.state
         tally.add_due(row, request, parts, is_silent)
         found.summary.anchored += self._follows_anchor(request)
         found.due[state] += 1
-        if is_silent:
-            found.silent += 1
-        elif parts:
-            found.needs.add_parts([part.request for part in parts], self.info, need)
-        else:
-            found.needs.add(request, self.info, need)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED:
             found.foreign += self._foreign(row.id)
-        return _SPEAK
+        return OWN | EXTRAS if extras else OWN
 
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
@@ -409,7 +493,7 @@ class RowPlan:
     def _need(self, request: SpeechRequest) -> Need | None:
         if self.anchor is not None and self._follows_anchor(request):
             return self.anchor.need
-        if self.writer is not None:
+        if self.is_spoken:
             return self.cloning.need(request)
         if request.ref_audio is not None:
             self.cloning.files.header(request.ref_audio)
@@ -424,47 +508,84 @@ class RowPlan:
             return silent_row(row_id, request, digest, self.info)
         return SpeechRow(row_id, request, digest, need)
 
+    def _content(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
+        split = self.split_rule.settings(request, is_silent)
+        return content_hash(request, self.info.identity, need.digest if need else None, split)
+
     def _is_due(self, state: State) -> bool:
         if self.config.retry_failed:
             return state is State.FAILED
         return state is not State.DONE or self.config.overwrite
 
-    def _state(
+    def _standing(
         self,
         row_id: str,
         request: SpeechRequest,
         need: Need | None,
         is_silent: bool,
-        found: Survey,
-    ) -> State:
-        """What the folder holds of a row; for --retry-failed no more than its journal says."""
-        status = None if self.journal is None else self.journal.status(row_id)
-        if status is None:
-            return State.NEW
-        if self.config.retry_failed:
-            return State.FAILED if status == "failed" else State.DONE
-        is_open = need is not None and not need.digest  # an anchor that is still to be spoken
+        *,
+        is_close: bool = False,
+    ) -> Standing:
+        """What the folder holds of a row; for --retry-failed no more than its journal says, unless
+        it `is_close`.
+        """
+        file = None if self.journal is None else self.journal.file(row_id)
+        if file is None:
+            return Standing(State.NEW)
+        if self.config.retry_failed and not is_close:
+            return Standing(State.FAILED if file.has_failed else State.DONE)
+        if need is not None and not need.digest:  # an anchor that is still to be spoken
+            return Standing(State.FAILED if file.has_failed else State.CHANGED)
+        assert self.journal is not None
+        assert self.writer is not None
         planned = self._planned(row_id, request, need, is_silent)
-        if status == "failed" or is_open or not self._is_recorded(planned):
-            if not is_silent and not is_open and self._is_kept(planned, found):
-                return State.KEPT
-            return State.FAILED if status == "failed" else State.CHANGED
-        return State.DONE if self._is_whole(row_id) else State.DAMAGED
+        if file.has_failed:
+            line = self._line_being_replaced(row_id, file)
+            failed = Standing(State.FAILED)
+            return failed if line is None else self._or_kept(failed, planned, file, line)
+        if self._is_recorded(planned, file.take) and not file.is_held:
+            state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+            return Standing(state, is_in_place=state is State.DAMAGED, is_expected=True)
+        line = self.journal.line(row_id, file.take) or {}
+        is_expected = line.get("request_hash") == planned.request_hash
+        if not file.is_held:
+            is_in_place = is_expected or self._is_gone(row_id, line)
+            changed = Standing(State.CHANGED, is_in_place=is_in_place)
+            return self._or_kept(changed, planned, file, line)
+        if not fits(line, request, self._content(request, need, is_silent), need):
+            is_gone = self._is_gone(row_id, line)
+            return Standing(State.CHANGED, has_fallen=True, is_in_place=is_gone)
+        if line.get("delivery_hash") != self.writer.delivery_hash:
+            changed = Standing(State.CHANGED, line, is_in_place=True)
+            return self._or_kept(changed, planned, file, line)
+        state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+        return Standing(state, line, False, state is State.DAMAGED, is_expected)
 
-    def _is_kept(self, row: SpeechRow, found: Survey) -> bool:
-        """Whether a row's file can be made without speaking; counts those that cannot."""
+    def _line_being_replaced(self, row_id: str, file: RowFile) -> Line | None:
+        """The line of a row whose last run died while its file was replaced by another format or
+        level of the same speech.
+        """
+        assert self.journal is not None
+        line = self.journal.line(row_id, file.take) or {}
+        is_replaced = line.get("status") == "failed" and line.get("error") == REPLACING
+        return line if is_replaced else None
+
+    def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, line: Line) -> Standing:
+        """The same, or that the row's file can be made without speaking; or why it cannot, though
+        only its delivery is another one.
+        """
+        if row.is_silent:
+            return standing
         try:
-            order = self._order(row)
+            order = self._order(row, file, line)
         except RowError as error:
-            found.again += 1
-            found.first_again = found.first_again or f"{row.id}: {error}"
-            return False
+            return standing._replace(not_kept=str(error))
         if order is None:
-            return False
-        self._kind = order.kept.kind
-        return True
+            return standing
+        choice = line if file.is_held else None
+        return standing._replace(state=State.KEPT, choice=choice, order=order)
 
-    def _order(self, row: SpeechRow) -> Order | None:
+    def _order(self, row: SpeechRow, file: RowFile, line: Line) -> Order | None:
         """A row's file to be made of what is kept; None where its speech is another one.
 
         Raises:
@@ -473,17 +594,12 @@ class RowPlan:
         journal, writer = self.journal, self.writer
         assert journal is not None
         assert writer is not None
-        if self._lines is None:
-            self._lines = LastLines(writer.out)
-        line = self._lines.get(row.id)
-        if line is None:
-            return None
         record = RowRecord.from_line(line)
-        if record.status != "ok" and record.error != REPLACING:
-            return None
-        if journal.schema(row.id) == SCHEMA:
-            is_same = record.request_hash == row.request_hash
-            known = record if is_same else None
+        if file.is_held:  # what was chosen stays, whatever seed this run has
+            content = self._content(row.request, row.need, row.is_silent)
+            known = record if fits(line, row.request, content, row.need) else None
+        elif journal.schema(row.id, file.take) == SCHEMA:
+            known = record if record.request_hash == row.request_hash else None
         else:
             known = self._of_first_schemas(row, record)
         if known is None:
@@ -515,14 +631,34 @@ class RowPlan:
         for subtype in SUBTYPES.get(suffix, ()):
             yield Delivery(suffix, subtype, rate_hz)
 
-    def _is_whole(self, row_id: str) -> bool:
+    def _place(self, row_id: str, standing: Standing) -> Place:
+        """Which take a row's own speech is to be. One that --overwrite makes by other settings than
+        those of its file is a choice.
+        """
+        is_held = standing.choice is not None
+        if self.config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
+            is_held = is_held or not standing.is_expected
+        return place_of(
+            self.journal,
+            row_id,
+            is_in_place=standing.is_in_place,
+            is_held=is_held,
+            has_extras=self.config.takes > 0,
+        )
+
+    def _is_gone(self, row_id: str, line: Line) -> bool:
+        """Whether there is no file that could be replaced."""
+        assert self.writer is not None
+        return not (self.writer.out / f"{row_id}{suffix_of(line)}").is_file()
+
+    def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
         assert self.journal is not None
         assert self.writer is not None
-        size, frames = self.journal.file_size(row_id)
+        size, frames = self.journal.file_size(row_id, file.take)
         if frames is not None:
             size = self.writer.recorded_bytes(frames * self.info.samples_per_frame)
-        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id))
+        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
 
     def _foreign(self, row_id: str) -> list[str]:
         """Names of files that stand where those of a new row are to go."""
@@ -532,23 +668,23 @@ class RowPlan:
         paths = (self.writer.sibling(row_id, name) for name in names)
         return [path.name for path in paths if path.is_file()]
 
-    def _is_recorded(self, row: SpeechRow) -> bool:
-        """Whether the row's last line is ok and of this request, by the rules of that line."""
+    def _is_recorded(self, row: SpeechRow, take: int) -> bool:
+        """Whether a take's last line is ok and of this request, by the rules of that line."""
         journal, writer = self.journal, self.writer
         assert journal is not None
         assert writer is not None
-        schema = journal.schema(row.id)
+        schema = journal.schema(row.id, take)
         if schema is None or schema == SCHEMA:
-            return journal.done(row.id, row.request_hash, writer.delivery_hash)
+            return journal.done(row.id, row.request_hash, writer.delivery_hash, take)
         if self.split_rule.settings(row.request, row.is_silent) is not None:
             return False  # nothing was split by those rules
         request = first_request(row.request, row.id, self.config)
         identity, ref_digest = self.info.identity, row.need.digest if row.need else None
         if schema == 0:
             joint = joint_hash(request, writer.delivery, identity, ref_digest)
-            return journal.done(row.id, joint, None)
+            return journal.done(row.id, joint, None, take)
         digest = request_hash(request, identity, ref_digest)
-        return journal.done(row.id, digest, writer.delivery_hash)
+        return journal.done(row.id, digest, writer.delivery_hash, take)
 
 
 def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:

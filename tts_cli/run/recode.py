@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from tts_cli import signals
 from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, disk_full, is_disk_error
+from tts_cli.manifest.ids import TAKES
 from tts_cli.output.atomic import sync_folder, write_atomic
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
+from tts_cli.output.takes import Place, Placed, TakeFolder
 from tts_cli.output.writer import ORIGINAL_SUFFIX, AudioWriter
 from tts_cli.run.kept import REPLACING, Kept, decode, read_audio, read_codes
 from tts_cli.run.records import moved
@@ -77,6 +79,7 @@ class Recoder:
         self._journal = journal
         self._comment = comment
         self._model = model
+        self._takes = TakeFolder(writer.out, journal)
 
     def run(self, orders: Iterable[Order]) -> Recoded:
         """Make files, several at once; codes are decoded one row after the other.
@@ -124,6 +127,21 @@ class Recoder:
         codes = read_codes(order.kept, order.record, model.info.num_codebooks, num_codes)
         return decode(codes, order.record, model, self._writer.takes_int16)
 
+    def _take(self, record: RowRecord) -> int | None:
+        """Which take the file is to be; None: the row's own file, of one that has no others.
+
+        Raises:
+            RowError: another folder has takes of the row, and this may be none of them.
+        """
+        out = self._writer.out
+        if out != self._out:
+            folder = out / TAKES / record.id
+            if folder.is_dir() and any(path.is_file() for path in folder.iterdir()):
+                raise RowError(f"{folder} has takes of it; choose another --out")
+            return None
+        is_take = str(record.path).startswith(f"{TAKES}/{record.id}/")
+        return record.take if is_take else None
+
     @staticmethod
     def _collect(pending: dict[Future[RowRecord], Order], found: Recoded) -> None:
         done, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -143,14 +161,17 @@ class Recoder:
         old, kept, writer = order.record, order.kept, self._writer
         if samples is None:
             samples = read_audio(kept)
-        target = writer.path_of(old.id)
+        take = self._take(old)
+        target = writer.path_of(old.id, take=take)
         if self._journal.status(old.id) == "ok" and target.exists():
             # Should we die behind the file, its old line must not stand for it.
             self._journal.append(replace(old, status="failed", error=REPLACING))
-        if target == kept.path:
-            kept = replace(kept, path=set_aside(kept.path))
+        # The row's own file is another take's once that is chosen.
+        own = writer.out / f"{old.id}{kept.path.suffix}"
+        if kept.path == target or (take is not None and kept.path == own):
+            kept = replace(kept, path=set_aside(kept.path, target.with_suffix(kept.path.suffix)))
         tags = Tags(old.id, old.voice or "", comment=self._comment)
-        file = writer.write(old.id, samples, tags=tags, is_remade=True)
+        file = writer.write(old.id, samples, take=take, tags=tags, is_remade=True)
         applied = file.applied
         audio_s = len(samples) / writer.native_rate_hz
         shift_s = -_old_shift_s(old)
@@ -176,13 +197,19 @@ class Recoder:
             write_ms=1000 * (time.perf_counter() - started_s),
         )
         self._journal.append(record)
+        if take is not None:
+            self._takes.settle(old.id, Placed(file, Place(take, has_folder=True)))
         log.debug("row %s: %s made of %s", old.id, file.path, kept.path.name)
         return record
 
 
-def set_aside(path: Path) -> Path:
-    """Give a file a second name, behind which it stays when another one takes its first."""
-    original = path.with_name(path.name + ORIGINAL_SUFFIX)
+def set_aside(path: Path, place: Path) -> Path:
+    """Give a file a second name, behind which it stays when another one takes its first.
+
+    Args:
+        place: that the second name is made of.
+    """
+    original = place.with_name(place.name + ORIGINAL_SUFFIX)
     try:
         original.unlink(missing_ok=True)
         try:

@@ -35,6 +35,7 @@ class ManifestSummary:
     selected: int = 0  # of those, left after --shard and --limit
     wordless: int = 0  # of those, without any letter or digit
     due: int = 0  # of those, to be spoken or kept as silence
+    takes: int = 0  # more of them, to be spoken beside their own
     split: int = 0  # of those, to be spoken in parts
     parts: int = 0  # of those rows
     anchor: str = ""  # id of the row whose voice others have
@@ -162,12 +163,19 @@ class Tally:
         self._remade += 1
         self._remade_s += estimate_audio_s(request, self._info)
 
+    def add_takes(self, request: SpeechRequest, parts: Sequence[PlannedPart], count: int) -> None:
+        """More takes of a row, to speak."""
+        found = self.summary
+        found.takes += count
+        requests = [part.request for part in parts] or [request]
+        found.audio_s += count * sum(estimate_audio_s(one, self._info) for one in requests)
+
     def close(self) -> ManifestSummary:
         """The sums, once all rows are in. Raises ManifestError if there were none."""
         found = self.summary
         if not found.rows and not found.bad_rows:
             raise ManifestError(f"{found.manifest}: has no rows", remedy="write one row a line")
-        audio_s, rows = found.audio_s + self._remade_s, found.due + self._remade
+        audio_s, rows = found.audio_s + self._remade_s, found.due + found.takes + self._remade
         found.disk_bytes = estimate_disk_bytes(audio_s, rows, self._config, self._info)
         found.warnings = self._warnings()
         return found

@@ -1,4 +1,4 @@
-"""Single lines of a journal, looked up; lines that anybody wrote, as records."""
+"""The lines of rows' files, read back; lines that anybody wrote, as records."""
 
 from __future__ import annotations
 
@@ -9,34 +9,30 @@ from typing import Any
 import pytest
 
 from tts_cli.output.journal import Journal
-from tts_cli.output.last_lines import LastLines
 from tts_cli.output.record import RowRecord
 
 
-def test_the_last_line_counts(tmp_path: Path) -> None:
-    assert list(LastLines(tmp_path)) == []
+def test_the_last_line_of_each_rows_file(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
+        assert list(journal.file_lines()) == []
         journal.append(RowRecord("a", "failed"), RowRecord("b", "ok", text="Größe"))
-        journal.append(RowRecord("a", "ok", take=2), RowRecord("a", "ok", frames=7))
+        journal.append(RowRecord("a", "ok", 2, "extra"), RowRecord("a", "ok", frames=7))
+        journal.append(RowRecord("c", "ok"), RowRecord("c", "ok", 2, "held"))
+        journal.append(RowRecord("d", "ok"), RowRecord("d", "failed", 2))
     with open(tmp_path / "timings.jsonl", "a") as file:
         file.write("nonsense\n[]\n" + '{"id": "torn", "status": "ok"')
-    lines = LastLines(tmp_path)
-    found = lines.get("a")
-    assert found is not None
-    assert (found["frames"], found["take"]) == (7, 1)
-    assert lines.get("a", 2) is not None
-    assert (lines.get("torn"), lines.get("c")) == (None, None)
-    assert [(line["id"], line["take"]) for line in lines] == [("b", 1), ("a", 2), ("a", 1)]
+    lines = list(Journal(tmp_path, is_read_only=True).file_lines())
+    found = [(line["id"], line["take"]) for line in lines]
+    assert found == [("b", 1), ("a", 1), ("c", 2), ("d", 1)]
+    assert (lines[0]["text"], lines[1]["frames"]) == ("Größe", 7)
 
 
-def test_later_lines_are_not_seen(tmp_path: Path) -> None:
+def test_lines_of_another_journal_are_not_seen(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append(RowRecord("a", "ok", frames=1))
-        lines = LastLines(tmp_path)
+        lines = Journal(tmp_path, is_read_only=True)
         journal.append(RowRecord("a", "ok", frames=2))
-    found = lines.get("a")
-    assert found is not None
-    assert found["frames"] == 1
+    assert [line["frames"] for line in lines.file_lines()] == [1]
 
 
 def test_a_line_comes_back_as_it_was_written() -> None:
