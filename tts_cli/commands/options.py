@@ -19,6 +19,7 @@ from models.sampling import SETTINGS
 from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
+    EXTRAS,
     LAYOUTS,
     MANIFEST_FORMATS,
     PROGRESS,
@@ -111,7 +112,13 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value
 
 
-manifest_argument = click.argument("manifest", type=click.Path(allow_dash=True))
+manifests_argument = click.argument(
+    "manifests",
+    metavar="MANIFEST...",
+    nargs=-1,
+    required=True,
+    type=click.Path(allow_dash=True),
+)
 
 model_options = group(
     "Model",
@@ -138,6 +145,13 @@ device_options = group(
 row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
+    config_option("map", metavar="COLUMN=field,..."),
+    config_option("extra", type=_choice(EXTRAS)),
+    config_option("sheet", metavar="NAME"),
+    config_option("encoding", metavar="NAME"),
+    config_option(
+        "cast", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.toml"
+    ),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
     config_option("skip_invalid"),

@@ -19,7 +19,7 @@ from tts_cli.commands.options import (
     Invocation,
     common_options,
     device_options,
-    manifest_argument,
+    manifests_argument,
     model_options,
     output_options,
     reference_options,
@@ -31,7 +31,7 @@ from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import FolderLocked, Interrupted, StoppedEarly, UsageError
-from tts_cli.manifest.reader import Source, open_source
+from tts_cli.manifest.reader import Manifest, open_manifests
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -47,7 +47,7 @@ WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
 @click.command("synth", cls=SectionedCommand)
-@manifest_argument
+@manifests_argument
 @output_options(is_out_required=True)
 @model_options
 @device_options
@@ -56,27 +56,29 @@ WRITERS = 8  # most of a writer's time is waiting for the disk
 @reference_options
 @run_options
 @common_options
-def command(manifest: str, **options: Any) -> int:
+def command(manifests: tuple[str, ...], **options: Any) -> int:
     """Speak every row of a manifest; resumes by itself.
 
-    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or
-    TSV with a header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio
-    file a row, timings.jsonl with one line a row, run.json and runs.jsonl. Run the same command
-    again and only rows that are missing, changed or failed are spoken.
+    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...) or an
+    array of JSON, CSV, TSV or .xlsx with a header, plain .txt with one text a line, or - for JSONL
+    on stdin; several are spoken as if they were one. DIR gets one audio file a row, timings.jsonl
+    with one line a row, run.json and runs.jsonl. Run the same command again and only rows that are
+    missing, changed or failed are spoken.
 
     \b
     Examples:
       tts-cli synth lines.jsonl --out wavs/
       tts-cli synth lines.txt --out wavs/ --voice clara --seed 7 --format flac
-      tts-cli synth book.csv --out wavs/ --language english \\
+      tts-cli synth script.xlsx --out wavs/ --map "Line ID=id,Dialogue=text" --extra keep
+      tts-cli synth book.csv --out wavs/ --language en \\
         --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
     """
     config = RunConfig.from_options(options)
-    with open_source(manifest, config.manifest_format) as source:
+    with open_manifests(manifests, config) as source:
         return run(source, config)
 
 
-def run(source: Source, config: RunConfig) -> int:
+def run(source: Manifest, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
@@ -168,7 +170,7 @@ def open_folder(
     return journal, runs
 
 
-def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
+def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
     from tts_cli.book.book_file import made_names
     from tts_cli.commands.progress import long_step
@@ -241,6 +243,8 @@ def record_unspoken(
             device={},
             started=started,
             exit_code=exit_code,
+            manifests=plan.source.facts(),
+            cast=plan.rows.casting.cast.facts(),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
@@ -335,7 +339,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         try:
             with signals.stopping(speech.stop):
                 speech.run(plan.due(recorder, speech.is_stopped))
-            plan.source.fingerprint.require_same()
+            plan.source.require_same()
         except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
@@ -355,6 +359,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         device=facts,
         started=started,
         exit_code=exit_code,
+        manifests=plan.source.facts(),
+        cast=plan.rows.casting.cast.facts(),
     )
     report = keep_report(plan, runs, report)
     if config.json:

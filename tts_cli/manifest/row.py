@@ -25,11 +25,13 @@ ALIASES = {
     "speaker": "voice",
     "lang": "language",
     "instructions": "instruct",
+    "role": "character",
 }
 # field -> kind of value; `x_vector_only_mode` is an older way to give clone_mode.
 KINDS = {
     "id": "id",
     "text": "text",
+    "character": "name",
     "voice": "name",
     "language": "name",
     "instruct": "text",
@@ -63,6 +65,7 @@ class Row:
     number: int  # which row it is, from 1, bad ones counted
     id: str
     text: str  # 1 .. 20,000 characters, not blank; line ends are \n
+    character: str | None = None  # who says it; a cast tells in which voice
     voice: str | None = None
     language: str | None = None
     instruct: str | None = None
@@ -73,6 +76,8 @@ class Row:
     sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
     max_frames: int | None = None  # at most one of max_frames and max_seconds
     max_seconds: float | None = None
+    extra: Mapping[str, Any] | None = None  # columns that are no fields, if kept
+    file: str = ""  # the manifest it is from, where a run has several
 
     @property
     def record_id(self) -> str:
@@ -90,11 +95,14 @@ class BadRow:
     message: str
     text: str | None = None  # what it was to say, where that is known
     is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
+    file: str = ""  # see `Row`
 
     @property
     def record_id(self) -> str:
         """The id the failure is recorded under; '#' keeps it apart from ids of rows."""
-        return self.id if self.id is not None else f"#{self.line}"
+        if self.id is not None:
+            return self.id
+        return f"#{self.file}:{self.line}" if self.file else f"#{self.line}"
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -116,15 +124,14 @@ def nearest(name: str, valid: list[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
-def unknown_field(name: str) -> str:
-    """The message for a field that does not exist."""
-    close = nearest(name, [*KINDS, *ALIASES])
-    advice = f"did you mean '{close}'?" if close else "known fields: " + ", ".join(KINDS)
-    return f"unknown field {shown(name)}; {advice}"
-
-
 def build_row(
-    values: Mapping[str, Any], *, line: int, number: int, folder: str, is_text: bool = False
+    values: Mapping[str, Any],
+    *,
+    line: int,
+    number: int,
+    folder: str,
+    is_text: bool = False,
+    extra: Mapping[str, Any] | None = None,
 ) -> Row | BadRow:
     """Check one row's values.
 
@@ -134,6 +141,7 @@ def build_row(
         line, number: position, see `Row`.
         folder: where a relative `ref_audio` starts.
         is_text: values are cells of a table, so numbers and booleans are written as text.
+        extra: see `Row`.
     """
     row_id: str | None = None
     try:
@@ -147,6 +155,8 @@ def build_row(
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("gives both max_frames and max_seconds; give one")
         sampling = {name: fields.pop(name) for name in fields.keys() & SETTINGS.keys()}
+        if extra:
+            fields["extra"] = extra
         return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
     except RowProblem as problem:
         return BadRow(line, number, row_id, str(problem), text=_known_text(values))
@@ -164,7 +174,9 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
     for key, value in values.items():
         name = ALIASES.get(key, key)
         if name not in KINDS:
-            raise RowProblem(unknown_field(key))
+            from tts_cli.manifest.columns import unknown_names  # which knows our fields from here
+
+            raise RowProblem(unknown_names(values))
         if is_text and KINDS[name] != "text":
             value = value.strip()
         is_optional = is_text or name not in ("id", "text")

@@ -17,7 +17,7 @@ from tts_cli.output.atomic import write_atomic
 from tts_cli.output.run_log import FolderTotals, iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tts_cli.config import RunConfig
 
@@ -113,6 +113,8 @@ def build_report(
     device: Mapping[str, Any],
     started: datetime,
     exit_code: int,
+    manifests: Sequence[Mapping[str, Any]] = (),
+    cast: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -122,6 +124,8 @@ def build_report(
         text: how texts were read (`TextCare.facts`).
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
+        manifests: how each was read (`Source.facts`).
+        cast: file and characters (`Cast.facts`); None: there is none.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -131,6 +135,8 @@ def build_report(
         "ended": iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,
         "settings": config.as_dict(),
+        "manifests": [dict(manifest) for manifest in manifests],
+        "cast": None if cast is None else dict(cast),
         "model": dict(model),
         "text": dict(text),
         "device": dict(device),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.ids import is_in_shard
-from tts_cli.manifest.reader import Source
+from tts_cli.manifest.reader import Manifest
 from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.words import is_wordless
@@ -96,7 +96,7 @@ class RowPlan:
 
     def __init__(
         self,
-        source: Source,
+        source: Manifest,
         config: RunConfig,
         info: ModelInfo,
         journal: Journal | None = None,
@@ -146,7 +146,7 @@ class RowPlan:
             tally.add_good(row, request, is_silent)
             self._wanted.append(self._is_wanted(row, request, is_silent, found, tally))
         tally.close()
-        self.source.fingerprint.require_same()
+        self.source.require_same()
         return found
 
     def __iter__(self) -> Iterator[SpeechRow | BadRow]:
@@ -165,9 +165,13 @@ class RowPlan:
                 need = self._resolve(request, is_silent)
                 parts = () if is_silent else self._parts(request, need)
             except RowError as error:
-                yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
+                message = str(error)
+                yield BadRow(
+                    row.line, row.number, row.id, message, row.text, is_late=True, file=row.file
+                )
                 continue
             planned = self._planned(row.id, request, need, is_silent)
+            planned.character, planned.extra = row.character, row.extra
             if request.text != row.text:
                 planned.reading = self.care.read(row.text, request.language)
             if parts:
@@ -321,7 +325,7 @@ class RowPlan:
         return journal.done(row.id, digest, writer.delivery_hash)
 
 
-def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
+def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> ManifestSummary:
     """Judge every row of a manifest and sum up, whatever a folder holds.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,8 @@ class SpeechRow:
     request: SpeechRequest  # of the first attempt
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
+    character: str | None = None  # see `Row`, as the next
+    extra: Mapping[str, Any] | None = None
     reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
