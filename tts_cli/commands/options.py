@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from models.sampling import SETTINGS
+from tts_cli.commands import completers
 from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
@@ -43,6 +44,7 @@ class Invocation:
     """A command line, and what `main` must know of it."""
 
     args: list[str] = field(default_factory=list)  # without the program's name
+    origins: dict[str, str] = field(default_factory=dict)  # of settings: flag, variable, file
     is_debug: bool = False
 
 
@@ -136,7 +138,7 @@ cloning_model_options = group(
 
 device_options = group(
     "Device",
-    config_option("device", metavar="DEVICE"),
+    config_option("device", metavar="DEVICE", shell_complete=completers.devices),
     config_option("dtype", type=_choice(DTYPES)),
     config_option("max_batch", type=int, metavar="N"),
     config_option("no_graphs"),
@@ -171,8 +173,8 @@ reference_options = group(
 
 text_options = group(
     "Text",
-    config_option("language", metavar="NAME"),
-    config_option("normalize", metavar="auto|off|LANGUAGE"),
+    config_option("language", metavar="NAME", shell_complete=completers.languages),
+    config_option("normalize", metavar="auto|off|LANGUAGE", shell_complete=completers.normalizers),
     config_option(
         "lexicon", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.tsv"
     ),
@@ -180,7 +182,7 @@ text_options = group(
 
 _speech_options = group(
     "Speech, where rows do not say otherwise",
-    config_option("voice", metavar="NAME"),
+    config_option("voice", metavar="NAME", shell_complete=completers.voices),
     config_option("layout", type=_choice(LAYOUTS)),
     config_option("seed", type=int, metavar="N"),
     config_option("max_seconds", type=float, metavar="S"),

@@ -245,11 +245,18 @@ def record_unspoken(
             exit_code=exit_code,
             manifests=plan.source.facts(),
             cast=plan.rows.casting.cast.facts(),
+            origins=setting_origins(),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
         say_nothing_to_do(config, survey)
     return exit_code
+
+
+def setting_origins() -> dict[str, str]:
+    """Where the settings of this command come from that are not built in."""
+    ctx = click.get_current_context(silent=True)
+    return {} if ctx is None else ctx.ensure_object(Invocation).origins
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
@@ -361,6 +368,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         exit_code=exit_code,
         manifests=plan.source.facts(),
         cast=plan.rows.casting.cast.facts(),
+        origins=setting_origins(),
     )
     report = keep_report(plan, runs, report)
     if config.json:

@@ -86,9 +86,14 @@ def parse_map(text: str) -> dict[str, str]:
     return found
 
 
+def map_text(fields: Mapping[str, str]) -> str:
+    """A map as `parse_map` reads it."""
+    return ",".join(f"{_quoted(name)}={target}" for name, target in fields.items())
+
+
 def as_flag(fields: Mapping[str, str]) -> str:
     """A map as it can be typed into a shell."""
-    text = ",".join(f"{_quoted(name)}={target}" for name, target in fields.items())
+    text = map_text(fields)
     return f'--map "{text}"' if not re.search(r'["$`\\!]', text) else f"--map {shlex.quote(text)}"
 
 

@@ -115,6 +115,7 @@ def build_report(
     exit_code: int,
     manifests: Sequence[Mapping[str, Any]] = (),
     cast: Mapping[str, Any] | None = None,
+    origins: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -125,6 +126,7 @@ def build_report(
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
         manifests: how each was read (`Source.facts`).
+        origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
     """
     sums = asdict(totals)
@@ -135,6 +137,7 @@ def build_report(
         "ended": iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,
         "settings": config.as_dict(),
+        "settings_from": dict(origins or {}),
         "manifests": [dict(manifest) for manifest in manifests],
         "cast": None if cast is None else dict(cast),
         "model": dict(model),
