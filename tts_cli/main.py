@@ -39,7 +39,7 @@ COMMANDS = {
     "validate": "Check a manifest without a model in memory.",
     "voices": "List what a checkpoint speaks as; make voice files for cloning.",
     "lexicon": "Try a lexicon, and how figures and abbreviations are read.",
-    "models": "Prepare checkpoints: convert pickled weights, once.",
+    "models": "List checkpoints at hand, fetch others, convert pickled weights.",
     "config": "Show settings, and where each comes from.",
     "completion": "Print what completes commands in bash, zsh or fish.",
     "doctor": "Show versions, devices and caches, and what is missing.",

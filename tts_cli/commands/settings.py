@@ -251,6 +251,8 @@ def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
         from tts_cli.manifest.row import shown
 
         raise UsageError(f"{place}: {name}: must be {wanted}, not {shown(value)}")
+    if not isinstance(value, str):
+        return value
     if isinstance(param.type, click.Path) or (name == "model" and _is_folder(path, value)):
         return os.path.join(path.parent.absolute(), os.path.expanduser(value))
     return value

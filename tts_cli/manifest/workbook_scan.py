@@ -11,8 +11,10 @@ calculated, and how numbers are shown: the library gives the first two as empty 
 from __future__ import annotations
 
 import io
+import lzma
 import posixpath
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -38,6 +40,11 @@ _ROOT = (  # by which the library knows the kind of file
     'officeDocument/2006/relationships/officeDocument"/></Relationships>'
 )
 _SHARED, _STYLES = "sharedStrings", "styles"
+# RuntimeError: a password, or a version or method that is not implemented.
+_ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(OSError, EOFError, RuntimeError, ValueError),
+)
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"}
 _BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), *range(45, 48)), "yyyy")}
@@ -98,7 +105,7 @@ class WorkbookFile:
             )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except (zipfile.BadZipFile, OSError, ValueError) as error:
+        except _ZIP_ERRORS as error:
             raise self._error(f"is no workbook: {error}", "save it as .xlsx again") from None
         relations = self._relations()
         self._shared = relations.get(_SHARED, "")
@@ -129,7 +136,7 @@ class WorkbookFile:
             raise self._error(
                 f"is no workbook of Excel: it has no {part}", "save it as .xlsx again"
             ) from None
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError) as bad:
+        except _ZIP_ERRORS as bad:
             raise self._error(f"is damaged: {part}: {bad}", "save it as .xlsx again") from None
         self._left -= len(content)
         if self._left < 0:

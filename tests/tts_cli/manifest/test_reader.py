@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tts_cli.errors import ManifestError, SetupError
+from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.manifest import reader
-from tts_cli.manifest.reader import MAX_LINE_BYTES, Source, open_source, read_rows
+from tts_cli.manifest.reader import MAX_LINE_BYTES, Source, Sources, open_source, read_rows
 from tts_cli.manifest.row import BadRow, Row
 
 MakeSource = Callable[..., Source]
@@ -338,3 +338,26 @@ def test_damaged_files_never_crash_the_reader(make_source: MakeSource, name: str
         except ManifestError:
             continue
         assert all(row.line >= 1 and row.record_id for row in rows)
+
+
+def test_several_manifests_are_one(make_source: MakeSource, tmp_path: Path) -> None:
+    """Numbers go on, each file has a folder of its own, and items of `wanted` count over all."""
+    (tmp_path / "sub").mkdir()
+    first = make_source('{"text":"a"}\nbad\n', "a.jsonl")
+    second = make_source("text,ref_audio\nb,x.wav\nc,\n", "sub/b.csv")
+    both = Sources((first, second), first.columns)
+    rows = list(read_rows(both))
+    assert [(row.number, row.line, row.file) for row in rows] == [
+        *((1, 1, first.name), (2, 2, first.name)),
+        *((3, 2, second.name), (4, 3, second.name)),
+    ]
+    assert [row.id for row in rows] == ["000001", None, "000003", "000004"]
+    assert rows[1].record_id == f"#{first.name}:2"
+    assert isinstance(rows[2], Row)
+    assert rows[2].ref_audio == str(tmp_path / "sub" / "x.wav")
+    assert [row.number for row in read_rows(both, bytes([0, 0, 0, 1]))] == [4]
+    Path(second.name).write_text("text,ref_audio\nb,x.wav\nd,\n")
+    with pytest.raises(StoppedEarly, match=r"b\.csv: the manifest was changed"):
+        both.require_same()
+    with pytest.raises(StoppedEarly, match=r"b\.csv: the manifest was changed"):
+        list(read_rows(both))
