@@ -25,6 +25,7 @@ WORDLESS = ("silence", "fail")
 PROGRESS = ("auto", "log", "none")
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
 EXTRAS = ("error", "keep", "drop")
+IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
 SUBTYPES: dict[str, tuple[str, ...]] = {
@@ -118,6 +119,11 @@ class RunConfig:
     cast: Path | None = _setting(  # noqa: RUF009
         None, "Who speaks in which voice: a TOML file with a table a character.", "none"
     )
+    ids: str = _setting(
+        "number",
+        "What names rows without an id: their number, or their content (a hash of text and voice), "
+        "so that a line put in at the top speaks one line.",
+    )
     limit: int | None = _setting(None, "Take only the first N rows.", "all")
     shard: tuple[int, int] | None = _setting(
         None, "Take part I of N; a row's part depends on its id alone.", "all"
@@ -135,6 +141,13 @@ class RunConfig:
     )
     ref_silence: float | None = _setting(
         None, "Seconds of silence behind a reference of mode icl, 0 to 10.", "by the model's family"
+    )
+    anchor: str | None = _setting(
+        None,
+        "Give all rows whose voice nothing fixes (Fish Speech without a reference) the voice of "
+        "one row, which is spoken first: its id, or first, which is the first row of about 3 to "
+        "20 s. Its speech and text are the reference of the others.",
+        "every row has a voice of its own",
     )
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
@@ -275,6 +288,7 @@ class RunConfig:
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,
             "extra": EXTRAS,
+            "ids": IDS,
             "wordless": WORDLESS,
             "progress": PROGRESS,
         }

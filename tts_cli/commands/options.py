@@ -21,6 +21,7 @@ from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
     EXTRAS,
+    IDS,
     LAYOUTS,
     MANIFEST_FORMATS,
     PROGRESS,
@@ -154,6 +155,7 @@ row_options = group(
     config_option(
         "cast", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.toml"
     ),
+    config_option("ids", type=_choice(IDS)),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
     config_option("skip_invalid"),
@@ -169,6 +171,7 @@ reference_options = group(
         "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
     ),
     config_option("ref_silence", type=float, metavar="SECONDS"),
+    config_option("anchor", metavar="first|ID"),
 )
 
 text_options = group(

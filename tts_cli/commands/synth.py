@@ -246,6 +246,7 @@ def record_unspoken(
             manifests=plan.source.facts(),
             cast=plan.rows.casting.cast.facts(),
             origins=setting_origins(),
+            anchor=anchor_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
@@ -306,7 +307,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     started = datetime.now(timezone.utc)
     run_id = new_run_id(started)
     if survey.summary.split:
-        log.info("long rows: %d, spoken in %d parts", survey.summary.split, survey.summary.parts)
+        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
     with long_step("loading the model", config.progress):
         session = open_session(config)
     signals.check()
@@ -315,6 +316,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     log.debug("model: %s", _listed(model_facts(config, info)))
     log.debug("device: %s", _listed(device_facts(session)))
     signals.check()
+    say_anchor(survey, config, session.device.type == "cuda")
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
         skipped=survey.skipped,
@@ -369,6 +371,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         manifests=plan.source.facts(),
         cast=plan.rows.casting.cast.facts(),
         origins=setting_origins(),
+        anchor=anchor_facts(plan),
     )
     report = keep_report(plan, runs, report)
     if config.json:
@@ -385,6 +388,26 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     if error is not None:
         raise error
     return exit_code
+
+
+def anchor_facts(plan: RowPlan) -> dict[str, Any] | None:
+    """What the report says of the row whose voice others have; no digest: it was not spoken."""
+    anchor = plan.anchor
+    return None if anchor is None else {"id": anchor.id, "digest": anchor.need.digest or None}
+
+
+def say_anchor(survey: Survey, config: RunConfig, is_gpu: bool) -> None:
+    """Tell whose voice rows have."""
+    found = survey.summary
+    if not found.anchor:
+        return
+    when = "as it was spoken" if found.is_anchor_spoken else "spoken first"
+    log.info("anchor: row '%s', %s; %d rows follow its voice", found.anchor, when, found.anchored)
+    if config.shard is not None and is_gpu and not found.is_anchor_spoken:
+        log.warning(
+            "--anchor with --shard: on a GPU the anchor may come out otherwise in another shard's "
+            "folder; make a voice of it with `tts-cli voices add`, and give all shards --voice"
+        )
 
 
 def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:

@@ -155,7 +155,11 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
         longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
         lines.insert(2, ("longest text", longest))
     if summary.split:
-        lines.append(("long rows", f"{summary.split:,}, spoken in {summary.parts:,} parts"))
+        lines.append(("in parts", f"{summary.split:,} rows, {summary.parts:,} parts"))
+    if summary.anchor:
+        when = "as it was spoken" if summary.is_anchor_spoken else "spoken first"
+        follow = f"{summary.anchored:,} rows follow its voice"
+        lines.append(("anchor", f"{summary.anchor}, {when}; {follow}"))
     if summary.wordless:
         lines.append(("without a word", f"{summary.wordless:,} rows"))
     return lines

@@ -7,6 +7,7 @@ treats specially, and may not meet another id on a file system that ignores lett
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from array import array
@@ -16,6 +17,7 @@ from tts_cli.config import SUBTYPES
 
 MAX_PART_BYTES = 200  # of UTF-8; leaves room for a suffix and a temporary name in 255
 MAX_ID_BYTES = 1000
+_CONTENT_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
 
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
@@ -80,6 +82,34 @@ def _part_problem(part: str, is_folder: bool) -> str | None:
 def default_id(number: int) -> str:
     """The id of the `number`th row (from 1) when it names none."""
     return f"{number:06d}"
+
+
+def content_id(text: str, voice: str | None, times: int) -> str:
+    """The id of a row that is named by what it says.
+
+    Args:
+        voice: that the row names, if any.
+        times: how often the same text in the same voice has stood in the manifest, this one
+            counted; two with the same text stay two rows.
+    """
+    content = json.dumps([text, voice, times]).encode()
+    return hashlib.blake2b(content, digest_size=_CONTENT_HEX // 2).hexdigest()
+
+
+class ContentIds:
+    """Names the rows of one reading of a manifest, in order, by what they say. It remembers one
+    compact table.
+    """
+
+    def __init__(self) -> None:
+        self._times = IdTable()
+
+    def next(self, text: str, voice: str | None) -> str:
+        """The id of the next row that gives none."""
+        key = id_hash(json.dumps([text, voice]))
+        times = (self._times.get(key) or 0) + 1
+        self._times.put(key, times)
+        return content_id(text, voice, times)
 
 
 def fold_id(row_id: str) -> str:

@@ -34,6 +34,7 @@ from tts_cli.manifest.encoding import (
     marked_encoding,
 )
 from tts_cli.manifest.fingerprint import Fingerprint
+from tts_cli.manifest.ids import ContentIds
 from tts_cli.manifest.json_rows import array_rows, line_rows, starts_array
 from tts_cli.manifest.lines import MAX_LINE_BYTES, Lines
 from tts_cli.manifest.row import BadRow, Row
@@ -65,12 +66,13 @@ class Rules:
     format: str | None = None  # jsonl, csv, tsv, txt or xlsx
     encoding: str | None = None  # as Python calls it
     sheet: str | None = None
+    ids: str = "number"  # what rows without an id are named by: number or content
 
     @classmethod
     def of(cls, config: RunConfig) -> Rules:
         """What the settings of a run say. Raises UsageError."""
         encoding = None if config.encoding is None else known_encoding(config.encoding)
-        return cls(config.manifest_format, encoding, config.sheet)
+        return cls(config.manifest_format, encoding, config.sheet, config.ids)
 
 
 @dataclass
@@ -289,11 +291,16 @@ def read_rows(manifest: Manifest, wanted: Sequence[int] | None = None) -> Iterat
         StoppedEarly: it is not what it was when it was read first.
     """
     number = 0
+    is_by_content = any(source.rules.ids == "content" for source in manifest.all)
+    content_ids = ContentIds() if is_by_content else None
     for source in manifest.all:
         file = source.name if len(manifest.all) > 1 else ""
-        rows = RowBuilder(source, wanted, number, file)
+        rows = RowBuilder(source, wanted, number, file, content_ids)
         try:
-            yield from _read(source, rows)
+            if content_ids is None:
+                yield from _read(source, rows)
+            else:  # which sees every row, those that are passed over too
+                yield from (row for row in _read(source, rows) if not rows.is_passed)
         except OSError as error:
             raise _unreadable(source.name, error, "check the file") from error
         number = rows.number

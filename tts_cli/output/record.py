@@ -54,6 +54,8 @@ class RowRecord:
     language: str | None = None
     instruct: str | None = None
     ref_sha256: str | None = None  # of the recording a row names
+    anchor: str | None = None  # id of the row whose voice this one has, by --anchor
+    anchor_digest: str | None = None  # of that row's speech
     clone_mode: str | None = None
     seed: int | None = None  # of the attempt that was kept
     attempts: int = 0

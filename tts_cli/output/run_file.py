@@ -116,6 +116,7 @@ def build_report(
     manifests: Sequence[Mapping[str, Any]] = (),
     cast: Mapping[str, Any] | None = None,
     origins: Mapping[str, str] | None = None,
+    anchor: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -128,6 +129,7 @@ def build_report(
         manifests: how each was read (`Source.facts`).
         origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
+        anchor: id and digest of the row whose voice others have; None without `--anchor`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -142,6 +144,7 @@ def build_report(
         "cast": None if cast is None else dict(cast),
         "model": dict(model),
         "text": dict(text),
+        "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},

@@ -148,6 +148,7 @@ class AudioWriter:
         self.delivery = Delivery(self.format, self.subtype, self.rate_hz)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
+        self.kept_codes: str | None = None  # id of a row whose codes are written in any case
         self._prefix = os.path.join(out, "")
         self._root = out.resolve()
         self._folder = _identity(out)
@@ -213,7 +214,7 @@ class AudioWriter:
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
-            codes: (F, K) integers, written only if the run saves codes.
+            codes: (F, K) integers, written only if the run saves codes, or this row's.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
@@ -233,7 +234,7 @@ class AudioWriter:
             codes_path = self.codes_path_of(row_id, is_truncated)
             self._check_target(path)
             self._check_target(codes_path)
-            if self.has_codes and codes is not None:
+            if codes is not None and (self.has_codes or row_id == self.kept_codes):
                 write_atomic(codes_path, encode_codes(codes))
             else:
                 codes_path.unlink(missing_ok=True)  # those of an older take would not fit

@@ -27,6 +27,7 @@ from tts_cli.engine.scheduler import BatchSize
 from tts_cli.listen.levels import measure
 from tts_cli.listen.rate import hurried
 from tts_cli.run.retry import RetryPolicy
+from tts_cli.text.boundaries.boundary import Boundary
 from tts_cli.text.reading import Reading
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow, Work
 
@@ -200,8 +201,14 @@ def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses
     if len(samples) == len(parts):
         reasons = [part.finish_reason for part in parts if part.finish_reason != "eos"]
         row.finish_reason = reasons[0] if reasons else "eos"
-        boundaries = [part.span.boundary for part in row.parts if part.span.boundary is not None]
-        row.samples, places = join(samples, boundaries, rate_hz, pauses)
+        row.samples, places = join(
+            samples,
+            [behind(part) for part in row.parts[:-1]],
+            rate_hz,
+            pauses,
+            row.parts[0].pause_before_s,
+            row.parts[-1].pause_after_s,
+        )
         row.codes = np.concatenate(codes)
         row.frames = len(row.codes)
         row.levels = measure(row.samples, len(row.samples) / rate_hz)
@@ -209,6 +216,21 @@ def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses
         part_record(plan, part, place, rate_hz, row.reading)
         for plan, part, place in zip(row.parts, parts, places, strict=True)
     ]
+
+
+def behind(part: PlannedPart) -> Boundary | float:
+    """What lies behind a part that is not the last one: the pause its text marks comes first."""
+    if part.pause_after_s is not None:
+        return part.pause_after_s
+    assert part.span.boundary is not None, part
+    return part.span.boundary
+
+
+def boundary_label(part: PlannedPart) -> str | None:
+    """What the journal calls it."""
+    if part.pause_after_s is not None:
+        return "pause"
+    return None if part.span.boundary is None else part.span.boundary.label
 
 
 def part_record(
@@ -223,7 +245,7 @@ def part_record(
         "text_end": end,
         "start_s": round(place.start / rate_hz, 6),
         "end_s": round(place.end / rate_hz, 6),
-        "boundary": None if plan.span.boundary is None else plan.span.boundary.label,
+        "boundary": boundary_label(plan),
         "frames": part.frames,
         "seed": part.seed,
         "attempts": part.attempts,

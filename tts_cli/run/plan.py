@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError, UsageError
+from tts_cli.errors import RowError, StoppedEarly, UsageError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Manifest
 from tts_cli.manifest.request import Requests, first_request
@@ -26,12 +27,15 @@ from tts_cli.output.hashes import joint_hash, request_hash
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import SCHEMA
 from tts_cli.output.writer import AudioWriter
+from tts_cli.run.anchor import choose_anchor, keep_anchor, require_free_voices, too_long
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
 from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.split_rule import SplitRule
 from tts_cli.run.survey import ManifestSummary, Tally
 from tts_cli.run.wordless import NO_WORDS, silent_row
+from tts_cli.text.pauses import without_pauses
+from tts_cli.voices.anchor import Anchor, read_anchor, unspoken_anchor
 from tts_cli.voices.resolve import Cloning, Need
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 4  # files a message names
+WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
 class State(Enum):
@@ -111,6 +116,10 @@ class RowPlan:
         self.rows = CheckedRows(source, config, info)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
+        self._is_anchor_new = False  # spoken by this run
+        self._anchor_row: Row | None = None  # the others that nothing gives a voice follow it
+        if config.anchor is not None:
+            require_free_voices(config, info)
         self._wanted = bytearray()  # a row: 1 to speak it or to record it as failed, 0 to pass it
 
     @property
@@ -118,13 +127,24 @@ class RowPlan:
         """How texts are read."""
         return self._requests.care
 
+    @property
+    def anchor(self) -> Anchor | None:
+        """The row whose voice others have, once surveyed."""
+        return self.cloning.anchor
+
     def survey(self) -> Survey:
         """Read the whole manifest: check, count, and bound the sizes.
 
+        An anchor that is still to be spoken leaves open whether rows that follow it are done: they
+        count as to be spoken until it is.
+
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
+            UsageError: the anchor cannot be one.
             StoppedEarly: it was changed meanwhile.
         """
+        if self.config.anchor is not None:
+            self._find_anchor()
         tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
         found = Survey(tally.summary)
         shard, limit, taken = self.config.shard, self.config.limit, 0
@@ -132,6 +152,7 @@ class RowPlan:
         for row in self.rows.read():
             is_mine = is_in_shard(row.record_id, shard) and (limit is None or taken < limit)
             taken += is_mine
+            is_mine = is_mine or self._is_anchor(row)
             if isinstance(row, BadRow):
                 tally.add_bad(row)
                 found.bad += is_mine
@@ -141,11 +162,13 @@ class RowPlan:
                 tally.add_good(row)
                 self._wanted.append(False)
                 continue
-            request = self._requests.build(row)
-            is_silent = is_wordless(request.text, self.info.pace)
+            request, is_silent = self._request(row)
             tally.add_good(row, request, is_silent)
             self._wanted.append(self._is_wanted(row, request, is_silent, found, tally))
         tally.close()
+        if self.anchor is not None:
+            found.summary.anchor = self.anchor.id
+            found.summary.is_anchor_spoken = self.anchor.is_spoken
         self.source.require_same()
         return found
 
@@ -159,29 +182,40 @@ class RowPlan:
             if isinstance(row, BadRow):
                 yield row
                 continue
-            request = self._requests.build(row)
-            is_silent = is_wordless(request.text, self.info.pace)
-            try:
-                need = self._resolve(request, is_silent)
-                parts = () if is_silent else self._parts(request, need)
-            except RowError as error:
-                message = str(error)
-                yield BadRow(
-                    row.line, row.number, row.id, message, row.text, is_late=True, file=row.file
-                )
-                continue
-            planned = self._planned(row.id, request, need, is_silent)
-            planned.character, planned.extra = row.character, row.extra
-            if request.text != row.text:
-                planned.reading = self.care.read(row.text, request.language)
-            if parts:
-                planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
-            yield planned
+            yield self._plan(row)
+
+    def _plan(self, row: Row) -> SpeechRow | BadRow:
+        """A good row on its way, or found to be a bad one."""
+        request, is_silent = self._request(row)
+        try:
+            need = self._resolve(request, is_silent)
+            parts = () if is_silent else self._parts(request, need)
+        except RowError as error:
+            message = str(error)
+            return BadRow(
+                row.line, row.number, row.id, message, row.text, is_late=True, file=row.file
+            )
+        planned = self._planned(row.id, request, need, is_silent)
+        planned.character, planned.extra = row.character, row.extra
+        if request.text != row.text:
+            planned.reading = self.care.read(row.text, request.language)
+        if parts:
+            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
+        if self.anchor is not None and self._follows_anchor(request):
+            planned.anchor = self.anchor.id
+        return planned
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
-        `is_stopped`.
+        `is_stopped`. An anchor comes first and alone: the others wait for its end.
+
+        Raises:
+            StoppedEarly: the anchor failed, or is no reference.
         """
+        if self.anchor is not None and not self.anchor.is_spoken:
+            yield from self._anchor_first(recorder, is_stopped)
+        if self.anchor is not None and self.writer is not None and not is_stopped():
+            keep_anchor(self.writer.out, self.anchor.id, self.anchor.need.digest)
         for row in self:
             if is_stopped():
                 return
@@ -192,6 +226,91 @@ class RowPlan:
             else:
                 yield row
 
+    def _anchor_first(
+        self, recorder: Recorder, is_stopped: Callable[[], bool]
+    ) -> Iterator[SpeechRow]:
+        """The anchor; behind it the survey is made again, of rows whose voice is known now."""
+        assert self._anchor_row is not None
+        assert self.writer is not None
+        row = self._plan(self._anchor_row)
+        if isinstance(row, BadRow):
+            raise StoppedEarly(f"the anchor cannot be spoken: {row.message}")
+        self.writer.kept_codes = row.id
+        ended = recorder.end_of(row.id)
+        yield row
+        while not ended.wait(WAIT_S):
+            if is_stopped():
+                return
+        if is_stopped():
+            return
+        if recorder.journal.status(row.id) != "ok":
+            raise StoppedEarly(
+                f"the anchor, row '{row.id}', failed, so that there is no voice for the others",
+                remedy="see above what is wrong with it, or name another row by --anchor",
+            )
+        self._is_anchor_new = True
+        found = self.survey()
+        recorder.count_skipped(found.skipped - 1)  # itself: it was spoken now
+
+    def _find_anchor(self) -> None:
+        """Choose the anchor, and find out whether its speech is there."""
+        if self._anchor_row is None:
+            self._anchor_row = choose_anchor(self.config, self.rows.read, self._is_free)
+        row = self._anchor_row
+        if row is None:
+            log.warning("--anchor first: every row has a voice of its own, or no words")
+            return
+        self.cloning.anchor = None
+        request, _ = self._request(row)
+        planned = self._planned(row.id, request, None, False)
+        path, text = Path(row.id), without_pauses(request.text)
+        if self.writer is not None:
+            path = self.writer.path_of(row.id)
+        if not self._has_anchor(planned):
+            if problem := too_long(row, text, self.split_rule.is_long(request)):
+                raise problem
+            self.cloning.anchor = unspoken_anchor(row.id, path, text, request.max_frames, self.info)
+            return
+        assert self.writer is not None
+        codes_path = self.writer.codes_path_of(row.id)
+        try:
+            self.cloning.anchor = read_anchor(
+                row.id, path, codes_path, text, self.info, self.cloning.silence_s
+            )
+        except RowError as error:
+            kind = StoppedEarly if self._is_anchor_new else UsageError
+            raise kind(
+                f"the anchor, row '{row.id}': {error}", remedy="name another row by --anchor"
+            ) from None
+
+    def _has_anchor(self, row: SpeechRow) -> bool:
+        """Whether the anchor's speech is in the folder and is to stay."""
+        if self.journal is None or self.writer is None or self.journal.status(row.id) != "ok":
+            return False
+        if self.config.overwrite and not self._is_anchor_new:
+            return False
+        return self._is_recorded(row) and self._is_whole(row.id)
+
+    def _is_anchor(self, row: Row | BadRow) -> bool:
+        return self.anchor is not None and row.id == self.anchor.id
+
+    def _is_free(self, row: Row) -> bool:
+        """Whether nothing fixes the voice that a row is spoken in."""
+        request, is_silent = self._request(row)
+        return not is_silent and request.voice is None and request.ref_audio is None
+
+    def _follows_anchor(self, request: SpeechRequest) -> bool:
+        return self.anchor is not None and self.anchor.is_voice_of(request)
+
+    def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
+        """What a row asks of the model, and whether it has no words to be spoken."""
+        request = self._requests.build(row)
+        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        is_free = request.voice is None and request.ref_audio is None
+        if is_free and not is_silent and self.anchor is not None and row.id != self.anchor.id:
+            request = self.anchor.given_to(request)
+        return self.split_rule.without_lost_pauses(request), is_silent
+
     def _is_wanted(
         self, row: Row, request: SpeechRequest, is_silent: bool, found: Survey, tally: Tally
     ) -> bool:
@@ -199,16 +318,24 @@ class RowPlan:
         try:
             need = self._resolve(request, is_silent)
             state = self._state(row.id, request, need, is_silent)
-            if not self._is_due(state):
+            is_due = self._is_due(state)
+            if self.anchor is not None and row.id == self.anchor.id:
+                is_due = not self.anchor.is_spoken
+            if not is_due:
                 found.skipped += 1
                 return False
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
+            if self.anchor is not None and row.id == self.anchor.id:
+                raise UsageError(
+                    f"the anchor, row '{row.id}', would fail: {error}", "name another by --anchor"
+                ) from None
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
             return True
         tally.add_due(row, request, parts, is_silent)
+        found.summary.anchored += self._follows_anchor(request)
         found.due[state] += 1
         if is_silent:
             found.silent += 1
@@ -255,6 +382,8 @@ class RowPlan:
                 raise RowError(problem)
 
     def _need(self, request: SpeechRequest) -> Need | None:
+        if self.anchor is not None and self._follows_anchor(request):
+            return self.anchor.need
         if self.writer is not None:
             return self.cloning.need(request)
         if request.ref_audio is not None:
@@ -264,9 +393,7 @@ class RowPlan:
     def _planned(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
     ) -> SpeechRow:
-        split = None
-        if not is_silent and self.split_rule.is_split(request):
-            split = self.split_rule.settings()
+        split = self.split_rule.settings(request, is_silent)
         digest = request_hash(request, self.info.identity, need.digest if need else None, split)
         if is_silent:
             return silent_row(row_id, request, digest, self.info)
@@ -288,7 +415,8 @@ class RowPlan:
             return State.FAILED
         if self.config.retry_failed:
             return State.DONE
-        if not self._is_recorded(self._planned(row_id, request, need, is_silent)):
+        is_open = need is not None and not need.digest  # an anchor that is still to be spoken
+        if is_open or not self._is_recorded(self._planned(row_id, request, need, is_silent)):
             return State.CHANGED
         return State.DONE if self._is_whole(row_id) else State.DAMAGED
 
@@ -314,7 +442,7 @@ class RowPlan:
         schema = journal.schema(row.id)
         if schema is None or schema == SCHEMA:
             return journal.done(row.id, row.request_hash, writer.delivery_hash)
-        if not row.is_silent and self.split_rule.is_split(row.request):
+        if self.split_rule.settings(row.request, row.is_silent) is not None:
             return False  # nothing was split by those rules
         request = first_request(row.request, row.id, self.config)
         identity, ref_digest = self.info.identity, row.need.digest if row.need else None

@@ -19,6 +19,7 @@ from tts_cli.output.run_file import Totals
 from tts_cli.output.run_log import iso_time
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.retry import RUNAWAYS
+from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Recorder:
         self.on_row = on_row
         self.failures_allowed = failures_allowed
         self.failures = Failures()
+        self._ends: dict[str, threading.Event] = {}
         self._mutex = threading.Lock()
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
@@ -99,6 +101,15 @@ class Recorder:
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
         self._record(bad_record(row, self.run_id), is_bad=True, is_told=not row.is_late)
+
+    def end_of(self, row_id: str) -> threading.Event:
+        """Is set once the row is recorded."""
+        return self._ends.setdefault(row_id, threading.Event())
+
+    def count_skipped(self, skipped: int) -> None:
+        """Say how many rows were done already, where that was not known before."""
+        with self._mutex:
+            self.totals.skipped = skipped
 
     def _write(self, row: SpeechRow) -> RowRecord:
         """Put a row's audio on disk, if there is any, and describe what happened."""
@@ -135,6 +146,8 @@ class Recorder:
             language=request.language,
             instruct=request.instruct,
             ref_sha256=None if row.need is None else row.need.ref_sha256,
+            anchor=row.anchor,
+            anchor_digest=row.need.digest if row.anchor and row.need else None,
             clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,
@@ -157,7 +170,7 @@ class Recorder:
             sha256=file.sha256,
             sample_rate_hz=self.writer.rate_hz,
             frames=row.frames,
-            frames_per_char=row.frames / len(text),
+            frames_per_char=row.frames / max(1, len(without_pauses(text))),
             audio_s=audio_s,
             write_ms=write_ms,
             rtf=own_ms / 1000 / audio_s,
@@ -189,6 +202,8 @@ class Recorder:
             if record.path is not None:
                 self.writer.remove(record.id, record.status != "ok")
             raise
+        if (ended := self._ends.get(record.id)) is not None:
+            ended.set()
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s

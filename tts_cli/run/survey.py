@@ -15,6 +15,7 @@ from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.words import SILENCE_S
 from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
+from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
@@ -36,6 +37,9 @@ class ManifestSummary:
     due: int = 0  # of those, to be spoken or kept as silence
     split: int = 0  # of those, to be spoken in parts
     parts: int = 0  # of those rows
+    anchor: str = ""  # id of the row whose voice others have
+    is_anchor_spoken: bool = False  # and is not spoken again
+    anchored: int = 0  # of the rows due, those that have its voice
     chars: int = 0
     longest_id: str = ""
     longest_chars: int = 0
@@ -89,6 +93,7 @@ class Tally:
         self._no_instruct = 0
         self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
         self._marked_up = NamedRows("rows with markup that would be read aloud")
+        self._no_pauses = NamedRows("rows whose pauses are left out")
         self._first_wordless = ""  # its id
 
     def add_bad(self, row: BadRow) -> None:
@@ -120,7 +125,11 @@ class Tally:
             return
         care = self._care
         self._unread += care.is_normalized and care.known(request.language) is None
-        if markup := markup_in(request.text, info.pace):
+        has_marks = has_pauses(row.text)
+        if has_marks and not has_pauses(request.text):
+            self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
+        text = without_pauses(request.text) if has_marks else request.text
+        if markup := markup_in(text, info.pace):
             self._marked_up.add(row, f"{markup} would be read aloud; remove it")
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not info.takes_instruct
@@ -140,6 +149,7 @@ class Tally:
             found.split += 1
             found.parts += len(parts)
             found.audio_s += sum(estimate_audio_s(part.request, self._info) for part in parts)
+            found.audio_s += sum_of_pauses(request.text)
             return
         found.audio_s += estimate_audio_s(request, self._info, is_silent)
         if not is_silent and (reason := self._split_rule.why_whole(request)):
@@ -159,6 +169,7 @@ class Tally:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
         found = self._hopeless.lines(name) + self._marked_up.lines(name)
+        found += self._no_pauses.lines(name)
         if self.summary.wordless:
             fate = f"{SILENCE_S:g} s of silence each"
             if self._config.wordless == "fail":
@@ -204,6 +215,8 @@ def _counted(rows: int) -> str:
 
 def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = False) -> float:
     """A guess of a row's audio length in seconds, never above its cap."""
+    if is_silent and has_pauses(request.text):
+        return sum_of_pauses(request.text)
     text = request.text if info.pace is None else info.pace.without_markup(request.text)
     seconds = SILENCE_S if is_silent else usual_s(text)
     return min(seconds, request.max_frames * info.frame_s)

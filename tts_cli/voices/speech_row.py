@@ -36,10 +36,12 @@ class Work:
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """A piece of a row too long to be spoken in one."""
+    """A piece of a row that is too long to be spoken in one, or has pauses."""
 
     span: Part  # of the row's text as it is spoken
     request: SpeechRequest  # its text behind the tags in force there; the row's settings
+    pause_before_s: float | None = None  # that the text marks; only of the first part
+    pause_after_s: float | None = None  # that the text marks; None: what the boundary asks for
 
 
 @dataclass(eq=False)
@@ -57,6 +59,7 @@ class SpeechRow:
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     character: str | None = None  # see `Row`, as the next
     extra: Mapping[str, Any] | None = None
+    anchor: str | None = None  # id of the row whose voice it has
     reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
