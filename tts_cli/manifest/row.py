@@ -5,6 +5,7 @@ A row is judged by itself here; what needs the other rows or the checkpoint is i
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from tts_cli.text.pauses import pause_problem
 MAX_TEXT_CHARS = 20_000
 MAX_NAME_CHARS = 200
 MAX_PATH_CHARS = 4096
+MAX_EXTRA_CHARS = 1 << 16
 
 ALIASES = {
     "input": "text",
@@ -168,10 +170,24 @@ def build_row(
             raise RowProblem("gives both max_frames and max_seconds; give one")
         sampling = {name: fields.pop(name) for name in fields.keys() & SETTINGS.keys()}
         if extra:
-            fields["extra"] = extra
+            fields["extra"] = _bounded(extra)
         return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
     except RowProblem as problem:
         return BadRow(line, number, row_id, str(problem), text=_known_text(values))
+
+
+def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Columns to keep, if a line of the journal has room for them."""
+    try:
+        size = len(json.dumps(extra))
+    except RecursionError:
+        raise RowProblem("not a row: values are nested too deep") from None
+    if size > MAX_EXTRA_CHARS:
+        raise RowProblem(
+            f"has {size} characters of JSON in columns that are no fields, at most "
+            f"{MAX_EXTRA_CHARS} are kept; leave some out, or add --extra drop"
+        )
+    return extra
 
 
 def _known_text(values: Mapping[str, Any]) -> str | None:

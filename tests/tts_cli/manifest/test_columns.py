@@ -148,6 +148,16 @@ def test_rows_of_tables(make_source: MakeSource) -> None:
     assert dropped.extra is None
 
 
+def test_what_is_kept_has_room_in_the_journal(make_source: MakeSource) -> None:
+    content = '{"text": "a", "note": "%s"}\n{"text": "b", "note": "%s"}\n'
+    good, bad = read(make_source(content % ("ü" * 10_000, "ü" * 11_000)), Columns({}, "keep"))
+    assert isinstance(good, Row)
+    assert isinstance(bad, BadRow)
+    assert "at most 65536 are kept; leave some out, or add --extra drop" in bad.message
+    deep = '{"text": "a", "note": ' + "[" * 900 + "]" * 900 + "}\n"
+    assert len(read(make_source(deep), Columns({}, "keep"))) == 1
+
+
 @pytest.mark.parametrize(
     ("header", "words"),
     [
