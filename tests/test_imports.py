@@ -201,6 +201,7 @@ def test_transformers_loads_beside_our_kernels() -> None:
         ("voices", "--model", "synthetic:fish-s2-pro", "--voices", "no-such-folder"),
         ("profile", "--help"),
         ("book", "--help"),
+        ("report", "--help"),
     ],
     ids=" ".join,
 )

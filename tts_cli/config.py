@@ -22,6 +22,7 @@ SPLIT_PATTERN = re.compile(r"auto|off|[0-9]{1,9}")
 SPLIT_RANGE = Range(40, 20_000, is_integer=True)
 LAYOUTS = ("auto", "streaming", "non_streaming")
 WORDLESS = ("silence", "fail")
+SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
 EXTRAS = ("error", "keep", "drop")
@@ -205,6 +206,12 @@ class RunConfig:
         "the checkpoint's",
     )
     save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
+    subtitles: str | None = _setting(
+        None,
+        "Also subtitles with the times of the audio, of each row, or of each chapter of a book: "
+        "srt, vtt or both.",
+        "none",
+    )
     max_failures: str | None = _setting(
         None,
         "Stop with exit code 4 once more rows than N, or than P% of the run, have failed.",
@@ -247,6 +254,7 @@ class RunConfig:
                 raise UsageError(f"{flag(name)} {problem}")
         self._check_choices()
         self.failures_allowed(0)
+        _ = self.subtitle_formats
         if self.max_batch is not None and self.max_batch & (self.max_batch - 1):
             raise UsageError(
                 f"--max-batch must be a power of two, not {self.max_batch}",
@@ -263,6 +271,15 @@ class RunConfig:
     def split_limit(self) -> int | None:
         """The number that `--split` gives; None for a word."""
         return int(self.split) if self.split.isdecimal() else None
+
+    @property
+    def subtitle_formats(self) -> tuple[str, ...]:
+        """What `--subtitles` names, each once. Raises UsageError."""
+        names = tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
+        for name in names:
+            if name not in SUBTITLES:
+                raise UsageError(f"--subtitles: {name!r} is not one of {', '.join(SUBTITLES)}")
+        return names
 
     def failures_allowed(self, num_rows: int) -> int | None:
         """How many of a run's rows may fail, by `--max-failures`; None: all. Raises UsageError."""

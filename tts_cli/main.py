@@ -34,6 +34,7 @@ log = logging.getLogger("tts_cli")
 COMMANDS = {
     "synth": "Speak every row of a manifest; resumes by itself.",
     "book": "Markdown, EPUB or plain text to spoken chapters.",
+    "report": "Make a page to listen to a folder and choose what to redo.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",

@@ -163,7 +163,7 @@ def test_several_manifests(bench: Workbench) -> None:
     assert result.code == 0, result.err
     assert list(bench.out().files) == ["000001.wav", "000002.wav", "000003.wav"]
     assert bench.out().records["000003"]["extra"] == {"Notiz": "laut"}
-    manifests = bench.out().report["manifests"]
+    manifests = bench.out().report["read_as"]
     assert [manifest["path"] for manifest in manifests] == [str(first), str(second)]
     assert manifests[1]["separator"] == ";"
     assert "nothing to do" in bench.run(*command).out
@@ -187,7 +187,7 @@ def test_a_workbook_is_spoken(bench: Workbench) -> None:
     manifest = bench.write(workbook(rows), "lines.xlsx")
     assert bench.synth(manifest, *CAP, "--extra", "keep").code == 0
     assert bench.out().records["a"]["extra"] == {"scene": "3"}
-    assert bench.out().report["manifests"][0]["sheet"] == "Sheet1"
+    assert bench.out().report["read_as"][0]["sheet"] == "Sheet1"
     bench.write(workbook([*rows[:2], ["b", "Ha.", None]]), "lines.xlsx")
     result = bench.synth(manifest, *CAP, "--extra", "drop", "--dry-run")
     assert "to speak: 1 rows: 1 changed" in result.out

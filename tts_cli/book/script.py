@@ -52,10 +52,10 @@ class Sentence:
     place: str  # in the source
     pause_after_s: float
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self, language: str | None = None) -> dict[str, Any]:
         """What stands in the manifest."""
-        row = {"id": self.id, "text": self.text}
-        return row if self.voice is None else row | {"voice": self.voice}
+        row = {"id": self.id, "text": self.text, "voice": self.voice, "language": language}
+        return {name: value for name, value in row.items() if value is not None}
 
 
 class _Piece(NamedTuple):
@@ -102,9 +102,9 @@ def script_of(book: Book, pauses: BookPauses) -> list[Sentence]:
     return script
 
 
-def to_manifest(script: list[Sentence]) -> bytes:
-    """The script as JSONL."""
-    lines = (json.dumps(sentence.to_row(), ensure_ascii=False) for sentence in script)
+def to_manifest(script: list[Sentence], language: str | None = None) -> bytes:
+    """The script as JSONL, with a language that all rows have."""
+    lines = (json.dumps(sentence.to_row(language), ensure_ascii=False) for sentence in script)
     return "".join(f"{line}\n" for line in lines).encode()
 
 

@@ -26,6 +26,7 @@ from tts_cli.config import (
     MANIFEST_FORMATS,
     PROGRESS,
     SAMPLING_FLAGS,
+    SUBTITLES,
     SUBTYPES,
     WORDLESS,
     describe_field,
@@ -224,6 +225,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
         config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
         config_option("sample_rate", type=int, metavar="HZ"),
         config_option("save_codes"),
+        config_option("subtitles", metavar=",".join(SUBTITLES)),
     )
 
 

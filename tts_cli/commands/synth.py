@@ -126,9 +126,20 @@ def run(source: Manifest, config: RunConfig) -> int:
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
         assert runs is not None
-        if survey.needs.rows:
-            return speak(config, info, plan, survey, runs)
-        return record_unspoken(config, info, plan, survey, runs)
+        act = speak if survey.needs.rows else record_unspoken
+        exit_code = act(config, info, plan, survey, runs)
+        return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
+
+
+def keep_subtitles(plan: RowPlan) -> int:
+    """Write the rows' subtitles that are missing. Returns 1 if some could not be written."""
+    from tts_cli.run.row_subtitles import write_row_subtitles
+
+    made = write_row_subtitles(plan)
+    if made.failed:
+        log.warning("subtitles of %d rows could not be written", made.failed)
+    log.info("subtitles: %d files written", made.written)
+    return int(made.failed > 0)
 
 
 def open_folder(
@@ -243,7 +254,8 @@ def record_unspoken(
             device={},
             started=started,
             exit_code=exit_code,
-            manifests=plan.source.facts(),
+            manifests=plan.source.paths,
+            read_as=plan.source.facts(),
             cast=plan.rows.casting.cast.facts(),
             origins=setting_origins(),
             anchor=anchor_facts(plan),
@@ -368,7 +380,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         device=facts,
         started=started,
         exit_code=exit_code,
-        manifests=plan.source.facts(),
+        manifests=plan.source.paths,
+        read_as=plan.source.facts(),
         cast=plan.rows.casting.cast.facts(),
         origins=setting_origins(),
         anchor=anchor_facts(plan),

@@ -106,6 +106,11 @@ class Source:
         """The manifests it stands for."""
         return (self,)
 
+    @property
+    def paths(self) -> list[str]:
+        """Its file, absolute; none where it was copied from a pipe, or made of something else."""
+        return [] if self.copy is not None else [os.path.abspath(self.name)]
+
     def open(self) -> BinaryIO:
         """The bytes from their start.
 
@@ -150,6 +155,11 @@ class Sources:
     def name(self) -> str:
         """What messages call them where no row is meant."""
         return ", ".join(source.name for source in self.all)
+
+    @property
+    def paths(self) -> list[str]:
+        """Their files, see `Source.paths`."""
+        return [path for source in self.all for path in source.paths]
 
     def require_same(self) -> None:
         """Raise StoppedEarly if one was changed since it was read."""

@@ -113,7 +113,8 @@ def build_report(
     device: Mapping[str, Any],
     started: datetime,
     exit_code: int,
-    manifests: Sequence[Mapping[str, Any]] = (),
+    manifests: Sequence[str] = (),
+    read_as: Sequence[Mapping[str, Any]] = (),
     cast: Mapping[str, Any] | None = None,
     origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
@@ -126,7 +127,8 @@ def build_report(
         text: how texts were read (`TextCare.facts`).
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
-        manifests: how each was read (`Source.facts`).
+        manifests: absolute paths; none where rows came from a pipe or a book.
+        read_as: how each manifest was read (`Source.facts`).
         origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
@@ -138,9 +140,10 @@ def build_report(
         "started": iso_time(started),
         "ended": iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,
+        "manifests": list(manifests),
         "settings": config.as_dict(),
         "settings_from": dict(origins or {}),
-        "manifests": [dict(manifest) for manifest in manifests],
+        "read_as": [dict(manifest) for manifest in read_as],
         "cast": None if cast is None else dict(cast),
         "model": dict(model),
         "text": dict(text),

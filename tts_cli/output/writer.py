@@ -163,6 +163,10 @@ class AudioWriter:
         """Where the audio of a row goes; truncated rows have a folder of their own."""
         return self._target(row_id, f".{self.format}", is_truncated)
 
+    def sibling(self, row_id: str, suffix: str) -> Path:
+        """Where a file of another kind goes, beside the audio of a row."""
+        return self._target(row_id, f".{suffix}", False)
+
     def codes_path_of(self, row_id: str, is_truncated: bool = False) -> Path:
         """Where the codes of a row go."""
         return self._target(row_id, CODES_SUFFIX, is_truncated)

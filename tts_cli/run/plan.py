@@ -345,9 +345,8 @@ class RowPlan:
             found.needs.add(request, self.info, need)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
-        if state is State.NEW and len(found.foreign) < MAX_NAMED and self._is_foreign(row.id):
-            assert self.writer is not None
-            found.foreign.append(self.writer.path_of(row.id).name)
+        if state is State.NEW and len(found.foreign) < MAX_NAMED:
+            found.foreign += self._foreign(row.id)
         return True
 
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
@@ -429,10 +428,13 @@ class RowPlan:
             size = self.writer.recorded_bytes(frames * self.info.samples_per_frame)
         return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id))
 
-    def _is_foreign(self, row_id: str) -> bool:
+    def _foreign(self, row_id: str) -> list[str]:
+        """Names of files that stand where those of a new row are to go."""
         if self.config.overwrite or self.writer is None:
-            return False
-        return self.writer.path_of(row_id).is_file()
+            return []
+        names = (self.writer.format, *self.config.subtitle_formats)
+        paths = (self.writer.sibling(row_id, name) for name in names)
+        return [path.name for path in paths if path.is_file()]
 
     def _is_recorded(self, row: SpeechRow) -> bool:
         """Whether the row's last line is ok and of this request, by the rules of that line."""

@@ -229,6 +229,8 @@ def _part_request(
     request: SpeechRequest, text: str, number: int, info: ModelInfo, most: int | None
 ) -> SpeechRequest:
     cap = text_cap(text, info)
+    if info.normalizes:  # the sample voice never learnt what an empty line is
+        text = " ".join(text.split())
     return replace(
         request,
         text=text,

@@ -76,6 +76,20 @@ def test_parts_are_requests_of_their_own(make_rule: MakeRule) -> None:
         assert plain == whole
 
 
+@pytest.mark.parametrize("normalizes", [False, True])
+def test_an_empty_line_within_a_part(make_info: Callable[..., ModelInfo], normalizes: bool) -> None:
+    """As it is written, but for the sample voice, which loses words behind it."""
+    text = "The first of two sentences stands alone here.\n\nNo.\n\nThe last one goes on and on."
+    info = make_info(normalizes=normalizes)
+    rule = SplitRule.of(RunConfig(split="60"), info)
+    spoken = [part.request.text for part in rule.parts(asked(text, info))]
+    between = " " if normalizes else "\n\n"
+    assert spoken == [
+        "The first of two sentences stands alone here.",
+        f"No.{between}The last one goes on and on.",
+    ]
+
+
 def test_a_cap_of_the_row_is_kept(make_rule: MakeRule) -> None:
     rule = make_rule()
     whole = asked(SENTENCE * 3, rule.info, max_frames=20)
