@@ -35,6 +35,8 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "ogg": ("PCM_16",),
     "mp3": ("PCM_16",),
 }
+# Ways to speak again, of which a run takes one.
+AGAIN = (("overwrite", "retry_failed"), ("overwrite", "takes"), ("retry_failed", "takes"))
 # Settings of sampling that have a flag, switches first.
 SAMPLING_FLAGS = sorted(
     (name for name, setting in SETTINGS.items() if setting.help),
@@ -48,6 +50,7 @@ RANGES: dict[str, Range] = {
     "max_frames": Range(1, 1_000_000, is_integer=True),
     "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
     "retries": Range(0, 100, is_integer=True),
+    "takes": Range(0, 100, is_integer=True),
     "limit": Range(1, 2**63 - 1, is_integer=True),
     "sample_rate": Range(8_000, 192_000, is_integer=True),
     "max_batch": Range(1, 1024, is_integer=True),
@@ -223,8 +226,24 @@ class RunConfig:
     take_over: bool = _setting(
         False, "Take the folder from a run of another host, which must be dead."
     )
-    overwrite: bool = _setting(False, "Speak rows again that are already done.")
+    overwrite: bool = _setting(
+        False,
+        "Speak done rows again. The same seed gives the same audio, another --seed "
+        "other audio; what is replaced is kept in DIR/takes/.",
+    )
     retry_failed: bool = _setting(False, "Speak only rows that failed in an earlier run.")
+    only: tuple[str, ...] = _setting(
+        (),
+        "Only these rows, parted by commas: an id, a pattern such as 'intro/*', @FILE with one of "
+        "them a line, or the word suspects for rows that the journal has as suspect or failed. Can "
+        "be given several times. Says which rows, not that they are spoken again.",
+        "all",
+    )
+    takes: int = _setting(
+        0,
+        "Speak N more takes of each row, with other seeds, into DIR/takes/; the row's file stays "
+        "what it is until `tts-cli pick` chooses another take.",
+    )
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
@@ -264,8 +283,9 @@ class RunConfig:
             raise UsageError(
                 f"--shard {self.shard[0]}/{self.shard[1]}: the part must be 1 to {self.shard[1]}"
             )
-        if self.overwrite and self.retry_failed:
-            raise UsageError("--overwrite and --retry-failed exclude each other", "give one")
+        for first, second in AGAIN:
+            if getattr(self, first) and getattr(self, second):
+                raise UsageError(f"{flag(first)} and {flag(second)} exclude each other", "give one")
 
     @property
     def split_limit(self) -> int | None:

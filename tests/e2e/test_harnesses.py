@@ -31,6 +31,11 @@ def test_kills() -> None:
 
 
 @pytest.mark.long
+def test_kills_while_takes_are_made() -> None:
+    assert "no take lost, every file a take" in run("take_moments", "--kills", 2, "--rows", 12)
+
+
+@pytest.mark.long
 def test_full_disks_and_lost_folders() -> None:
     said = run("disk_moments", "--moments", 1, "--rows", 12)
     if said.startswith("skipped"):

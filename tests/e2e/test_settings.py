@@ -181,7 +181,7 @@ def test_subcommands_have_settings(bench: Workbench, project: Path) -> None:
 def test_of_no_command(bench: Workbench, project: Path) -> None:
     result = bench.run("config", "show", "sinth")
     assert result.code == 2
-    assert "no such command 'sinth'; there are synth, book" in result.err
+    assert "no such command 'sinth'; there are synth, say" in result.err
     result = bench.run("config", "show")
     assert result.out.startswith("synth; files: none, such as ")
     assert bench.run("config").out.startswith("Usage: tts-cli config")

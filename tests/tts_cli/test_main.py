@@ -155,7 +155,7 @@ def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["validate", "m", "--shard", "5/4"], "the part must be 1 to 4"),
         (["validate", "m", "--format", "aac"], "is not one of"),
         (["validate", "m", "--top-p", "nan"], "--top-p must be"),
-        (["validate", "m", "m2"], "m: no such file or directory; check the path"),
+        (["validate", "m", "m2"], "'m': there is no such file"),
     ],
 )
 def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

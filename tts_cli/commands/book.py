@@ -148,7 +148,7 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
     A folder with a journal is put in order first, as `synth` would do it: a lock that a dead run
     has left tells which files were its own, and it is gone once this one is given back.
     """
-    from tts_cli.commands.synth import open_folder
+    from tts_cli.commands.output_folder import open_folder
     from tts_cli.commands.validate import has_journal
     from tts_cli.output.atomic import write_atomic
     from tts_cli.output.folder_lock import FolderLock
@@ -206,7 +206,7 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
     from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan
 
-    config = replace(config, overwrite=False, retry_failed=False)
+    config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
     assert config.out is not None
     info = read_info(config)
     journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)

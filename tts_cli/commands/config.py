@@ -81,7 +81,7 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for param in target.params:
         key = str(param.name)
-        if not isinstance(param, click.Option):
+        if not isinstance(param, click.Option) or param.hidden:
             continue
         value, source = param.consume_value(at, {})
         if source == ParameterSource.ENVIRONMENT:

@@ -58,15 +58,15 @@ def parse_shard(value: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def config_option(name: str, **settings: Any) -> Decorator[Any]:
-    """A click option for one field of `RunConfig`."""
+def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
+    """A click option for one field of `RunConfig`; `short` are other names of its flag."""
     default, text, unset = describe_field(name)
     if default is not False:
         settings.setdefault("show_default", unset or True)
     if not settings.get("required"):  # click takes a default of None for a value
         settings["default"] = default
     settings.setdefault("cls", SectionedOption)
-    return click.option(flag(name), name, help=text, is_flag=default is False, **settings)
+    return click.option(flag(name), *short, name, help=text, is_flag=default is False, **settings)
 
 
 class _FolderPath(click.Path):
@@ -210,20 +210,27 @@ def sampling_options(function: Any) -> Any:
     return text_options(_speech_options(_draw_options(function)))
 
 
+_sound_options = (
+    config_option("format", type=_choice(tuple(SUBTYPES))),
+    config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
+    config_option("sample_rate", type=int, metavar="HZ"),
+)
+sound_options = group("Output", *_sound_options)
+
+
 def output_options(is_out_required: bool = False) -> Decorator[Any]:
     """Where and how audio is written; `synth` requires --out."""
     return group(
         "Output",
         config_option(
             "out",
+            "-o",
             type=_FolderPath(path_type=Path),
             metavar="DIR",
             required=is_out_required,
             show_default=False,
         ),
-        config_option("format", type=_choice(tuple(SUBTYPES))),
-        config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
-        config_option("sample_rate", type=int, metavar="HZ"),
+        *_sound_options,
         config_option("save_codes"),
         config_option("subtitles", metavar=",".join(SUBTITLES)),
     )
@@ -232,8 +239,10 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
 _again_options = group(
     "Running again",
     config_option("dry_run"),
-    config_option("retry_failed"),
+    config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids),
     config_option("overwrite"),
+    config_option("takes", type=int, metavar="N"),
+    config_option("retry_failed"),
     config_option("verify_files"),
     config_option("take_over"),
 )

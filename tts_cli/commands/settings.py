@@ -120,7 +120,11 @@ def load_settings(ctx: click.Context, names: tuple[str, ...], command: click.Com
             it names file and line.
     """
     found = Settings()
-    params = {str(param.name): param for param in command.params if isinstance(param, click.Option)}
+    params = {
+        str(param.name): param
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden
+    }
     for path, is_users in settings_files():
         file = TomlFile(path, UsageError)
         commands = _commands(ctx)

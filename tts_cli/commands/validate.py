@@ -171,6 +171,11 @@ def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
         ("to speak", f"{survey.pending:,} rows" + (f": {reasons}" if reasons else "")),
         ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
     ]
+    if survey.takes:
+        lines.append(("more takes", f"{survey.takes:,} of {survey.with_takes:,} rows"))
+    fallen = sum(survey.fallen.values())
+    if survey.held or fallen:
+        lines.append(("chosen takes", f"{survey.held:,} hold, {fallen:,} do not fit any more"))
     if orphans.count:
         more = ", ..." if orphans.count > len(orphans.first) else ""
         named = f"{', '.join(orphans.first)}{more}"
@@ -198,6 +203,9 @@ def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
     return {
         "pending": survey.pending,
         "reasons": _reasons(survey),
+        "takes": survey.takes,
+        "held": survey.held,
+        "fallen": sum(survey.fallen.values()),
         "skipped": survey.skipped,
         "failing": survey.bad,
         "orphans": orphans.count,

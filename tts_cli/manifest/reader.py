@@ -12,9 +12,11 @@ so that nothing is spoken other than what was written.
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PEEKED_BYTES = 4096
+_MAX_SHOWN = 60  # characters of a text that is no path
 _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -242,7 +245,22 @@ def _open(manifest: str) -> BinaryIO:
     except PermissionError as error:
         raise _unreadable(manifest, error, "check the file's permissions") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if _may_be_text(manifest, error):
+            short = manifest if len(manifest) <= _MAX_SHOWN else f"{manifest[:_MAX_SHOWN]}..."
+            raise ManifestError(
+                f"{short!r}: there is no such file",
+                remedy=f"a text is spoken by: tts-cli say {shlex.quote(short)}",
+            ) from error
         raise _unreadable(manifest, error, "check the path") from error
+
+
+def _may_be_text(manifest: str, error: Exception) -> bool:
+    """Whether a manifest that is not there looks like what somebody wants to hear."""
+    if getattr(error, "errno", None) not in (errno.ENOENT, errno.ENAMETOOLONG):
+        return False
+    if os.path.splitext(manifest)[1].lower() in _SUFFIXES:
+        return False
+    return any(map(str.isspace, manifest)) or os.sep not in manifest
 
 
 def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:

@@ -10,13 +10,14 @@ from typing import Any
 from tts_cli.errors import SetupError
 from tts_cli.manifest.ids import IdTable, id_hash
 from tts_cli.output.journal import JOURNAL_NAME
+from tts_cli.output.record import EXTRA
 
 _MAX_LINE_BYTES = 1 << 20
 
 
 class JournalLines:
-    """The last line of every row, where that is ok. It remembers their places, 24 to 48 bytes a
-    row. Nothing may be appended meanwhile.
+    """The last line of every row where that is ok, extra takes left out. It remembers their
+    places, 24 to 48 bytes a row. Nothing may be appended meanwhile.
 
     Raises:
         SetupError: the journal cannot be read.
@@ -76,5 +77,6 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
         line = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    is_row = isinstance(line, dict) and isinstance(line.get("id"), str) and line.get("take", 1) == 1
+    is_row = isinstance(line, dict) and isinstance(line.get("id"), str)
+    is_row = is_row and line.get("role") != EXTRA
     return line if is_row else None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tts_cli.config import SUBTYPES
-from tts_cli.manifest.ids import TRUNCATED, id_problem
+from tts_cli.manifest.ids import id_problem
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 
@@ -46,5 +46,4 @@ def audio_files(
                 continue
             if path.relative_to(out).as_posix() in made:
                 continue
-            if not row_id.startswith(f"{TRUNCATED}/"):
-                yield row_id, path
+            yield row_id, path

@@ -33,7 +33,7 @@ def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str]
     """
     found, seen = Orphans(), IdTable()
     files = audio_files(out, made, (*SUBTYPES, *SUBTITLES))
-    for row_id in chain((row_id for row_id, _ in files), _recorded_ids(out)):
+    for row_id in chain((row_id for row_id, _ in files), recorded_ids(out)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
             continue
         found.count += 1
@@ -42,7 +42,7 @@ def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str]
     return found
 
 
-def _recorded_ids(out: Path) -> Iterator[str]:
+def recorded_ids(out: Path) -> Iterator[str]:
     """The ids of the journal's lines, those of bad rows without an id left out."""
     path = out / JOURNAL_NAME
     if not path.is_file():

@@ -46,6 +46,7 @@ class Totals:
 
     rows: int = 0  # selected rows, bad ones and skipped ones included
     ok: int = 0
+    takes: int = 0  # more of rows, spoken beside their own
     failed: int = 0
     skipped: int = 0  # done by an earlier run
     retried: int = 0  # rows that needed more than one attempt

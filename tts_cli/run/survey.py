@@ -35,6 +35,7 @@ class ManifestSummary:
     selected: int = 0  # of those, left after --shard and --limit
     wordless: int = 0  # of those, without any letter or digit
     due: int = 0  # of those, to be spoken or kept as silence
+    takes: int = 0  # more of them, to be spoken beside their own
     split: int = 0  # of those, to be spoken in parts
     parts: int = 0  # of those rows
     anchor: str = ""  # id of the row whose voice others have
@@ -156,12 +157,21 @@ class Tally:
             count, first = self._whole.get(reason, (0, row.id))
             self._whole[reason] = (count + 1, first)
 
+    def add_takes(self, request: SpeechRequest, parts: Sequence[PlannedPart], count: int) -> None:
+        """More takes of a row, to speak."""
+        found = self.summary
+        found.takes += count
+        requests = [part.request for part in parts] or [request]
+        found.audio_s += count * sum(estimate_audio_s(one, self._info) for one in requests)
+
     def close(self) -> ManifestSummary:
         """The sums, once all rows are in. Raises ManifestError if there were none."""
         found = self.summary
         if not found.rows and not found.bad_rows:
             raise ManifestError(f"{found.manifest}: has no rows", remedy="write one row a line")
-        found.disk_bytes = estimate_disk_bytes(found.audio_s, found.due, self._config, self._info)
+        found.disk_bytes = estimate_disk_bytes(
+            found.audio_s, found.due + found.takes, self._config, self._info
+        )
         found.warnings = self._warnings()
         return found
 

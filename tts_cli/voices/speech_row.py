@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.output.record import EXTRA
+from tts_cli.output.takes import Place
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -65,6 +68,8 @@ class SpeechRow:
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of
     is_first_part: bool = False
+    content_hash: str = ""  # what it is recorded under as well
+    place: Place = field(default_factory=Place)  # which take of its row it is to be
     # On its way.
     least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
     expected_s: float = 0.0  # what speech of the text usually takes; 0: not known
@@ -88,6 +93,16 @@ class SpeechRow:
 
     def __post_init__(self) -> None:
         self.seed = self.request.seed
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.id}, take {self.place.take}" if self.is_extra else self.id
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it is spoken beside the row's own file."""
+        return self.place.role == EXTRA
 
     @property
     def has_free_voice(self) -> bool:
