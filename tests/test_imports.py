@@ -193,29 +193,6 @@ def test_transformers_loads_beside_our_kernels() -> None:
     assert Path(done.stdout.strip()) == ROOT / "kernels" / "__init__.py"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("validate", "samples/manifest.jsonl"),
-        ("voices", "--voices", "no-such-folder"),
-        ("voices", "--model", "synthetic:fish-s2-pro", "--voices", "no-such-folder"),
-        ("profile", "--help"),
-        ("book", "--help"),
-    ],
-    ids=" ".join,
-)
-def test_what_only_describes_a_checkpoint_imports_no_torch(arguments: tuple[str, ...]) -> None:
-    # `validate` of ten rows once took as long as importing torch, some seconds.
-    program = (
-        "import sys; from tts_cli.main import main; code = main(sys.argv[1:]);"
-        "sys.exit(code or 'torch' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("path", sorted((ROOT / "kernels").rglob("*.py")), ids=name_of)
 def test_what_the_host_calls_of_kernels_is_typed(path: Path) -> None:
     """mypy cannot tell the bodies for the GPU, which have no types, from other functions."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, watch
-from models.base import ModelInfo, SpeechModel
+from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
 from models.registry import load_model
@@ -55,16 +55,17 @@ def choose_device(config: RunConfig) -> torch.device:
     signals.check()  # torch has been imported
     if config.device == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    device = torch.device("cuda:0" if config.device == "cuda" else config.device)
-    if device.type == "cuda":
+    kind, _, number = config.device.partition(":")
+    index = int(number or 0)  # torch keeps eight bits of it: of cuda:300 it makes cuda:44
+    if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= count:
+        if index >= count:
             found = f"{count} CUDA devices found" if count else "no CUDA device found"
             raise SetupError(
                 f"--device {config.device}: {found}",
                 remedy="use --device cpu, or see `tts-cli doctor`",
             )
-    return device
+    return torch.device(kind, index if kind == "cuda" else None)
 
 
 def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
@@ -237,16 +238,3 @@ def device_facts(session: Session) -> dict[str, Any]:
         facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
         facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
     return facts
-
-
-def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
-    """What run.json says of the model."""
-    return {
-        "source": model_label(config.model),
-        "family": info.family,
-        "type": info.type,
-        "size": info.size,
-        "identity": info.identity,
-        "licence": None if info.licence is None else info.licence.name,
-        "default_voice": config.voice or (info.voices[0] if info.voices else None),
-    }
