@@ -25,6 +25,7 @@ from operator import itemgetter
 from typing import Any, BinaryIO, cast
 
 from tts_cli.errors import ManifestError, SetupError
+from tts_cli.manifest import not_manifests
 from tts_cli.manifest.fingerprint import Fingerprint
 from tts_cli.manifest.row import (
     ALIASES,
@@ -107,7 +108,8 @@ def open_source(manifest: str, format: str | None = None) -> Iterator[Source]:
 
 def _open(manifest: str) -> BinaryIO:
     if os.path.isdir(manifest):
-        raise ManifestError(f"{manifest}: is a folder", remedy="give a manifest file")
+        problem, remedy = not_manifests.of_folder(manifest)
+        raise ManifestError(f"{manifest}: {problem}", remedy)
     try:
         return open(manifest, "rb")
     except PermissionError as error:
@@ -124,6 +126,8 @@ def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
 def _format_of(manifest: str) -> str:
     suffix = os.path.splitext(manifest)[1].lower()
     if suffix not in _SUFFIXES:
+        if mistake := not_manifests.of_suffix(manifest):
+            raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} does not tell the format",
             remedy="add --manifest-format jsonl, csv, tsv or txt",

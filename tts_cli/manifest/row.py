@@ -14,6 +14,7 @@ from typing import Any
 from models.sampling import SETTINGS
 from tts_cli.config import RANGES
 from tts_cli.manifest.ids import default_id, id_problem
+from tts_cli.manifest.not_fields import instead_of
 from tts_cli.manifest.words import is_blank
 
 MAX_TEXT_CHARS = 20_000
@@ -118,6 +119,8 @@ def nearest(name: str, valid: list[str]) -> str | None:
 
 def unknown_field(name: str) -> str:
     """The message for a field that does not exist."""
+    if advice := instead_of(name):
+        return f"unknown field {shown(name)}; {advice}"
     close = nearest(name, [*KINDS, *ALIASES])
     advice = f"did you mean '{close}'?" if close else "known fields: " + ", ".join(KINDS)
     return f"unknown field {shown(name)}; {advice}"

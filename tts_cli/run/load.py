@@ -23,6 +23,7 @@ from tts_cli import signals
 from tts_cli.config import RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
+from tts_cli.output.writer import shown_size
 from tts_cli.run.model_source import model_label, model_source
 from tts_cli.run.needs import Needs
 
@@ -32,7 +33,6 @@ BATCH_CUDA, BATCH_CPU = 256, 16  # at most: as many as there are rows, and as th
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
 COMPILED_STEP = 20  # kernels between two words about compiling
-GIB = 2**30
 
 
 @dataclass
@@ -133,13 +133,13 @@ def prepare(session: Session, needs: Needs) -> None:
     session.room = replace(needs, max_positions=max_positions)
     log.debug(
         "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
-        "%d reference frames; caches of %.2f GiB",
+        "%d reference frames; caches of %s",
         batch.rows,
         max_positions,
         needs.max_frames,
         needs.max_trailing,
         needs.max_reference_frames,
-        batch.rows * model.slot_bytes(max_positions) / GIB,
+        shown_size(batch.rows * model.slot_bytes(max_positions)),
     )
     if runners:
         count = sum(len(runner.keys) for runner in runners)
@@ -184,10 +184,10 @@ def _fit_cache(session: Session, max_positions: int) -> None:
     if batch.rows < asked:
         log.log(
             _level(session),
-            "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once "
+            "the longest row needs %s of cache a slot, so %d rows are spoken at once "
             "instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
-            slot_bytes / GIB,
+            shown_size(slot_bytes),
             batch.rows,
             asked,
         )

@@ -181,7 +181,7 @@ def test_files_that_are_none(folder: VoiceFolder, tmp_path: Path) -> None:
         ("link", "lies outside of the voices folder"),
         ("dir", "is a folder"),
         ("fifo", "is not a plain file"),
-        ("big", "has 4 MiB, at most 4 are read"),
+        ("big", "has 4,194,305 bytes, at most 4,194,304 are read"),
     ):
         with pytest.raises(RowError, match=words):
             folder.load(name)
