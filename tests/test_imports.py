@@ -6,6 +6,7 @@ The rules are read from the syntax trees, so an import inside a function counts 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -178,6 +179,18 @@ def test_kernels_has_no_version() -> None:
         if isinstance(node, ast.Name)
     }
     assert "__version__" not in names
+
+
+def test_our_version_is_none_of_that_package() -> None:
+    """transformers also takes the version of whoever brings a `kernels`, here ours, for it."""
+    found = re.search(
+        r'^version = "(\d+)\.(\d+)\.(\d+)"$', (ROOT / "pyproject.toml").read_text(), re.M
+    )
+    assert found is not None
+    version = tuple(map(int, found.groups()))
+    assert not (0, 18, 0) <= version < (0, 20, 0), (
+        "go from 0.17 to 0.20: 0.18.2 to 0.19.0 are wanted"
+    )
 
 
 @pytest.mark.slow

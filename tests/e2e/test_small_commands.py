@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,14 @@ def test_a_device_is_asked_for_when_there_is_something_to_speak(
     assert result.code == 3
     assert "--device cuda:900: " in result.err
     assert not bench.out().path.exists()
+
+
+def test_another_version_of_the_tool_leaves_rows_done(
+    spoken: list[str], bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """run.json has the version; no hash of a row may."""
+    report = json.loads((Path(spoken[3]) / "run.json").read_text())
+    assert report["versions"]["tts-cli"] == version("tts-cli")
+    monkeypatch.setattr(metadata, "version", lambda _: "9.9.9")
+    assert bench.run("--version").out.startswith("tts-cli 9.9.9\n")
+    assert bench.run(*spoken).out == "nothing to do: all 1 rows are done already\n"

@@ -31,7 +31,7 @@ ICL = StoredVoice(
     model="qwen3_tts 0b6 base",
     sample_rate_hz=24_000,
     reference="0" * 64,
-    created_by="tts-cli 0.1.0",
+    created_by="tts-cli 0.2.0",
 )
 XVEC = replace(ICL, codes=None, text=None, mode="xvec")
 METADATA = json.loads(encode(ICL)[8 : 8 + int.from_bytes(encode(ICL)[:8], "little")])[
