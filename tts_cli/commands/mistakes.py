@@ -82,7 +82,9 @@ def explain(error: click.ClickException) -> None:
     """Reword click's message about an option that does not exist, in place."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return
-    if isinstance(error.ctx.command, click.Group) and error.ctx.parent is None:
+    if error.ctx.parent is None:
+        if error.possibilities:  # of the few options of the program itself
+            return
         error.message = f"No such option '{error.option_name}': options stand behind the command, "
         error.message += "as in tts-cli synth MANIFEST --out DIR."
         error.possibilities = None  # type: ignore[misc]

@@ -48,6 +48,11 @@ def test_what_is_meant(args: list[str], words: str, capsys: pytest.CaptureFixtur
     assert "Did you mean" not in err
 
 
+def test_a_slip_is_left_to_click(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--versoin"]) == 2
+    assert "Did you mean '--version'?" in capsys.readouterr().err
+
+
 def test_what_is_named_is_there() -> None:
     """And no name of ours is among those of others."""
     flags: set[str] = set()
