@@ -90,3 +90,5 @@ def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
     out = run("-c", program, "synth", "lines.txt", "--out", "wavs", cwd=work, PYTHONPATH=str(site))
     assert out.startswith(str(site))
     assert soundfile.info(work / "wavs" / "000001.wav").duration > 0.5
+    run("-c", program, "report", "wavs", cwd=work, PYTHONPATH=str(site))
+    assert "<script>" in (work / "wavs" / "report.html").read_text(encoding="utf-8")

@@ -22,8 +22,10 @@ SPLIT_PATTERN = re.compile(r"auto|off|[0-9]{1,9}")
 SPLIT_RANGE = Range(40, 20_000, is_integer=True)
 LAYOUTS = ("auto", "streaming", "non_streaming")
 WORDLESS = ("silence", "fail")
+SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt")
+IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
 SUBTYPES: dict[str, tuple[str, ...]] = {
@@ -32,6 +34,8 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "ogg": ("PCM_16",),
     "mp3": ("PCM_16",),
 }
+# Ways to speak again, of which a run takes one.
+AGAIN = (("overwrite", "retry_failed"), ("overwrite", "takes"), ("retry_failed", "takes"))
 # Settings of sampling that have a flag, switches first.
 SAMPLING_FLAGS = sorted(
     (name for name, setting in SETTINGS.items() if setting.help),
@@ -45,6 +49,7 @@ RANGES: dict[str, Range] = {
     "max_frames": Range(1, 1_000_000, is_integer=True),
     "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
     "retries": Range(0, 100, is_integer=True),
+    "takes": Range(0, 100, is_integer=True),
     "limit": Range(1, ENDLESS, is_integer=True),
     "sample_rate": Range(8_000, 192_000, is_integer=True),
     "max_batch": Range(1, 1024, is_integer=True),
@@ -100,6 +105,11 @@ class RunConfig:
     manifest_format: str | None = _setting(
         None, "How to read the manifest.", "by its suffix; jsonl on stdin"
     )
+    ids: str = _setting(
+        "number",
+        "What names rows without an id: their number, or their content (a hash of text and voice), "
+        "so that a line put in at the top speaks one line.",
+    )
     limit: int | None = _setting(None, "Take only the first N rows.", "all")
     shard: tuple[int, int] | None = _setting(
         None, "Take part I of N; a row's part depends on its id alone.", "all"
@@ -117,6 +127,13 @@ class RunConfig:
     )
     ref_silence: float | None = _setting(
         None, "Seconds of silence behind a reference of mode icl, 0 to 10.", "by the model's family"
+    )
+    anchor: str | None = _setting(
+        None,
+        "Give all rows whose voice nothing fixes (Fish Speech without a reference) the voice of "
+        "one row, which is spoken first: its id, or first, which is the first row of about 3 to "
+        "20 s. Its speech and text are the reference of the others.",
+        "every row has a voice of its own",
     )
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
@@ -174,6 +191,12 @@ class RunConfig:
         "the checkpoint's",
     )
     save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
+    subtitles: str | None = _setting(
+        None,
+        "Also subtitles with the times of the audio, of each row, or of each chapter of a book: "
+        "srt, vtt or both.",
+        "none",
+    )
     max_failures: str | None = _setting(
         None,
         "Stop with exit code 4 once more rows than N, or than P% of the run, have failed.",
@@ -185,8 +208,24 @@ class RunConfig:
     take_over: bool = _setting(
         False, "Take the folder from a run of another host, which must be dead."
     )
-    overwrite: bool = _setting(False, "Speak rows again that are already done.")
+    overwrite: bool = _setting(
+        False,
+        "Speak done rows again. The same seed gives the same audio, another --seed "
+        "other audio; what is replaced is kept in DIR/takes/.",
+    )
     retry_failed: bool = _setting(False, "Speak only rows that failed in an earlier run.")
+    only: tuple[str, ...] = _setting(
+        (),
+        "Only these rows, parted by commas: an id, a pattern such as 'intro/*', @FILE with one of "
+        "them a line, or the word suspects for rows that the journal has as suspect or failed. Can "
+        "be given several times. Says which rows, not that they are spoken again.",
+        "all",
+    )
+    takes: int = _setting(
+        0,
+        "Speak N more takes of each row, with other seeds, into DIR/takes/; the row's file stays "
+        "what it is until `tts-cli pick` chooses another take.",
+    )
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
@@ -216,6 +255,7 @@ class RunConfig:
                 raise UsageError(f"{flag(name)} {problem}")
         self._check_choices()
         self.failures_allowed(0)
+        _ = self.subtitle_formats
         if self.max_batch is not None and self.max_batch & (self.max_batch - 1):
             raise UsageError(
                 f"--max-batch must be a power of two, not {self.max_batch}",
@@ -225,13 +265,23 @@ class RunConfig:
             raise UsageError(
                 f"--shard {self.shard[0]}/{self.shard[1]}: the part must be 1 to {self.shard[1]}"
             )
-        if self.overwrite and self.retry_failed:
-            raise UsageError("--overwrite and --retry-failed exclude each other", "give one")
+        for first, second in AGAIN:
+            if getattr(self, first) and getattr(self, second):
+                raise UsageError(f"{flag(first)} and {flag(second)} exclude each other", "give one")
 
     @property
     def split_limit(self) -> int | None:
         """The number that `--split` gives; None for a word."""
         return int(self.split) if self.split.isdecimal() else None
+
+    @property
+    def subtitle_formats(self) -> tuple[str, ...]:
+        """What `--subtitles` names, each once. Raises UsageError."""
+        names = tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
+        for name in names:
+            if name not in SUBTITLES:
+                raise UsageError(f"--subtitles: {name!r} is not one of {', '.join(SUBTITLES)}")
+        return names
 
     def failures_allowed(self, num_rows: int) -> int | None:
         """How many of a run's rows may fail, by `--max-failures`; None: all. Raises UsageError."""
@@ -256,6 +306,7 @@ class RunConfig:
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,
+            "ids": IDS,
             "wordless": WORDLESS,
             "progress": PROGRESS,
         }

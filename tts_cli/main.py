@@ -33,7 +33,10 @@ log = logging.getLogger("tts_cli")
 
 COMMANDS = {
     "synth": "Speak every row of a manifest; resumes by itself.",
+    "say": "Speak one text into a file.",
     "book": "Markdown, EPUB or plain text to spoken chapters.",
+    "pick": "Choose which take of a row is its file; the choice lasts.",
+    "report": "Make a page to listen to a folder and choose what to speak again.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",

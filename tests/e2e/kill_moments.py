@@ -58,14 +58,14 @@ class Work:
     model: Path
     rows: tuple[str, ...]  # their ids
 
-    def start(self, out: Path) -> subprocess.Popen[str]:
+    def start(self, out: Path, *flags: str) -> subprocess.Popen[str]:
         """A run into a folder."""
         command = [sys.executable, "-m", "tts_cli", "synth", str(self.manifest), "--out", str(out)]
         command += ["--model", str(self.model), "--device", "cpu", "--max-batch", "4"]
         return subprocess.Popen(
-            [*command, "--max-seconds", "0.2", "--accept-truncated", "--save-codes"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            [*command, "--max-seconds", "0.2", "--accept-truncated", "--save-codes", *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )
@@ -82,7 +82,7 @@ def write_work(folder: Path, num_rows: int, model: Path | None) -> Work:
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Exit code, and what was said."""
-    _, said = process.communicate(timeout=PATIENCE_S)
+    said, _ = process.communicate(timeout=PATIENCE_S)
     return process.returncode, said
 
 
@@ -151,12 +151,12 @@ class Series:
             moment_s = self._random.uniform(0, self.whole_s)
             process = self.work.start(out)
             try:
-                _, said = process.communicate(timeout=moment_s)
+                said, _ = process.communicate(timeout=moment_s)
                 problem = self._end(process.returncode, said)
                 break
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
-                _, said = process.communicate()
+                said, _ = process.communicate()
             self.kills += 1
             rows = sum(record["status"] == "ok" for record in records_of(out).values())
             print(f"kill {self.kills} after {moment_s:.2f} s: {rows} rows recorded", flush=True)

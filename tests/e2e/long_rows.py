@@ -1,18 +1,20 @@
 """The long-row table: what becomes of texts that are longer than a checkpoint speaks well.
 
     python tests/e2e/long_rows.py speak OUT [--texts long|test] [--jobs 4] [--device cpu]
-    python tests/e2e/long_rows.py score OUT
+    python tests/e2e/long_rows.py score OUT [--jobs 4]
 
 `speak` runs `tts-cli synth` with its default settings over eight texts of 163 to 3,018 characters,
-three voices and five seeds each (or over the 180 test sentences of the sample voice, one voice and
-seed each), and prints a table: how many of each length are ok, how the others ended, and which of
-the ok ones are suspect. It needs nothing but the tool. With --jobs, processes share the rows by
-`--shard`, each with a folder of its own in OUT; on a CPU no row depends on it.
+three voices and five seeds each, and one of 20,000 with one seed (or over the 180 test sentences of
+the sample voice, one voice and seed each), and prints a table: how many of each length are ok, how
+the others ended, and which of the ok ones are suspect. It needs nothing but the tool. With --jobs,
+processes share the rows, each with a folder of its own in OUT; on a CPU no row depends on it.
 
 `score` needs the recogniser (dev extra) and only the files in OUT. It adds the words of the ok
-rows: word error with a bigram model of the texts (recipe/score.py), and the share of words that
-were lost, which is one minus the longest sequence of words heard in their order. `elsewhere` is the
-control: the least share that is lost when a text is compared with the speech of another one.
+rows: word error with a bigram model of the texts (recipe/score.py), the share of words that
+were lost, which is one minus the longest sequence of words heard in their order, and how many
+sentences have less than half of their words in it. `elsewhere` is the control: the least share that
+is lost when a text is compared with the speech of another one. The longest text is heard part by
+part, by the places in the journal.
 
 Ends with 1 if a row that lost half of its words is ok, or if a test sentence failed.
 """
@@ -22,20 +24,23 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "samples" / "voice" / "recipe"
 TEST_FILES = ("sentences.txt", "sentences_fresh.txt", "sentences_dev.txt")
 VOICES = ("arthur", "clara", "ewan")
 LENGTHS = (163, 340, 531, 921, 1008, 1061, 2000, 3018)
+LONGEST = 20_000  # one seed; most that a row may have
 ENDINGS = ("eos", "early", "stuck", "max_frames")
 MOST_LOST = 0.5
 # Written for this table; none of it is among the training texts.
@@ -90,13 +95,21 @@ his first boat, which he painted red and named after the cat.
 
 def sentences_of(text: str) -> list[str]:
     """A text by its full stops."""
-    return [f"{part}." for part in text.rstrip(".").split(". ")]
+    return [f"{part}." for part in re.split(r"\.\s+", text.strip().rstrip("."))]
+
+
+def longest_text() -> str:
+    """Seventeen pages of a story in paragraphs, and the other story behind it."""
+    watchman = (Path(__file__).parent / "texts" / "night_watchman.txt").read_text().strip()
+    return f"{watchman}\n\n{STORY}"
 
 
 def text_of(length: int) -> str:
     """So many characters of the story, or a few less so that it ends with a word; each length
     starts with another sentence.
     """
+    if length == LONGEST:
+        return longest_text()
     parts = sentences_of(STORY)
     start = 3 * LENGTHS.index(length) % len(parts)
     text = " ".join([*parts[start:], *parts[:start]])
@@ -111,7 +124,7 @@ def rows_of(texts: str, lengths: Sequence[int], num_seeds: int) -> list[dict[str
             | {"language": "english", "seed": seed}
             for length in lengths
             for voice in VOICES
-            for seed in range(num_seeds)
+            for seed in range(1 if length == LONGEST else num_seeds)
         ]
     rows = []
     for file in TEST_FILES:
@@ -125,16 +138,20 @@ def rows_of(texts: str, lengths: Sequence[int], num_seeds: int) -> list[dict[str
 def speak(out: Path, rows: Sequence[dict[str, Any]], jobs: int, device: str) -> None:
     """Run `synth` over the rows, in one process or several."""
     out.mkdir(parents=True, exist_ok=True)
-    manifest = out / "rows.jsonl"
-    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    (out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shares: list[list[dict[str, Any]]] = [[] for _ in range(min(jobs, len(rows)))]
+    for row in sorted(rows, key=lambda row: -len(row["text"])):
+        min(shares, key=lambda share: sum(len(row["text"]) for row in share)).append(row)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
     if jobs > 1:
         environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
-    command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--device", device]
     running = []
-    for job in range(1, jobs + 1):
-        flags = ["--out", str(out / f"job{job}"), "--shard", f"{job}/{jobs}"]
-        running.append(subprocess.Popen([*command, *flags], env=environment))
+    for job, share in enumerate(shares, 1):
+        manifest = out / f"job{job}.jsonl"
+        manifest.write_text("".join(json.dumps(row) + "\n" for row in share))
+        command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--device", device]
+        command += ["--out", str(out / f"job{job}")]
+        running.append(subprocess.Popen(command, env=environment))
     codes = [process.wait() for process in running]
     if not set(codes) <= {0, 1}:
         sys.exit(f"synth ended with {codes}")
@@ -150,47 +167,133 @@ def records_of(out: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def most_common(heard: Sequence[str], wanted: Sequence[str]) -> int:
-    """Words of the longest sequence that both have in this order."""
-    row = [0] * (len(heard) + 1)
+def in_order(wanted: Sequence[str], heard: Sequence[str]) -> list[int]:
+    """Places of the wanted words in the longest sequence that was heard in their order."""
+    rows = [[0] * (len(heard) + 1)]
     for word in wanted:
-        diagonal = 0
+        above, row = rows[-1], [0]
         for column, other in enumerate(heard, 1):
-            best = diagonal + 1 if word == other else max(row[column], row[column - 1])
-            diagonal, row[column] = row[column], best
-    return row[-1]
+            row.append(
+                above[column - 1] + 1 if word == other else max(above[column], row[column - 1])
+            )
+        rows.append(row)
+    places, index, column = [], len(wanted), len(heard)
+    while index and column:
+        if wanted[index - 1] == heard[column - 1]:
+            index, column = index - 1, column - 1
+            places.append(index)
+        elif rows[index - 1][column] >= rows[index][column - 1]:
+            index -= 1
+        else:
+            column -= 1
+    return places[::-1]
 
 
 def lost_share(wanted: Sequence[str], heard: Sequence[str]) -> float:
     """Share of words that were not heard in their order."""
-    return 1 - most_common(heard, wanted) / len(wanted)
+    return 1 - len(in_order(wanted, heard)) / len(wanted)
 
 
-def listen(out: Path, rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """What was heard of the ok rows: their word error in percent, and the shares that were lost."""
+class Piece(NamedTuple):
+    """A stretch of a row's audio and the text that is spoken in it."""
+
+    row_id: str
+    text: str
+    file: Path
+    span_s: tuple[float, float] | None  # None: the whole file
+    model: Path  # the recogniser's
+
+
+def recipe_score() -> Any:
+    """The recogniser of the sample voice's recipe."""
     spec = importlib.util.spec_from_file_location("voice_score", RECIPE / "score.py")
     assert spec is not None
     assert spec.loader is not None
     score = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(score)
+    return score
+
+
+def words_heard(piece: Piece) -> list[str]:
+    """The words of one piece."""
+    import soundfile
+
+    score = recipe_score()
+    if piece.span_s is None:
+        return list(score.recognise([piece.file], piece.model)[0])
+    samples, rate_hz = soundfile.read(piece.file, dtype="int16")
+    start, end = (round(second * rate_hz) for second in piece.span_s)
+    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+        soundfile.write(file.name, samples[start:end], rate_hz)
+        return list(score.recognise([Path(file.name)], piece.model)[0])
+
+
+def pieces_of(row: dict[str, Any], record: dict[str, Any], model: Path) -> list[Piece]:
+    """What is heard by itself of a row: all of it, or each part of the longest."""
+    text, file = row["text"], record["file"]
+    if len(text) < LONGEST / 2:
+        return [Piece(row["id"], text, file, None, model)]
+    return [
+        Piece(
+            row["id"],
+            text[p["text_start"] : p["text_end"]],
+            file,
+            (p["start_s"], p["end_s"]),
+            model,
+        )
+        for p in record["parts"]
+    ]
+
+
+def lost_sentences(text: str, found: set[int], words: Callable[[str], list[str]]) -> int:
+    """Sentences of which less than half of the words are among the places that were heard."""
+    lost = start = 0
+    for sentence in sentences_of(text):
+        end = start + len(words(sentence))
+        lost += len(found & set(range(start, end))) < (end - start) / 2
+        start = end
+    return lost
+
+
+def listen(out: Path, rows: Sequence[dict[str, Any]], jobs: int) -> dict[str, dict[str, float]]:
+    """What was heard of the ok rows: their word error in percent, and the shares that were lost."""
+    score = recipe_score()
     records = records_of(out)
     spoken = [row for row in rows if records[row["id"]]["status"] == "ok"]
     texts = list(dict.fromkeys(row["text"] for row in rows))
-    words = {text: score.words(text) for text in texts}
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
-        model = Path(scratch) / "closed.arpa"
-        parts = dict.fromkeys(part for text in texts for part in sentences_of(text))
-        score.write_bigram_model([score.words(part) for part in parts], model)
-        for row in spoken:
-            (heard,) = score.recognise([records[row["id"]]["file"]], model)
-            wanted = words[row["text"]]
-            other = words[texts[(texts.index(row["text"]) + 1) % len(texts)]]
-            found[row["id"]] = {
-                "wer_percent": score.word_error_rate([wanted], [heard]),
-                "lost": lost_share(wanted, heard),
-                "elsewhere": lost_share(other[: len(wanted)], heard),
-            }
+        # The longest text has a model of its own, so that the others stay comparable.
+        models = {}
+        for is_longest in (False, True):
+            models[is_longest] = Path(scratch) / f"closed{is_longest:d}.arpa"
+            some = [text for text in texts if (len(text) > LONGEST / 2) is is_longest]
+            parts = dict.fromkeys(part for text in some for part in sentences_of(text))
+            if parts:
+                score.write_bigram_model([score.words(part) for part in parts], models[is_longest])
+        pieces = [
+            piece
+            for row in spoken
+            for piece in pieces_of(row, records[row["id"]], models[len(row["text"]) > LONGEST / 2])
+        ]
+        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+            heard = pool.map(words_heard, pieces, chunksize=1)
+    for row in spoken:
+        mine = [(p, words) for p, words in zip(pieces, heard, strict=True) if p.row_id == row["id"]]
+        wanted, places = [], set[int]()
+        for piece, words in mine:
+            own = score.words(piece.text)
+            places.update(len(wanted) + place for place in in_order(own, words))
+            wanted += own
+        other = score.words(texts[(texts.index(row["text"]) + 1) % len(texts)])
+        found[row["id"]] = {
+            "wer_percent": score.word_error_rate(
+                [score.words(piece.text) for piece, _ in mine], [words for _, words in mine]
+            ),
+            "lost": 1 - len(places) / len(wanted),
+            "sentences": lost_sentences(row["text"], places, score.words),
+            "elsewhere": lost_share(other[: len(mine[0][1])], mine[0][1]),
+        }
     return found
 
 
@@ -203,7 +306,8 @@ def table(
     yield (
         f"{'':>16} rows    ok "
         + " ".join(f"{end:>10}" for end in ENDINGS[1:])
-        + ("  other  suspect   seconds   wer median, worst   lost median, worst   elsewhere")
+        + "  other  suspect   seconds   wer median, worst   lost median, worst"
+        + "  sentences  elsewhere"
     )
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -223,6 +327,7 @@ def table(
             lost = sorted(100 * figure["lost"] for figure in figures)
             line += f" {wer[len(wer) // 2]:10.1f}, {wer[-1]:5.1f} %"
             line += f" {lost[len(lost) // 2]:11.1f}, {lost[-1]:5.1f} %"
+            line += f" {sum(figure['sentences'] for figure in figures):10d}"
             line += f" {100 * min(figure['elsewhere'] for figure in figures):9.1f} %"
         yield line
 
@@ -235,7 +340,9 @@ def main() -> int:
     parser.add_argument("command", choices=("speak", "score"))
     parser.add_argument("out", type=Path)
     parser.add_argument("--texts", choices=("long", "test"), default="long")
-    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="some of them")
+    parser.add_argument(
+        "--lengths", default=",".join(map(str, (*LENGTHS, LONGEST))), help="some of them"
+    )
     parser.add_argument("--seeds", type=int, default=5, help="of each long text and voice (5)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N (cpu)")
@@ -245,7 +352,7 @@ def main() -> int:
         rows = rows_of(options.texts, lengths, options.seeds)
         speak(options.out, rows, options.jobs, options.device)
     rows = [json.loads(line) for line in (options.out / "rows.jsonl").read_text().splitlines()]
-    heard = listen(options.out, rows) if options.command == "score" else {}
+    heard = listen(options.out, rows, options.jobs) if options.command == "score" else {}
     records = records_of(options.out)
     print("\n".join(table(rows, records, heard)))
     bad = [

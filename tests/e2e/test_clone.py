@@ -435,3 +435,20 @@ def test_warmup_and_profile_speak_with_a_base_checkpoint(bench: Workbench, base:
     found = bench.run("profile", "--model", base, *flags)
     assert found.code == 0, found
     assert "reference (2 x 10 s)" in found.out
+
+
+def test_say_clones(refs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording or a voice file, as a row would."""
+    monkeypatch.chdir(refs.folder)
+    assert add(refs, base, "anna", "--ref-text", SAID).code == 0
+    assert refs.synth([row("row")], *CAP, model=base).code == 0
+    command = ("say", "Good morning.", "--seed", 5, "--model", base, "--device", "cpu", *CAP)
+    by_file = ("--voice", "anna", "--voices", refs.folder / "voices")
+    by_recording = ("--ref-audio", "a.wav", "--ref-text", SAID)
+    for flags in (by_file, by_recording):
+        assert refs.run(*command, *flags).code == 0
+        assert (refs.folder / "say.wav").read_bytes() == refs.out().files["row.wav"]
+        (refs.folder / "say.wav").unlink()
+    result = refs.run(*command, "--ref-audio", "none.wav")
+    assert result.code == 1
+    assert "none.wav' does not exist" in result.err

@@ -42,7 +42,10 @@ def test_help_is_quick_and_needs_no_torch(name: str) -> None:
     ("flags", "words"),
     [
         ([], "Missing option '--out'"),  # this ended as an internal error with click 8.3
-        (["--out", ""], "Invalid value for '--out': is empty"),  # and this wrote where it stood
+        (
+            ["--out", ""],
+            "Invalid value for '--out' / '-o': is empty",
+        ),  # and this wrote where it stood
         (["--out", "x", "--overwrite", "--retry-failed"], "exclude each other"),
         (["--out", "x", "--max-batch", "3"], "--max-batch must be a power of two"),
     ],

@@ -31,6 +31,11 @@ def test_kills() -> None:
 
 
 @pytest.mark.long
+def test_kills_while_takes_are_made() -> None:
+    assert "no take lost, every file a take" in run("take_moments", "--kills", 2, "--rows", 12)
+
+
+@pytest.mark.long
 def test_full_disks_and_lost_folders() -> None:
     said = run("disk_moments", "--moments", 1, "--rows", 12)
     if said.startswith("skipped"):
@@ -56,3 +61,19 @@ def test_long_rows(tmp_path: Path) -> None:
         assert " 1061    3     3" in said
         assert "0 wrong" in said
     assert "elsewhere" in said
+
+
+@pytest.mark.long
+def test_chapter(tmp_path: Path) -> None:
+    """The sample chapter, understood, with subtitles that keep time."""
+    for package in ("pocketsphinx", "scipy", "av"):
+        pytest.importorskip(package, reason=f"{package} comes with the dev extra")
+    sample = HERE.parents[1] / "samples" / "book"
+    flags = ("--lexicon", sample / "lexicon.tsv", "--subtitles", "vtt", "--join", "m4b")
+    run("chapter", "speak", tmp_path, "--book", sample / "chapter.md", *flags)
+    said = run("chapter", "score", tmp_path, "--table", HERE / "texts" / "sample_chapter.tsv")
+    assert "22 rows, 6 words of them read otherwise" in said  # by the lexicon
+    assert "of 60 starts and ends" in said
+    assert said.count(" 100.0 % within 0.3 s") == 2
+    assert "marks: 'High Water'" in said
+    assert "0 wrong" in said

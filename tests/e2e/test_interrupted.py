@@ -95,20 +95,27 @@ class TestKilled:
         resume(bench, manifest, wanted)
 
     def test_a_crash_amid_other_audio_for_a_done_row(self, bench: Workbench) -> None:
-        """The new file stood under the old line: with the old text back, it passed as done."""
+        """The new file stood under the old line: with the old text back, it passed as done. Now it
+        is a take, and not the row's file before it is recorded.
+        """
         before, after = ([{"id": "a", "text": text}] for text in ("Hello there.", "Good morning."))
         assert bench.synth(before, *FLAGS).code == 0
         wanted = bench.out().files
         deadly = (
             "import os, signal\nfrom tts_cli.run import records\n"
-            "real = records.AudioWriter.write\nrecords.AudioWriter.write = lambda *args: "
-            "(real(*args), os.kill(os.getpid(), signal.SIGKILL))\n"
+            "real = records.AudioWriter.write\nrecords.AudioWriter.write = lambda *args, **named: "
+            "(real(*args, **named), os.kill(os.getpid(), signal.SIGKILL))\n"
         )
         result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
         assert result.code == -signal.SIGKILL
-        assert bench.out().files["a.wav"] != wanted["a.wav"]
-        assert bench.synth(before, *FLAGS).summary == "1 of 1 rows spoken"
-        assert bench.out().files == wanted
+        assert bench.out().files["a.wav"] == wanted["a.wav"]
+        assert bench.synth(before, *FLAGS).summary == "nothing to do: all 1 rows are done already"
+        files = bench.out().files
+        assert files["takes/a/2.wav"] != wanted["a.wav"]
+        assert {name: files[name] for name in files if not name.startswith("takes/")} == wanted
+        assert bench.synth(after, *FLAGS).summary == "1 of 1 rows spoken"
+        assert bench.out().files["takes/a/1.wav"] == wanted["a.wav"]
+        assert bench.out().files["a.wav"] == bench.out().files["takes/a/2.wav"]
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_stops_and_keeps_what_is_finished(

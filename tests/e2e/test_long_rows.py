@@ -28,7 +28,7 @@ MARGIN_S = 0.02  # kept of silence at the ends of parts; counts as pause
 def test_one_file_of_all_parts(bench: Workbench) -> None:
     result = bench.synth([*SHORT[:2], LONG, *SHORT[2:]], *SPLIT, "--save-codes")
     assert result.code == 0, result.err
-    assert "long rows: 1, spoken in 3 parts\n" in result.err
+    assert "rows spoken in parts: 1, 3 parts\n" in result.err
     assert result.summary == "6 of 6 rows spoken"
     out = bench.out()
     assert sorted(out.records) == ["long", *(row["id"] for row in SHORT)]
@@ -127,12 +127,12 @@ def test_a_voice_of_its_own_is_not_split(bench: Workbench, make_checkpoint: Make
     result = bench.run("validate", bench.write([row]), "--model", model)
     assert result.code == 0
     assert "voices design" in result.err
-    assert "long rows" not in result.out
+    assert "in parts" not in result.out
 
 
 def test_validate_counts_parts(bench: Workbench) -> None:
     manifest = bench.write([LONG, *SHORT])
     shown = bench.run("validate", manifest, "--model", bench.model, "--split", 60)
-    assert "long rows: 1, spoken in 3 parts\n" in shown.out
+    assert "in parts: 1 rows, 3 parts\n" in shown.out
     found = bench.run("validate", manifest, "--model", bench.model, "--split", 60, "--json").json
     assert (found["split"], found["parts"]) == (1, 3)

@@ -77,12 +77,20 @@ def test_a_rerun_that_has_nothing_to_do(spoken: list[str], flags: list[str], ans
         ["voices", "--voices", "no-such-folder"],
         ["voices", "--model", "synthetic:fish-s2-pro", "--voices", "no-such-folder"],
         ["lexicon", "test", "1984"],
+        ["say", "--help"],
         ["--version"],
     ],
     ids=" ".join,
 )
 def test_what_only_looks(args: list[str]) -> None:
     code, imported, out = run(*args)
+    assert (code, imported) == (0, [])
+    assert out
+
+
+@pytest.mark.parametrize("args", [["report"], ["pick"]], ids=" ".join)
+def test_what_comes_after_a_run(spoken: list[str], args: list[str]) -> None:
+    code, imported, out = run(*args, spoken[3])
     assert (code, imported) == (0, [])
     assert out
 

@@ -25,7 +25,7 @@ import soundfile
 from tts_cli.main import main
 
 ROOT = Path(__file__).parents[2]
-OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl")
+OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json")
 PATIENCE_S = 60.0
 
 Rows = Sequence[Mapping[str, Any]]

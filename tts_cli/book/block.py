@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tts_cli.book.chapter import Chapter, Paragraph
-from tts_cli.book.marks import misspelt, stretches, take_voice
+from tts_cli.book.marks import misspelt, require_pauses, take_voice
 from tts_cli.errors import ManifestError
+from tts_cli.text.pauses import without_pauses
 
 MAX_CHAPTERS = 9_999
 MAX_TITLE_CHARS = 200
@@ -177,4 +178,5 @@ class _Builder:
 def _without_marks(text: str, place: str) -> str:
     """A heading's text as a title."""
     text, _ = take_voice(text)
-    return one_line(" ".join(text[part.start : part.end] for part in stretches(text, place)))
+    require_pauses(text, place)
+    return one_line(without_pauses(text))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import JoinedChapter, Span
 from tts_cli.book.script import Sentence
+from tts_cli.deliver.subtitles import Spoken
 from tts_cli.output.atomic import write_atomic
 
 log = logging.getLogger(__name__)
@@ -47,12 +49,18 @@ class MadeBook:
 
 
 def write_book_file(
-    out: Path, book: Book, script: list[Sentence], made: MadeBook, missing: set[str]
+    out: Path,
+    book: Book,
+    script: list[Sentence],
+    made: MadeBook,
+    missing: set[str],
+    parts: Mapping[str, list[Spoken]] | None = None,
 ) -> None:
     """Write `book.json`. Times are seconds in the chapter's file.
 
     Args:
         missing: ids of rows that have no audio of this book.
+        parts: of the rows that were spoken in parts, by id, on their chapters' clocks.
     """
     rows: list[list[Sentence]] = [[] for _ in book.chapters]
     for sentence in script:
@@ -67,7 +75,9 @@ def write_book_file(
                 "title": chapter.title,
                 **_audio_fields(made.chapters.get(number)),
                 "paragraphs": [paragraph.text for paragraph in chapter.paragraphs],
-                "sentences": _sentences(rows[number], made.chapters.get(number), missing),
+                "sentences": _sentences(
+                    rows[number], made.chapters.get(number), missing, parts or {}
+                ),
             }
             for number, chapter in enumerate(book.chapters)
         ],
@@ -114,7 +124,10 @@ def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]
 
 
 def _sentences(
-    rows: list[Sentence], made: tuple[MadeFile, JoinedChapter] | None, missing: set[str]
+    rows: list[Sentence],
+    made: tuple[MadeFile, JoinedChapter] | None,
+    missing: set[str],
+    parts: Mapping[str, list[Spoken]],
 ) -> list[dict[str, Any]]:
     spans = made[1].spans if made else (None,) * len(rows)
     return [
@@ -128,6 +141,15 @@ def _sentences(
             "is_spoken": row.id not in missing,
             "start_s": round(span.start_s, 6) if span else None,
             "end_s": round(span.end_s, 6) if span else None,
+            "file_start_s": round(span.file_start_s, 6) if span else None,
+            "parts": [
+                {
+                    "text": part.text,
+                    "start_s": round(part.start_s, 6),
+                    "end_s": round(part.end_s, 6),
+                }
+                for part in (parts.get(row.id, []) if span else [])
+            ],
         }
         for row, span in zip(rows, spans, strict=True)
     ]
@@ -144,6 +166,11 @@ def _made_file(entry: dict[str, Any]) -> MadeFile:
 
 def _joined(chapter: dict[str, Any]) -> JoinedChapter:
     spans = tuple(
-        Span(float(entry["start_s"]), float(entry["end_s"])) for entry in chapter["sentences"]
+        Span(
+            float(entry["start_s"]),
+            float(entry["end_s"]),
+            float(entry.get("file_start_s", entry["start_s"])),  # books before there were parts
+        )
+        for entry in chapter["sentences"]
     )
     return JoinedChapter(int(chapter["sample_rate_hz"]), int(chapter["samples"]), spans)

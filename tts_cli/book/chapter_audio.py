@@ -47,6 +47,7 @@ class Span:
 
     start_s: float
     end_s: float
+    file_start_s: float  # the place of the first sample of the row's own file, kept or cut
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,7 @@ def write_chapter(path: Path, takes: list[Take], format: str, subtype: str) -> J
         for piece, span in _pieces(takes, rate_hz, is_int16):
             sink.write(piece)
             if span is not None:
-                start, end = num_samples + span[0], num_samples + span[1]
-                spans.append(Span(start / rate_hz, end / rate_hz))
+                spans.append(Span(*((num_samples + place) / rate_hz for place in span)))
             num_samples += len(piece)
     return JoinedChapter(rate_hz, num_samples, tuple(spans))
 
@@ -119,9 +119,9 @@ def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
 
 def _pieces(
     takes: Iterable[Take], rate_hz: int, is_int16: bool
-) -> Iterator[tuple[Array, tuple[int, int] | None]]:
-    """What follows each other in a chapter: rows with where their speech lies in them, and the
-    silence between them.
+) -> Iterator[tuple[Array, tuple[int, int, int] | None]]:
+    """What follows each other in a chapter: rows, with the places of their speech and of their
+    file's first sample counted from what is kept, and the silence between them.
     """
     fade = round(FADE_S * rate_hz)
     takes = list(takes)
@@ -143,7 +143,7 @@ def _pieces(
             fade_in_(piece[:fade])
         if not is_last:
             fade_in_(piece[::-1][:fade])
-        yield piece, (spoken[0] - cut.start, spoken[1] - cut.start)
+        yield piece, (spoken[0] - cut.start, spoken[1] - cut.start, -cut.start)
         pause, kept = round(take.pause_after_s * rate_hz), cut.silence_behind
 
 

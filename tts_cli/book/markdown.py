@@ -3,8 +3,8 @@
 Read: headings, paragraphs, quotations, lists without their marks, a table row by row, the text of
 links and emphasis, code inside a sentence. Not read, and counted in the warnings: images with their
 alternative text, code blocks, HTML, and footnotes, both the marks and what they say: a listener
-cannot glance down the page. `---` and `* * *` are scene breaks. The front matter of static site
-generators is passed over.
+cannot glance down the page. `---` and `* * *` are scene breaks. Of the front matter of static site
+generators `title`, `author` and `lang` (or `language`) are taken, if they stand on a line each.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ MAX_NESTING = 60  # of lists and quotations
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[^\n]*\n){0,200}?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _FRONT_KEY = re.compile(r"\A---[ \t]*\n[A-Za-z_][\w -]{0,60}:")
+_FRONT_ENTRY = re.compile(r"^([A-Za-z_][\w-]{0,60}):[ \t]+([^\s\[{|>&*!#][^\n]*?)[ \t]*$", re.M)
 _NOTE = re.compile(r" {0,3}\[\^[^\]\s]{1,64}\]:")
 _NOTE_MARK = re.compile(r"\[\^[^\]\s]{1,64}\]")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -48,6 +49,7 @@ class MarkdownReader:
         self._name = name
         self._left_out: Counter[str] = Counter()
         self._first: dict[str, int] = {}  # the line where something was left out first
+        self.front = _front_matter(text)  # key, in small letters -> value
         self._text = self._without_notes(_without_front_matter(text))
 
     def blocks(self) -> Iterator[Block]:
@@ -156,6 +158,17 @@ class MarkdownReader:
     def _leave_out(self, kind: str, line: int, times: int = 1) -> None:
         self._left_out[kind] += times
         self._first.setdefault(kind, line)
+
+
+def _front_matter(text: str) -> dict[str, str]:
+    """The plain entries of the front matter; an entry of several lines is none."""
+    found = _FRONT_MATTER.match(text) if _FRONT_KEY.match(text) else None
+    if found is None:
+        return {}
+    return {
+        entry[1].lower(): entry[2].strip("\"'")[:200]
+        for entry in _FRONT_ENTRY.finditer(found.group())
+    }
 
 
 def _without_front_matter(text: str) -> str:

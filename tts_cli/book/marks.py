@@ -1,59 +1,23 @@
-"""The two marks an author may put into a text: pauses and voices.
-
-`[pause 500ms]` or `[pause 1.5 s]`, anywhere, stands for exactly that much silence, also in place of
-the pause between sentences or paragraphs. It needs a number and a unit: bracketed words alone are
-style tags of Fish Speech. `{voice=clara}` at the beginning or the end of a paragraph gives that
-paragraph to another voice.
+"""The two marks an author may put into a book: pauses, which rows of manifests have too
+(`text/pauses.py`), and voices. `{voice=clara}` at the beginning or the end of a paragraph gives
+that paragraph to another voice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tts_cli.errors import ManifestError
+from tts_cli.text.pauses import pause_problem
 
-MAX_PAUSE_S = 60.0
-
-_PAUSE = re.compile(r"\[pause[ \t]+([0-9]{1,9}(?:\.[0-9]{1,9})?)[ \t]?(ms|s)\]", re.IGNORECASE)
 _VOICE = re.compile(r"\{voice=([^{}\s=](?:[^{}=\n]{0,198}[^{}\s=])?)\}")
 _ALMOST_VOICE = re.compile(r"\{\s*voice\b[^{}\n]{0,60}\}", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Text between two pauses."""
-
-    start: int  # index of its first character in the paragraph, and behind its last
-    end: int
-    pause_after_s: float | None  # None: no mark follows
-
-
-def stretches(text: str, place: str) -> Iterator[Stretch]:
-    """What lies between the pauses of a text, edges without spaces; may be empty before a pause.
-
-    Raises:
-        ManifestError: a pause is longer than a minute.
-    """
-    start = 0
-    for found in _PAUSE.finditer(text):
-        pause_s = float(found[1]) / (1000 if found[2].lower() == "ms" else 1)
-        if pause_s > MAX_PAUSE_S:
-            raise ManifestError(
-                f"{place}: {found.group()} is longer than {MAX_PAUSE_S:g} s", remedy="shorten it"
-            )
-        yield _trimmed(text, start, found.start(), pause_s)
-        start = found.end()
-    yield _trimmed(text, start, len(text), None)
-
-
-def _trimmed(text: str, start: int, end: int, pause_after_s: float | None) -> Stretch:
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    return Stretch(start, end, pause_after_s)
+def require_pauses(text: str, place: str) -> None:
+    """Raise ManifestError if a pause in a paragraph is longer than a minute."""
+    if problem := pause_problem(text):
+        raise ManifestError(f"{place}: {problem}")
 
 
 def take_voice(text: str) -> tuple[str, str | None]:

@@ -12,25 +12,29 @@ import json
 import logging
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import soundfile
 
 from tts_cli import signals
 from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_made, write_book_file
 from tts_cli.book.chapter import Book
-from tts_cli.book.chapter_audio import JoinedChapter, Take, write_chapter
+from tts_cli.book.chapter_audio import JoinedChapter, Span, Take, write_chapter
 from tts_cli.book.m4b import Part, write_m4b
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
-from tts_cli.deliver.subtitles import Spoken, subtitles
+from tts_cli.deliver.pacing import Pause, pauses_in
+from tts_cli.deliver.subtitles import Spoken, in_parts, subtitles
 from tts_cli.errors import RowError, UsageError
 from tts_cli.output.atomic import write_atomic
+from tts_cli.output.journal_lines import JournalLines, parts_of
 
 log = logging.getLogger(__name__)
 
 M4B_NAME = "book.m4b"
 MAX_STEM_BYTES = 80
-_VERSION = 1  # of how files are made; a new one makes all of them again
+_VERSION = 2  # of how files are made; a new one makes all of them again
 
 _STARTS = {NAME: b'{\n "schema": ', MANIFEST_NAME: f'{{"id": "{FOLDER}/'.encode()}
 
@@ -114,21 +118,30 @@ def produce(
         out: the output folder, whose lock is held.
         missing: ids of rows that have no audio of this book.
     Raises:
-        SetupError: PyAV is missing.
+        SetupError: PyAV is missing, or the journal cannot be read.
         DiskFull: no room.
         Interrupted: a signal came.
     """
-    return _Producer(out, book, script, missing, wanted).run()
+    with JournalLines(out) as lines:
+        return _Producer(out, book, script, missing, wanted, lines).run()
 
 
 class _Producer:
     """One book."""
 
     def __init__(
-        self, out: Path, book: Book, script: list[Sentence], missing: set[str], wanted: Wanted
+        self,
+        out: Path,
+        book: Book,
+        script: list[Sentence],
+        missing: set[str],
+        wanted: Wanted,
+        lines: JournalLines,
     ) -> None:
         self._out, self._book, self._wanted = out, book, wanted
         self._script = script
+        self._lines = lines
+        self._parts: dict[str, list[Spoken]] = {}  # of the rows that have some
         self._missing = set(missing)
         self._rows: dict[int, list[Sentence]] = {}
         for row in script:
@@ -144,11 +157,12 @@ class _Producer:
             if (found := self._chapter(number)) is not None:
                 made.chapters[number] = found
                 produced.seconds += found[1].seconds
+                self._time_parts(number)
                 made.others += [self._subtitles(number, form) for form in self._wanted.subtitles]
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
         self._remove(self._before.files, {file.path for file in made.files})
-        write_book_file(self._out, self._book, self._script, made, self._missing)
+        write_book_file(self._out, self._book, self._script, made, self._missing, self._parts)
         return produced
 
     def _claim(self) -> None:
@@ -183,15 +197,32 @@ class _Producer:
             return None
         return self._made(name, key), joined
 
+    def _time_parts(self, number: int) -> None:
+        """Put the parts of a chapter's rows on its clock."""
+        _, joined = self._produced.made.chapters[number]
+        for row, span in zip(self._rows[number], joined.spans, strict=True):
+            line = self._lines.get(row.id)
+            if line is None or not line.get("parts"):
+                continue
+            whole = Spoken(row.text, span.start_s, span.end_s)
+            found = in_parts(whole, parts_of(line), line.get("text"), span.file_start_s)
+            if len(found) > 1:
+                self._parts[row.id] = found
+
     def _subtitles(self, number: int, form: str) -> MadeFile:
         file, joined = self._produced.made.chapters[number]
         name = _name_of(self._book, number, form)
-        texts = [
-            Spoken(row.text, span.start_s, span.end_s)
-            for row, span in zip(self._rows[number], joined.spans, strict=True)
-        ]
+        key = _key([file.key, form])
+        if (made := self._kept(name, key)) is not None:
+            return made
+        texts: list[Spoken] = []
+        for row, span in zip(self._rows[number], joined.spans, strict=True):
+            pauses = _pauses(self._out / f"{row.id}.{self._wanted.format}", span)
+            whole = Spoken(row.text, span.start_s, span.end_s, pauses)
+            parts = self._parts.get(row.id, [])
+            texts += [replace(part, pauses=pauses) for part in parts] or [whole]
         write_atomic(self._out / name, subtitles(texts, form).encode())
-        return self._made(name, file.key)
+        return self._made(name, key)
 
     def _m4b(self) -> MadeFile:
         chapters = self._produced.made.chapters
@@ -237,6 +268,21 @@ class _Producer:
                 (self._out / file.path).unlink(missing_ok=True)
             except OSError as error:
                 log.warning("%s cannot be removed: %s", self._out / file.path, error.strerror)
+
+
+def _pauses(row: Path, span: Span) -> tuple[Pause, ...]:
+    """The pauses inside of a row's speech, on its chapter's clock. They are looked for in its own
+    file: libsndfile reads a long MP3 in pieces only with complaints of its decoder on stderr.
+    """
+    try:
+        samples, rate_hz = soundfile.read(row, dtype="float32")
+    except (soundfile.LibsndfileError, OSError) as error:
+        log.warning("%s: cannot be read, its subtitles go by letters: %s", row, error)
+        return ()
+    start, end = (
+        round((time - span.file_start_s) * rate_hz) for time in (span.start_s, span.end_s)
+    )
+    return tuple(pauses_in(samples[max(0, start) : end], rate_hz, span.start_s))
 
 
 def _facts(take: Take) -> list[Any]:

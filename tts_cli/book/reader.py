@@ -51,10 +51,12 @@ def _read_folder(folder: Path) -> Book:
     if len(files) > MAX_FILES:
         raise ManifestError(f"{folder}: has {len(files)} texts, at most {MAX_FILES}")
     books = [_read_text(one) for one in files]
+    languages = {book.language for book in books} - {None}
     return replace(
         books[0],
         chapters=tuple(chapter for book in books for chapter in book.chapters),
         title=folder.resolve().name,
+        language=languages.pop() if len(languages) == 1 else None,
         warnings=tuple(warning for book in books for warning in book.warnings),
     )
 
@@ -67,14 +69,22 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 def _read_text(path: Path) -> Book:
     text = _decoded(path)
     warnings: list[str] = []
+    front: dict[str, str] = {}
     if path.suffix.lower() in MARKDOWN:
         reader = MarkdownReader(text, path.name)
         blocks: Iterator[Block] = reader.blocks()
         made = assemble(blocks, path.stem)
         warnings += reader.warnings()
+        front = reader.front
     else:
         made = assemble(plain.blocks(text, path.name), path.stem)
-    return Book(made.chapters, title=made.title, warnings=(*warnings, *made.warnings))
+    return Book(
+        made.chapters,
+        title=made.title or front.get("title"),
+        author=front.get("author"),
+        language=front.get("lang") or front.get("language"),
+        warnings=(*warnings, *made.warnings),
+    )
 
 
 def _decoded(path: Path) -> str:

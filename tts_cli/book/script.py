@@ -9,7 +9,6 @@ behind it, so that a changed word never moves the cuts of a whole paragraph.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -17,9 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tts_cli.book.chapter import Book, Paragraph
-from tts_cli.book.marks import stretches
+from tts_cli.book.marks import require_pauses
 from tts_cli.deliver.join import Pauses
 from tts_cli.errors import ManifestError
+from tts_cli.manifest.ids import content_id
+from tts_cli.text.pauses import stretches
 from tts_cli.text.split import sentences, split
 
 MANIFEST_NAME = "book.jsonl"
@@ -27,7 +28,6 @@ FOLDER = "sentences"  # of the rows' audio, in the book's own
 SHORT_CHARS = 30  # letters and digits; a sentence of fewer is spoken better in company
 JOINED_BYTES = 240  # of a row that short ones were joined to; below what every checkpoint takes
 LONGEST_BYTES = 4_000  # of a row; `synth` splits rows further, by what the checkpoint speaks well
-_ID_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Sentence:
     place: str  # in the source
     pause_after_s: float
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self, language: str | None = None) -> dict[str, Any]:
         """What stands in the manifest."""
-        row = {"id": self.id, "text": self.text}
-        return row if self.voice is None else row | {"voice": self.voice}
+        row = {"id": self.id, "text": self.text, "voice": self.voice, "language": language}
+        return {name: value for name, value in row.items() if value is not None}
 
 
 class _Piece(NamedTuple):
@@ -85,7 +85,7 @@ def script_of(book: Book, pauses: BookPauses) -> list[Sentence]:
                 seen[text, voice] += 1
                 rows.append(
                     Sentence(
-                        id=_id_of(text, voice, seen[text, voice]),
+                        id=f"{FOLDER}/{content_id(text, voice, seen[text, voice])}",
                         text=text,
                         voice=voice,
                         chapter=number,
@@ -102,15 +102,10 @@ def script_of(book: Book, pauses: BookPauses) -> list[Sentence]:
     return script
 
 
-def to_manifest(script: list[Sentence]) -> bytes:
-    """The script as JSONL."""
-    lines = (json.dumps(sentence.to_row(), ensure_ascii=False) for sentence in script)
+def to_manifest(script: list[Sentence], language: str | None = None) -> bytes:
+    """The script as JSONL, with a language that all rows have."""
+    lines = (json.dumps(sentence.to_row(language), ensure_ascii=False) for sentence in script)
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _id_of(text: str, voice: str | None, times: int) -> str:
-    content = json.dumps([text, voice, times]).encode()
-    return f"{FOLDER}/{hashlib.blake2b(content, digest_size=_ID_HEX // 2).hexdigest()}"
 
 
 def _pause_after(piece: _Piece, paragraph: Paragraph, pauses: BookPauses) -> float:
@@ -124,7 +119,8 @@ def _pieces(paragraph: Paragraph, pauses: BookPauses) -> tuple[float | None, lis
     """A pause that stands before the first word of a paragraph, and its rows."""
     lead_s: float | None = None
     pieces: list[_Piece] = []
-    for stretch in stretches(paragraph.text, paragraph.place):
+    require_pauses(paragraph.text, paragraph.place)
+    for stretch in stretches(paragraph.text):
         if any(map(str.isalnum, paragraph.text[stretch.start : stretch.end])):
             pieces += _rows_of(paragraph.text, stretch.start, stretch.end, pauses)
         if stretch.pause_after_s is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tts_cli.commands.options import (
     common_options,
@@ -23,7 +24,6 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import RunConfig
-from tts_cli.deliver.subtitles import FORMATS
 from tts_cli.errors import ManifestError
 
 if TYPE_CHECKING:
@@ -37,16 +37,6 @@ log = logging.getLogger(__name__)
 MAX_TOLD = 5  # warnings and chapters that messages name
 
 
-def _subtitle_formats(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> tuple[str, ...]:
-    formats = tuple(dict.fromkeys((value or "").lower().split(","))) if value else ()
-    for name in formats:
-        if name not in FORMATS:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(FORMATS)}")
-    return formats
-
-
 _book_options = group(
     "Beside a file a chapter",
     click.option(
@@ -54,13 +44,6 @@ _book_options = group(
         cls=SectionedOption,
         type=click.Choice(("m4b",)),
         help="Also one file of all chapters, with chapter marks.  [default: none]",
-    ),
-    click.option(
-        "--subtitles",
-        cls=SectionedOption,
-        metavar="srt,vtt",
-        callback=_subtitle_formats,
-        help="Also subtitles of each chapter.  [default: none]",
     ),
 )
 
@@ -75,7 +58,7 @@ _book_options = group(
 @reference_options
 @run_options
 @common_options
-def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options: Any) -> int:
+def command(book: Path, join: str | None, **options: Any) -> int:
     """Speak a book: a file a chapter. Run again, it speaks what is missing or changed.
 
     FILE is Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt); a FOLDER of .md and .txt files
@@ -104,7 +87,7 @@ def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options:
     wanted = Wanted(
         config.format,
         config.subtype,
-        subtitles,
+        config.subtitle_formats,
         is_m4b=join == "m4b",
         comment=f"synthetic speech, tts-cli, {config.model or 'sample voice'}",
     )
@@ -112,7 +95,7 @@ def command(book: Path, join: str | None, subtitles: tuple[str, ...], **options:
     if not config.overwrite:
         require_own_files(config.out, target_names(found, script, wanted))
     with ExitStack() as stack:
-        source = manifest_of(to_manifest(script), config, stack)
+        source = manifest_of(to_manifest(script, language_of(found, config)), config, stack)
         require_good(source, script, config)
         return speak_and_join(source, config, found, script, wanted)
 
@@ -123,6 +106,24 @@ def tell_what_is_not_read(book: Book) -> None:
         log.warning("%s", warning)
     if len(book.warnings) > MAX_TOLD:
         log.warning("... and %d more like these", len(book.warnings) - MAX_TOLD)
+
+
+def language_of(book: Book, config: RunConfig) -> str | None:
+    """The language that the book says it is in, for rows of a run where nobody gives one; None
+    where the checkpoint does not know it.
+    """
+    from tts_cli.book.language import known_language
+    from tts_cli.run.model_source import read_info
+
+    origin = click.get_current_context().get_parameter_source("language")
+    if book.language is None or origin != ParameterSource.DEFAULT:
+        return None
+    name = known_language(book.language, read_info(config).languages)
+    if name is None:
+        log.info("the book is in %s, which the checkpoint does not know by name", book.language)
+    else:
+        log.info("the book is in %s: rows are spoken as %s", book.language, name)
+    return name
 
 
 def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
@@ -147,7 +148,7 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
     A folder with a journal is put in order first, as `synth` would do it: a lock that a dead run
     has left tells which files were its own, and it is gone once this one is given back.
     """
-    from tts_cli.commands.synth import open_folder
+    from tts_cli.commands.output_folder import open_folder
     from tts_cli.commands.validate import has_journal
     from tts_cli.output.atomic import write_atomic
     from tts_cli.output.folder_lock import FolderLock
@@ -187,7 +188,7 @@ def speak_and_join(
     from tts_cli.commands.synth import run
     from tts_cli.output.folder_lock import FolderLock
 
-    exit_code = run(source, config)
+    exit_code = run(source, replace(config, subtitles=None))  # chapters have them, not rows
     if config.dry_run:
         return exit_code
     assert config.out is not None
@@ -205,7 +206,7 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
     from tts_cli.run.model_source import read_info
     from tts_cli.run.plan import RowPlan
 
-    config = replace(config, overwrite=False, retry_failed=False)
+    config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
     assert config.out is not None
     info = read_info(config)
     journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)

@@ -36,7 +36,7 @@ _WORDS = {
     "--no-overwrite",
     "the manifest stands by itself: tts-cli {command} MANIFEST": "--input --input-file --manifest "
     "--file --text-file --input-dir --csv --jsonl -i",
-    "texts stand in a manifest, one a line in a .txt file": "--text --sentence --prompt",
+    "tts-cli say TEXT speaks one text; a manifest has one a row": "--text --sentence --prompt",
     _STYLE: "--instruct --instructions --style --emotion --description --speed --rate --pitch "
     "--speaking-rate",
     "recordings stand in the rows, as ref_audio and ref_text": "--ref-audio --reference "

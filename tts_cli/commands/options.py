@@ -19,10 +19,12 @@ from models.sampling import SETTINGS
 from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
+    IDS,
     LAYOUTS,
     MANIFEST_FORMATS,
     PROGRESS,
     SAMPLING_FLAGS,
+    SUBTITLES,
     SUBTYPES,
     WORDLESS,
     describe_field,
@@ -63,15 +65,15 @@ def parse_shard(value: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def config_option(name: str, **settings: Any) -> Decorator[Any]:
-    """A click option for one field of `RunConfig`."""
+def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
+    """A click option for one field of `RunConfig`; `short` are other names of its flag."""
     default, text, unset = describe_field(name)
     if default is not False:
         settings.setdefault("show_default", unset or True)
     if not settings.get("required"):  # click takes a default of None for a value
         settings["default"] = default
     settings.setdefault("cls", SectionedOption)
-    return click.option(flag(name), name, help=text, is_flag=default is False, **settings)
+    return click.option(flag(name), *short, name, help=text, is_flag=default is False, **settings)
 
 
 class _FolderPath(click.Path):
@@ -160,6 +162,7 @@ device_options = group(
 row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
+    config_option("ids", type=_choice(IDS)),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
     config_option("skip_invalid"),
@@ -175,6 +178,7 @@ reference_options = group(
         "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
     ),
     config_option("ref_silence", type=float, metavar="SECONDS"),
+    config_option("anchor", metavar="first|ID"),
 )
 
 text_options = group(
@@ -212,29 +216,39 @@ def sampling_options(function: Any) -> Any:
     return text_options(_speech_options(_draw_options(function)))
 
 
+_sound_options = (
+    config_option("format", type=_choice(tuple(SUBTYPES))),
+    config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
+    config_option("sample_rate", type=int, metavar="HZ"),
+)
+sound_options = group("Output", *_sound_options)
+
+
 def output_options(is_out_required: bool = False) -> Decorator[Any]:
     """Where and how audio is written; `synth` requires --out."""
     return group(
         "Output",
         config_option(
             "out",
+            "-o",
             type=_FolderPath(path_type=Path),
             metavar="DIR",
             required=is_out_required,
             show_default=False,
         ),
-        config_option("format", type=_choice(tuple(SUBTYPES))),
-        config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
-        config_option("sample_rate", type=int, metavar="HZ"),
+        *_sound_options,
         config_option("save_codes"),
+        config_option("subtitles", metavar=",".join(SUBTITLES)),
     )
 
 
 _again_options = group(
     "Running again",
     config_option("dry_run"),
-    config_option("retry_failed"),
+    config_option("only", multiple=True, metavar="ID,..."),
     config_option("overwrite"),
+    config_option("takes", type=int, metavar="N"),
+    config_option("retry_failed"),
     config_option("verify_files"),
     config_option("take_over"),
 )

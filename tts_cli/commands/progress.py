@@ -111,7 +111,7 @@ class Progress:
 
     def update(self, totals: Totals) -> None:
         """Take in the state after one more row."""
-        self._state = (totals.ok + totals.failed, totals.failed, totals.audio_s)
+        self._state = (totals.ok + totals.takes + totals.failed, totals.failed, totals.audio_s)
         if self._bar is None:
             return
         self._bar.set_postfix_str(

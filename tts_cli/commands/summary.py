@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.manifest.ids import TAKES
 from tts_cli.output.journal import JOURNAL_NAME
 
 if TYPE_CHECKING:
@@ -34,6 +35,32 @@ def summary_lines(
         *_failure_lines(failures, totals.failed - failures.count),
         f"audio, {JOURNAL_NAME} and run.json are in {_folder(out)}",
     ]
+
+
+def take_lines(totals: Totals, rows: int, num_same: int, out: Path) -> list[str]:
+    """What came of takes.
+
+    Args:
+        rows: that takes were to be spoken of.
+        num_same: rows spoken again that came out as they were.
+    """
+    from tts_cli.output.takes import room_of_takes
+    from tts_cli.output.writer import shown_size
+
+    lines = []
+    if totals.takes:
+        takes = "1 more take" if totals.takes == 1 else f"{totals.takes} more takes"
+        lines.append(f"{takes} of {rows} row{'s' * (rows > 1)} in {_folder(out / TAKES)}")
+        lines.append(f"choose by: {shlex.join(['tts-cli', 'pick', str(out)])} ID=TAKE")
+    if num_same:
+        rows_are = "1 row is" if num_same == 1 else f"{num_same} rows are"
+        lines.append(
+            f"{rows_are} byte for byte what was there: the same seed gives the same audio; "
+            "--seed N gives another, --takes N more"
+        )
+    if size := room_of_takes(out):
+        lines.append(f"takes that are not chosen hold {shown_size(size)} in {TAKES}/")
+    return lines
 
 
 def _row_lines(totals: Totals, left_out: str) -> list[str]:
@@ -101,6 +128,9 @@ def next_step(
     if failures.count:
         # Overwriting would speak the others again as well.
         again = [arg for arg in args if arg != "--overwrite"]
+        if failures.count == failures.extras:
+            return f"next, for as many takes once more: {_command(args)}"
+        again = _without(again, "--takes")
         if not config.retry_failed:
             again.append("--retry-failed")
         if failures.runaways:  # the same seeds would end the same way

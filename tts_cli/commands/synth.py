@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+import shlex
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -28,10 +28,10 @@ from tts_cli.commands.options import (
     run_options,
     sampling_options,
 )
-from tts_cli.commands.sections import SectionedCommand
+from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.errors import FolderLocked, Interrupted, StoppedEarly, UsageError
+from tts_cli.errors import Interrupted, StoppedEarly, UsageError
 from tts_cli.manifest.reader import Source, open_source
 
 if TYPE_CHECKING:
@@ -47,7 +47,24 @@ log = logging.getLogger(__name__)
 WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
+def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """`--text` is not there; what does it is."""
+    if value is not None and not ctx.resilient_parsing:
+        raise UsageError(
+            "synth has no --text: it speaks the rows of a manifest",
+            remedy=f"a text is spoken by: tts-cli say {shlex.quote(value)}",
+        )
+
+
 @click.command("synth", cls=SectionedCommand)
+@click.option(
+    "--text",
+    hidden=True,
+    is_eager=True,
+    expose_value=False,
+    cls=SectionedOption,
+    callback=_point_at_say,
+)
 @manifest_argument
 @output_options(is_out_required=True)
 @model_options
@@ -73,12 +90,14 @@ def command(manifest: str, **options: Any) -> int:
         --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
     """
     config = RunConfig.from_options(options)
-    with open_source(manifest, config.manifest_format) as source:
+    with open_source(manifest, config.manifest_format, config.ids) as source:
         return run(source, config)
 
 
 def run(source: Source, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
+    from tts_cli.commands.dry_run import say_choices, show_plan
+    from tts_cli.commands.output_folder import close_takes, open_folder
     from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
     from tts_cli.output.run_file import versions
@@ -100,6 +119,8 @@ def run(source: Source, config: RunConfig) -> int:
         # Nothing is written to a folder without a journal before the manifest is known to be good.
         is_ours = has_journal(config.out)
         journal, runs = open_folder(config, stack) if is_ours else (None, None)
+        if journal is not None:
+            stack.callback(close_takes, config, journal)
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
         plan = RowPlan(source, config, info, journal, writer)
         with long_step("checking the manifest, and which rows are done", config.progress):
@@ -109,6 +130,7 @@ def run(source: Source, config: RunConfig) -> int:
         say_problems(survey.summary, config)
         if not config.skip_invalid:
             survey.summary.require_good()
+        say_choices(survey, config)
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
@@ -116,6 +138,7 @@ def run(source: Source, config: RunConfig) -> int:
             device.require(config)
         if not is_ours:
             plan.journal, runs = open_folder(config, stack, is_new=True)
+            stack.callback(close_takes, config, plan.journal)
             plan.writer = AudioWriter(config.out, config, info.sample_rate_hz)
         if survey.damaged:
             log.warning(
@@ -124,87 +147,20 @@ def run(source: Source, config: RunConfig) -> int:
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
         assert runs is not None
-        if survey.needs.rows:
-            return speak(config, info, plan, survey, runs)
-        return record_unspoken(config, info, plan, survey, runs)
+        act = speak if survey.needs.rows else record_unspoken
+        exit_code = act(config, info, plan, survey, runs)
+        return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
 
 
-def open_folder(
-    config: RunConfig, stack: ExitStack, is_new: bool = False
-) -> tuple[Journal, RunLog]:
-    """Take the output folder until the stack is closed, and put it in order after a crash.
+def keep_subtitles(plan: RowPlan) -> int:
+    """Write the rows' subtitles that are missing. Returns 1 if some could not be written."""
+    from tts_cli.run.row_subtitles import write_row_subtitles
 
-    Args:
-        is_new: it had no journal a moment ago.
-    Raises:
-        UsageError, SetupError: it cannot be had.
-    """
-    from tts_cli.book.book_file import made_names
-    from tts_cli.output.atomic import remove_stale_parts
-    from tts_cli.output.folder_lock import FolderLock
-    from tts_cli.output.journal import JOURNAL_NAME, Journal
-    from tts_cli.output.leftovers import unrecorded_rows
-    from tts_cli.output.run_file import REPORT_NAME
-    from tts_cli.output.run_log import RunLog
-    from tts_cli.output.writer import prepare_folder
-
-    out = config.out
-    assert out is not None
-    prepare_folder(out)
-    if (out / REPORT_NAME).is_dir():
-        raise UsageError(
-            f"{out / REPORT_NAME}: is a folder", remedy="move it, or choose another --out"
-        )
-    lock = stack.enter_context(FolderLock(out, config.take_over))
-    if is_new and (out / JOURNAL_NAME).exists():
-        raise FolderLocked(
-            f"another run has spoken into {out} meanwhile", remedy="run the same command again"
-        )
-    runs = RunLog(out)
-    journal = stack.enter_context(Journal(out, has_sums=config.verify_files))
-    remove_stale_parts(out)
-    if lock.crashed_ns is not None:
-        journal.append(*unrecorded_rows(out, lock.crashed_ns, journal, made_names(out)))
-    return journal, runs
-
-
-def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
-    """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
-    from tts_cli.book.book_file import made_names
-    from tts_cli.commands.progress import long_step
-    from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
-    from tts_cli.output.journal import Journal
-    from tts_cli.output.orphans import find_orphans
-    from tts_cli.output.writer import AudioWriter
-    from tts_cli.run.plan import RowPlan
-
-    assert config.out is not None
-    journal, writer = None, None
-    if has_journal(config.out):
-        journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
-    if os.path.isdir(config.out):
-        writer = AudioWriter(config.out, config, info.sample_rate_hz)
-    plan = RowPlan(source, config, info, journal, writer)
-    with long_step("checking the manifest, and which rows are done", config.progress):
-        survey = plan.survey()
-    say_problems(survey.summary, config)
-    if not config.skip_invalid:
-        survey.summary.require_good()
-    try:
-        survey.require_own_files()
-    except UsageError as error:
-        if journal is None:
-            raise
-        # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
-        log.warning("%s", error)
-    if not (journal is not None and config.overwrite):
-        say_space(survey.summary, config.out)
-    if journal is None:
-        show_summary(survey.summary, config)
-    else:
-        orphans = find_orphans(config.out, plan.rows.has_id, made_names(config.out))
-        show_summary(survey.summary, config, survey, orphans)
-    return 0
+    made = write_row_subtitles(plan)
+    if made.failed:
+        log.warning("subtitles of %d rows could not be written", made.failed)
+    log.info("subtitles: %d files written", made.written)
+    return int(made.failed > 0)
 
 
 def record_unspoken(
@@ -241,6 +197,8 @@ def record_unspoken(
             device={},
             started=started,
             exit_code=exit_code,
+            manifests=plan.source.paths,
+            anchor=anchor_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
@@ -251,7 +209,14 @@ def record_unspoken(
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     reason = f"all {survey.skipped} rows are done already"
-    if survey.silent:
+    if config.only and not survey.summary.selected:
+        reason = "no row is suspect or failed" if "suspects" in config.only else "no row"
+    elif config.only and survey.skipped and not survey.silent and not config.retry_failed:
+        reason = (
+            f"{_done(survey.skipped)}; --takes N speaks more takes, "
+            "--overwrite with another --seed speaks anew"
+        )
+    elif survey.silent:
         rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
         reason = f"{rows} silent for want of words, {survey.skipped} were done already"
     elif config.retry_failed:
@@ -261,6 +226,10 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     elif not survey.skipped:
         reason = "no good row"
     show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+
+
+def _done(rows: int) -> str:
+    return "1 row is done already" if rows == 1 else f"all {rows} rows are done already"
 
 
 def show_report(report: Mapping[str, Any]) -> None:
@@ -281,7 +250,7 @@ def show_result(text: str) -> None:
 def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog) -> int:
     """Load the model, speak the pending rows, report, print the summary."""
     from tts_cli.commands.progress import Progress, long_step
-    from tts_cli.commands.summary import next_step, summary_lines
+    from tts_cli.commands.summary import next_step, summary_lines, take_lines
     from tts_cli.output.run_file import Totals, build_report
     from tts_cli.output.run_log import new_run_id
     from tts_cli.run.load import device_facts, open_session, prepare
@@ -296,7 +265,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     started = datetime.now(timezone.utc)
     run_id = new_run_id(started)
     if survey.summary.split:
-        log.info("long rows: %d, spoken in %d parts", survey.summary.split, survey.summary.parts)
+        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
     with long_step("loading the model", config.progress):
         session = open_session(config)
     signals.check()
@@ -305,6 +274,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     log.debug("model: %s", _listed(model_facts(config, info)))
     log.debug("device: %s", _listed(device_facts(session)))
     signals.check()
+    say_anchor(survey, config, session.device.type == "cuda")
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped,
         skipped=survey.skipped,
@@ -313,7 +283,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     )
     error: BaseException | None = None
     started_s = time.perf_counter()
-    num_rows = survey.pending + survey.bad
+    num_rows = survey.pending + survey.takes + survey.bad
     with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
         recorder = Recorder(
             plan.writer,
@@ -322,7 +292,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
             info.frame_s,
             totals,
             progress.update,
-            config.failures_allowed(survey.pending),
+            config.failures_allowed(survey.pending + survey.takes),
+            config.takes,
         )
         speech = SpeechRun(
             session,
@@ -356,6 +327,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         device=facts,
         started=started,
         exit_code=exit_code,
+        manifests=plan.source.paths,
+        anchor=anchor_facts(plan),
     )
     report = keep_report(plan, runs, report)
     if config.json:
@@ -363,6 +336,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     elif config.verbosity >= 0:
         left_out = "had not failed" if config.retry_failed else "were done already"
         lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
+        lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, plan.writer.out)
         num_bad = totals.failed - recorder.failures.count
         is_stopped = error is not None
         args = click.get_current_context().ensure_object(Invocation).args
@@ -372,6 +346,26 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     if error is not None:
         raise error
     return exit_code
+
+
+def anchor_facts(plan: RowPlan) -> dict[str, Any] | None:
+    """What the report says of the row whose voice others have; no digest: it was not spoken."""
+    anchor = plan.anchor
+    return None if anchor is None else {"id": anchor.id, "digest": anchor.need.digest or None}
+
+
+def say_anchor(survey: Survey, config: RunConfig, is_gpu: bool) -> None:
+    """Tell whose voice rows have."""
+    found = survey.summary
+    if not found.anchor:
+        return
+    when = "as it was spoken" if found.is_anchor_spoken else "spoken first"
+    log.info("anchor: row '%s', %s; %d rows follow its voice", found.anchor, when, found.anchored)
+    if config.shard is not None and is_gpu and not found.is_anchor_spoken:
+        log.warning(
+            "--anchor with --shard: on a GPU the anchor may come out otherwise in another shard's "
+            "folder; make a voice of it with `tts-cli voices add`, and give all shards --voice"
+        )
 
 
 def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def command(manifest: str, **options: Any) -> int:
     line can be tried here.
     """
     config = RunConfig.from_options(options)
-    with open_source(manifest, config.manifest_format) as source:
+    with open_source(manifest, config.manifest_format, config.ids) as source:
         from tts_cli.run.model_source import read_info
         from tts_cli.run.plan import RowPlan
 
@@ -158,7 +158,11 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     if summary.selected == summary.rows:
         del lines[1]  # it would say the same again
     if summary.split:
-        lines.append(("long rows", f"{summary.split:,}, spoken in {summary.parts:,} parts"))
+        lines.append(("in parts", f"{summary.split:,} rows, {summary.parts:,} parts"))
+    if summary.anchor:
+        when = "as it was spoken" if summary.is_anchor_spoken else "spoken first"
+        follow = f"{summary.anchored:,} rows follow its voice"
+        lines.append(("anchor", f"{summary.anchor}, {when}; {follow}"))
     if summary.wordless:
         lines.append(("without a word", f"{summary.wordless:,} rows"))
     return lines
@@ -170,6 +174,11 @@ def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
         ("to speak", f"{survey.pending:,} rows" + (f": {reasons}" if reasons else "")),
         ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
     ]
+    if survey.takes:
+        lines.append(("more takes", f"{survey.takes:,} of {survey.with_takes:,} rows"))
+    fallen = sum(survey.fallen.values())
+    if survey.held or fallen:
+        lines.append(("chosen takes", f"{survey.held:,} hold, {fallen:,} do not fit any more"))
     if orphans.count:
         more = ", ..." if orphans.count > len(orphans.first) else ""
         named = f"{', '.join(orphans.first)}{more}"
@@ -193,6 +202,9 @@ def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
     return {
         "pending": survey.pending,
         "reasons": _reasons(survey),
+        "takes": survey.takes,
+        "held": survey.held,
+        "fallen": sum(survey.fallen.values()),
         "skipped": survey.skipped,
         "failing": survey.bad,
         "orphans": orphans.count,

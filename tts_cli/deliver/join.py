@@ -10,6 +10,7 @@ zero, so that nothing clicks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,42 +51,61 @@ class Place:
 
 
 def join(
-    parts: list[Array], boundaries: list[Boundary], rate_hz: int, pauses: Pauses
+    parts: list[Array],
+    boundaries: Sequence[Boundary | float],
+    rate_hz: int,
+    pauses: Pauses,
+    lead_s: float | None = None,
+    tail_s: float | None = None,
 ) -> tuple[Array, list[Place]]:
     """Join the samples of parts.
 
     Args:
         parts: each (n,) float32 in [-1, 1] or int16, all alike.
-        boundaries: what lies behind each part but the last.
+        boundaries: what lies behind each part but the last, or the seconds of its pause.
+        lead_s, tail_s: seconds of silence at both ends; None: as they were spoken.
     Returns:
         (n,) samples of the same kind, and the place of every part.
     """
     if len(boundaries) != len(parts) - 1:
         raise ValueError(f"{len(parts)} parts have {len(boundaries)} boundaries between them")
-    if len(parts) == 1:
+    if len(parts) == 1 and lead_s is None and tail_s is None:
         return parts[0], [Place(0, len(parts[0]))]
     last = len(parts) - 1
     fade = round(FADE_S * rate_hz)
     cuts = [cut_ends(part, rate_hz) for part in parts]
-    cuts[0] = replace(cuts[0], start=0)
-    cuts[last] = replace(cuts[last], end=len(parts[last]))
+    if lead_s is None:
+        cuts[0] = replace(cuts[0], start=0)
+    if tail_s is None:
+        cuts[last] = replace(cuts[last], end=len(parts[last]))
     places: list[Place] = []
-    place = 0
+    place = _silence(lead_s, rate_hz, cuts[0].silence_before)
     for index, cut in enumerate(cuts):
         places.append(Place(place, place + cut.end - cut.start))
         place = places[-1].end
         if index < last:
+            pause_s = _pause_s(boundaries[index], pauses)
             kept = cut.silence_behind + cuts[index + 1].silence_before
-            place += max(0, round(pauses.seconds(boundaries[index]) * rate_hz) - kept)
+            place += _silence(pause_s, rate_hz, kept)
+    place += _silence(tail_s, rate_hz, cuts[last].silence_behind)
     joined = np.zeros(place, dtype=parts[0].dtype)
     for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
         piece = joined[to.start : to.end]
         piece[:] = part[cut.start : cut.end]
-        if index:
+        if index or lead_s is not None:
             fade_in_(piece[:fade])
-        if index < last:
+        if index < last or tail_s is not None:
             fade_in_(piece[::-1][:fade])
     return joined, places
+
+
+def _pause_s(boundary: Boundary | float, pauses: Pauses) -> float:
+    return pauses.seconds(boundary) if isinstance(boundary, Boundary) else boundary
+
+
+def _silence(seconds: float | None, rate_hz: int, kept: int) -> int:
+    """Samples to be added to so many that are kept of a part's own silence."""
+    return 0 if seconds is None else max(0, round(seconds * rate_hz) - kept)
 
 
 def speech(samples: Array, rate_hz: int) -> tuple[int, int]:

@@ -7,20 +7,25 @@ treats specially, and may not meet another id on a file system that ignores lett
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from array import array
+from collections.abc import Iterator
 from functools import lru_cache
 
 from tts_cli.config import SUBTYPES
 
 MAX_PART_BYTES = 200  # of UTF-8; leaves room for a suffix and a temporary name in 255
 MAX_ID_BYTES = 1000
+_CONTENT_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
+TAKES = "takes"  # folder of the takes of rows that have several
+_RESERVED = {TRUNCATED: "rows cut at their frame cap", TAKES: "takes of rows that have several"}
 
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
 # Most ids: with none of the things that need a closer look, and short.
-_PLAIN_ID = re.compile(r"(?!truncated/)(?:[a-z0-9_-]{5,40}/){0,8}[a-z0-9_-]{5,40}")
+_PLAIN_ID = re.compile(r"(?!truncated/|takes/)(?:[a-z0-9_-]{5,40}/){0,8}[a-z0-9_-]{5,40}")
 _DEVICE_NAMES = frozenset(
     ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
 )
@@ -52,8 +57,8 @@ def id_problem(row_id: str) -> str | None:
     for position, part in enumerate(parts):
         if problem := _part_problem(part, is_folder=position < len(parts) - 1):
             return problem
-    if len(parts) > 1 and parts[0].casefold() == TRUNCATED:
-        return f"starts with '{TRUNCATED}/', which is kept for rows cut at their frame cap"
+    if len(parts) > 1 and (kept := _RESERVED.get(parts[0].casefold())):
+        return f"starts with '{parts[0].casefold()}/', which is kept for {kept}"
     return None
 
 
@@ -80,6 +85,34 @@ def _part_problem(part: str, is_folder: bool) -> str | None:
 def default_id(number: int) -> str:
     """The id of the `number`th row (from 1) when it names none."""
     return f"{number:06d}"
+
+
+def content_id(text: str, voice: str | None, times: int) -> str:
+    """The id of a row that is named by what it says.
+
+    Args:
+        voice: that the row names, if any.
+        times: how often the same text in the same voice has stood in the manifest, this one
+            counted; two with the same text stay two rows.
+    """
+    content = json.dumps([text, voice, times]).encode()
+    return hashlib.blake2b(content, digest_size=_CONTENT_HEX // 2).hexdigest()
+
+
+class ContentIds:
+    """Names the rows of one reading of a manifest, in order, by what they say. It remembers one
+    compact table.
+    """
+
+    def __init__(self) -> None:
+        self._times = IdTable()
+
+    def next(self, text: str, voice: str | None) -> str:
+        """The id of the next row that gives none."""
+        key = id_hash(json.dumps([text, voice]))
+        times = (self._times.get(key) or 0) + 1
+        self._times.put(key, times)
+        return content_id(text, voice, times)
 
 
 def fold_id(row_id: str) -> str:
@@ -136,6 +169,10 @@ class IdTable:
             return self._values[place]
         self._add(place, key, value)
         return value
+
+    def values(self) -> Iterator[int]:
+        """Every stored value, in no order."""
+        return (value for key, value in zip(self._keys, self._values, strict=True) if key)
 
     def _add(self, place: int, key: int, value: int) -> None:
         self._keys[place], self._values[place] = key, value

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import codecs
 import csv
+import errno
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections import Counter
@@ -27,6 +29,7 @@ from typing import Any, BinaryIO, cast
 from tts_cli.errors import ManifestError, SetupError
 from tts_cli.manifest import not_manifests
 from tts_cli.manifest.fingerprint import Fingerprint
+from tts_cli.manifest.ids import ContentIds
 from tts_cli.manifest.row import (
     ALIASES,
     KINDS,
@@ -40,6 +43,7 @@ from tts_cli.manifest.row import (
 
 MAX_LINE_BYTES = 1 << 20
 _MAX_NUMBER_CHARS = 64
+_MAX_SHOWN = 60  # characters of a text that is no path
 _NOT_AN_ARRAY = "a manifest is one JSON object a line, not an array: jq -c '.[]' unpacks one"
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -59,11 +63,17 @@ class Source:
     format: str  # jsonl, csv, tsv or txt
     folder: str  # where a relative ref_audio starts
     copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
+    ids: str = "number"  # what rows without an id are named by: number or content
     fingerprint: Fingerprint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         fingerprint = Fingerprint(self.name, is_copy=self.copy is not None)
         object.__setattr__(self, "fingerprint", fingerprint)
+
+    @property
+    def paths(self) -> list[str]:
+        """Its file, absolute; none where it was copied from a pipe, or made of something else."""
+        return [] if self.copy is not None else [os.path.abspath(self.name)]
 
     def open(self) -> BinaryIO:
         """The bytes from their start.
@@ -83,7 +93,7 @@ class Source:
 
 
 @contextmanager
-def open_source(manifest: str, format: str | None = None) -> Iterator[Source]:
+def open_source(manifest: str, format: str | None = None, ids: str = "number") -> Iterator[Source]:
     """Find out how to read `manifest` ('-' is stdin); a pipe is copied to a temporary file.
 
     Raises:
@@ -94,16 +104,16 @@ def open_source(manifest: str, format: str | None = None) -> Iterator[Source]:
         if sys.stdin is None:
             raise ManifestError("<stdin>: is closed", remedy="give a manifest file, or pipe one in")
         with _copy_of(sys.stdin.buffer, "<stdin>") as copy:
-            yield Source("<stdin>", format or "jsonl", "", copy)
+            yield Source("<stdin>", format or "jsonl", "", copy, ids)
         return
     folder = os.path.dirname(manifest)
     file = _open(manifest)
     if os.path.isfile(manifest):
         file.close()
-        yield Source(manifest, format or _format_of(manifest), folder)
+        yield Source(manifest, format or _format_of(manifest), folder, ids=ids)
         return
     with file, _copy_of(file, manifest) as copy:
-        yield Source(manifest, format or "jsonl", folder, copy)
+        yield Source(manifest, format or "jsonl", folder, copy, ids)
 
 
 def _open(manifest: str) -> BinaryIO:
@@ -115,7 +125,22 @@ def _open(manifest: str) -> BinaryIO:
     except PermissionError as error:
         raise _unreadable(manifest, error, "check the file's permissions") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if _may_be_text(manifest, error):
+            short = manifest if len(manifest) <= _MAX_SHOWN else f"{manifest[:_MAX_SHOWN]}..."
+            raise ManifestError(
+                f"{short!r}: there is no such file",
+                remedy=f"a text is spoken by: tts-cli say {shlex.quote(short)}",
+            ) from error
         raise _unreadable(manifest, error, "check the path") from error
+
+
+def _may_be_text(manifest: str, error: Exception) -> bool:
+    """Whether a manifest that is not there looks like what somebody wants to hear."""
+    if getattr(error, "errno", None) not in (errno.ENOENT, errno.ENAMETOOLONG):
+        return False
+    if os.path.splitext(manifest)[1].lower() in _SUFFIXES:
+        return False
+    return any(map(str.isspace, manifest)) or os.sep not in manifest
 
 
 def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
@@ -253,13 +278,15 @@ def _line_rows(
 ) -> Iterator[Row | BadRow]:
     """JSONL and plain text: a row is a line; blank lines are skipped and not counted as rows."""
     number = 0
+    content_ids = _content_ids(source)
     for line in lines:
         problem = lines.problem
         lines.start_row()
         if line.isspace() or not line:
             continue
         number += 1
-        if wanted is not None and not wanted[number - 1]:
+        is_passed = wanted is not None and not wanted[number - 1]
+        if is_passed and content_ids is None:
             continue
         try:
             if problem is not None:
@@ -267,9 +294,22 @@ def _line_rows(
             text = line.rstrip("\r\n")
             values = {"text": text} if source.format == "txt" else _parse_object(text)
         except RowProblem as error:
-            yield BadRow(lines.number, number, None, str(error))
+            row: Row | BadRow = BadRow(lines.number, number, None, str(error))
         else:
-            yield build_row(values, line=lines.number, number=number, folder=source.folder)
+            row = build_row(
+                values,
+                line=lines.number,
+                number=number,
+                folder=source.folder,
+                content_ids=content_ids,
+            )
+        if not is_passed:
+            yield row
+
+
+def _content_ids(source: Source) -> ContentIds | None:
+    """What names rows by content; it must see them all, those that are passed over too."""
+    return ContentIds() if source.ids == "content" else None
 
 
 def _parse_object(line: str) -> dict[str, Any]:
@@ -319,6 +359,7 @@ def _table_rows(
     delimiter = "\t" if source.format == "tsv" else ","
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header = _read_header(reader, lines, source)
+    content_ids = _content_ids(source)
     number = 0
     while True:
         lines.start_row()
@@ -342,10 +383,20 @@ def _table_rows(
                 yield BadRow(start, number, None, _table_problem(problem, start, lines.number))
             continue
         number += 1
-        if wanted is not None and not wanted[number - 1]:
+        is_passed = wanted is not None and not wanted[number - 1]
+        if is_passed and content_ids is None:
             continue
         values = dict(zip(header, cells, strict=True))
-        yield build_row(values, line=start, number=number, folder=source.folder, is_text=True)
+        row = build_row(
+            values,
+            line=start,
+            number=number,
+            folder=source.folder,
+            is_text=True,
+            content_ids=content_ids,
+        )
+        if not is_passed:
+            yield row
 
 
 def _reason(problem: Exception) -> str:

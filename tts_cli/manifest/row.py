@@ -13,9 +13,10 @@ from typing import Any
 
 from models.sampling import SETTINGS
 from tts_cli.config import RANGES
-from tts_cli.manifest.ids import default_id, id_problem
+from tts_cli.manifest.ids import ContentIds, default_id, id_problem
 from tts_cli.manifest.not_fields import instead_of
 from tts_cli.manifest.words import is_blank
+from tts_cli.text.pauses import pause_problem
 
 MAX_TEXT_CHARS = 20_000
 MAX_NAME_CHARS = 200
@@ -127,7 +128,13 @@ def unknown_field(name: str) -> str:
 
 
 def build_row(
-    values: Mapping[str, Any], *, line: int, number: int, folder: str, is_text: bool = False
+    values: Mapping[str, Any],
+    *,
+    line: int,
+    number: int,
+    folder: str,
+    is_text: bool = False,
+    content_ids: ContentIds | None = None,
 ) -> Row | BadRow:
     """Check one row's values.
 
@@ -137,15 +144,23 @@ def build_row(
         line, number: position, see `Row`.
         folder: where a relative `ref_audio` starts.
         is_text: values are cells of a table, so numbers and booleans are written as text.
+        content_ids: names rows that give no id; None: their number does.
     """
     row_id: str | None = None
     try:
-        row_id = _find_id(values, number, is_text)  # first, so that other problems can name it
+        row_id = _find_id(values, is_text)  # first, so that other problems can name it
+        if row_id is None and content_ids is None:
+            row_id = default_id(number)
         given = _canonical(values, is_text)
         given.pop("id", None)
         fields = {name: _convert(name, value, is_text) for name, value in given.items()}
         if "text" not in fields:
             raise RowProblem("has no text")
+        if row_id is None:
+            assert content_ids is not None
+            row_id = content_ids.next(fields["text"], fields.get("voice"))
+        if problem := pause_problem(fields["text"]):
+            raise RowProblem(f"text: {problem}")
         _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("gives both max_frames and max_seconds; give one")
@@ -179,12 +194,13 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
     return given
 
 
-def _find_id(values: Mapping[str, Any], number: int, is_text: bool) -> str:
+def _find_id(values: Mapping[str, Any], is_text: bool) -> str | None:
+    """The id that a row gives."""
     value = values.get("id")
     if is_text and value is not None:
         value = value.strip() or None
     if value is None:
-        return default_id(number)
+        return None
     if not isinstance(value, str):
         raise RowProblem(f"id: must be text, not {shown(value)}; put it in quotes")
     if problem := id_problem(value):

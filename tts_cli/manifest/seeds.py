@@ -8,8 +8,8 @@ adds no step, so that whoever asks for one take, whole, at the first attempt has
     part 2, 3, ...      derive(seed, "part 2")       of a row that is split
     attempt 2, 3, ...   derive(seed, "attempt 2")
 
-There are no takes yet. None of it changes the row's seed, so none reaches `request_hash`.
-The labels hold a space, which no id does.
+None of it changes the row's seed; a take has a `request_hash` with its own. The labels hold a
+space, which no id does.
 
 All seeds are below 2^53, the integers that jq, pandas and browsers read exactly. Derived ones once
 had ten bits more: `first_row_seed` is that rule, for rows that were recorded under it.
@@ -36,6 +36,21 @@ def row_seed(run_seed: int, row_id: str) -> int:
 def first_row_seed(run_seed: int, row_id: str) -> int:
     """The seed that such a row had by the first rule."""
     return _hash(run_seed, row_id) >> (64 - _FIRST_BITS)
+
+
+def take_seed(seed: int, take: int) -> int:
+    """The seed of a further take 2, 3, ... of a row."""
+    return seed if take == 1 else derive(seed, f"take {take}")
+
+
+def is_made_of(found: int, seed: int, row_id: str, attempts: int) -> bool:
+    """Whether a row's kept seed is what `seed` gives, as the row's own or as the run's."""
+    firsts = (seed, row_seed(seed, row_id))
+    return any(
+        found == attempt_seed(first, attempt)
+        for first in firsts
+        for attempt in range(1, max(1, attempts) + 1)
+    )
 
 
 def part_seed(seed: int, part: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,29 @@ def write_atomic(path: Path, data: bytes) -> None:
                 view = view[os.write(handle, view) :]
         finally:
             os.close(handle)
+
+
+def link_whole(source: Path, target: Path) -> None:
+    """Let `target` be the file `source`, whatever it was before: by a hard link, or by a copy where
+    the file system has none. At any moment `target` is whole.
+
+    Raises:
+        DiskFull: no room, or the disk stopped answering; nothing has changed.
+        OSError: anything else that concerns these files.
+    """
+    try:
+        if os.path.samefile(source, target):
+            return  # a rename of one name of a file to another one would do nothing
+    except FileNotFoundError:
+        pass
+    with written_whole(target) as part:
+        try:
+            os.link(source, part)
+        except OSError as error:
+            if is_disk_error(error) or isinstance(error, (FileNotFoundError, FileExistsError)):
+                raise
+            log.debug("no hard link of %s (%s): a copy", source, error.strerror)
+            shutil.copyfile(source, part)
 
 
 @contextmanager

@@ -1,9 +1,11 @@
 """What makes a row done: a hash of the speech that was asked for, and one of how it is delivered.
 
 `request_hash` covers all that reaches the model, `delivery_hash` what happens to the audio behind
-it. A field that is added to one of the dataclasses they cover carries, as `as_before` in its
-metadata, the value that means what was done before there was the field. While it holds that value
-it is left out, so that folders written before stay done:
+it. `content_hash` tells whether a take that somebody chose still fits its row.
+
+A field that is added to one of the dataclasses they cover carries, as `as_before` in its metadata,
+the value that means what was done before there was the field. While it holds that value it is left
+out, so that folders written before stay done:
 
     pace: float = field(default=1.0, metadata={"as_before": 1.0})
 """
@@ -53,6 +55,23 @@ def request_hash(
     if split is not None:
         values["split"] = dict(split)
     return _hash_request(request, values)
+
+
+def content_hash(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None = None,
+    split: Mapping[str, float] | None = None,
+) -> str:
+    """What makes two requests speech of the same content, however it is drawn: all of
+    `request_hash` but seed, sampling and cap.
+    """
+    values = _request_values(request, model, ref_digest)
+    for name in ("seed", "sampling", "max_frames"):
+        del values[name]
+    if split is not None:
+        values["split"] = dict(split)
+    return _sha256(_encode(values))
 
 
 def delivery_hash(delivery: Delivery) -> str:

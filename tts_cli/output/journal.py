@@ -1,9 +1,9 @@
 """`timings.jsonl`: one line a finished row, and what a rerun may skip because of it.
 
 The file only grows. A line is appended after the row's audio is safely on disk and is itself
-fsynced, so a recorded row is a kept row. The last line of an id wins. A line torn by a crash is cut
-off before the next append, and its row recorded as failed; other lines that make no sense are
-counted and passed over.
+fsynced, so a recorded row is a kept row. The last line of an id and take wins. A line torn by a
+crash is cut off before the next append, and its row recorded as failed if it has no other; other
+lines that make no sense are counted and passed over.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import os
 import re
 import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tts_cli.errors import SetupError, disk_full, is_disk_error
 from tts_cli.output.plain_file import open_to_append, require_plain_file
-from tts_cli.output.record import RowRecord
-from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, line_of, parse
+from tts_cli.output.record import CopiedLine, RowRecord
+from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, RowFile, parse
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,7 @@ _FIRST_ID = re.compile(rb'\{"id": "%b"' % TEXT)
 class _Entry:
     """What one call of `append` wants recorded, and what came of it."""
 
-    data: bytes
-    records: tuple[RowRecord, ...]
+    lines: list[bytes]
     is_done: bool = False
     error: OSError | None = None
 
@@ -86,9 +86,39 @@ class Journal:
     def __len__(self) -> int:
         return len(self._table)
 
-    def status(self, row_id: str, take: int = 1) -> str | None:
-        """`ok` or `failed` as recorded last; None if never."""
-        return self._table.status(row_id, take)
+    def status(self, row_id: str, take: int | None = None) -> str | None:
+        """`ok` or `failed` as recorded last, of a take or of the row; None if never."""
+        if take is not None:
+            return self._table.status(row_id, take)
+        found = self._table.file(row_id)
+        return None if found is None else "failed" if found.has_failed else "ok"
+
+    def file(self, row_id: str) -> RowFile | None:
+        """Which take the row's file is; None if no line tells of one."""
+        return self._table.file(row_id)
+
+    def top(self, row_id: str) -> int:
+        """The highest take that has a line; 0 for a row without one."""
+        return self._table.top(row_id)
+
+    def line(self, row_id: str, take: int) -> dict[str, Any] | None:
+        """The last line of a take, whole; None if there is none. Raises OSError."""
+        offset = self._table.offset(row_id, take)
+        if offset is None:
+            return None
+        with open(self.path, "rb") as file:
+            return _line_at(file, offset)
+
+    def chosen(self) -> Iterator[dict[str, Any]]:
+        """The lines of the takes that are the files of rows with several takes, or that are held;
+        in the order in which they became it. Raises OSError.
+        """
+        offsets = self._table.offsets_of_chosen()
+        if not offsets:
+            return
+        with open(self.path, "rb") as file:
+            for offset in offsets:
+                yield _line_at(file, offset)
 
     def schema(self, row_id: str, take: int = 1) -> int | None:
         """The schema of the last line, see `record.SCHEMA`; None if there is none."""
@@ -114,11 +144,11 @@ class Journal:
         return self._table.digest(row_id, take)
 
     def rows(self) -> FolderRows:
-        """Sums over the last lines of all rows."""
+        """Sums over the last lines of all rows, extra takes left out."""
         with self._mutex:
             return self._table.rows()
 
-    def append(self, *records: RowRecord) -> None:
+    def append(self, *records: RowRecord | CopiedLine) -> None:
         """Record rows whose audio is safely on disk, with one fsync for all of them.
 
         Threads that come while another one waits for the disk are recorded together by the next.
@@ -127,7 +157,7 @@ class Journal:
             DiskFull: nothing was recorded.
         """
         assert self._handle is not None, "the journal is closed or read-only"
-        entry = _Entry("".join(record.to_line() for record in records).encode(), records)
+        entry = _Entry([record.to_line().encode() for record in records])
         self._pending.append(entry)
         with self._mutex:
             if not entry.is_done:
@@ -142,7 +172,7 @@ class Journal:
         size = os.fstat(self._handle).st_size
         error: OSError | None = None
         try:
-            view = memoryview(b"".join(entry.data for entry in group))
+            view = memoryview(b"".join(line for entry in group for line in entry.lines))
             while view:
                 view = view[os.write(self._handle, view) :]
             os.fsync(self._handle)
@@ -152,8 +182,10 @@ class Journal:
         for entry in group:
             self._pending.popleft()
             entry.error, entry.is_done = error, True
-            for record in entry.records if error is None else ():
-                self._table.put(line_of(record))
+            for line in entry.lines if error is None else ():
+                is_known = self._learn(line, size)
+                assert is_known, line
+                size += len(line)
 
     def close(self) -> None:
         """Close the file; harmless if done already."""
@@ -178,38 +210,41 @@ class Journal:
                     self.num_garbage += 1
                     whole_bytes = file.tell()
                     continue
-                if raw.strip() and not self._learn(raw):
+                if raw.strip() and not self._learn(raw, whole_bytes):
                     self.num_garbage += 1
                 whole_bytes += len(raw)
             return whole_bytes, b""
 
-    def _learn(self, raw: bytes) -> bool:
+    def _learn(self, raw: bytes, offset: int) -> bool:
         line = parse(raw)
         if line is None:
             return False
-        self._table.put(line)
+        self._table.put(line, offset)
         return True
 
     def _open(self, whole_bytes: int, tail: bytes) -> None:
         self._handle = open_to_append(self.path)
         if not tail:
             return
-        if self._learn(tail):  # only its newline is missing
+        if self._learn(tail, whole_bytes):  # only its newline is missing
             os.write(self._handle, b"\n")
         else:
             log.warning("%s: cut off a last line torn by a crash", self.path)
             os.ftruncate(self._handle, whole_bytes)
-            self._keep_id(tail)
+            self._keep_id(tail, whole_bytes)
 
-    def _keep_id(self, torn: bytes) -> None:
-        """Record the row of a torn line as failed: its file is there, and is known to be ours."""
+    def _keep_id(self, torn: bytes, whole_bytes: int) -> None:
+        """Record the row of a torn line as failed: its file is there, and is known to be ours. One
+        that has lines is what they say.
+        """
         assert self._handle is not None
-        if found := _FIRST_ID.match(torn):
-            record = RowRecord(
-                json.loads(b'"%b"' % found[1]), "failed", error="its line was torn by a crash"
-            )
-            os.write(self._handle, record.to_line().encode())
-            self._table.put(line_of(record))
+        found = _FIRST_ID.match(torn)
+        row_id = json.loads(b'"%b"' % found[1]) if found else None
+        if row_id is not None and self._table.file(row_id) is None:
+            record = RowRecord(row_id, "failed", error="its line was torn by a crash")
+            line = record.to_line().encode()
+            os.write(self._handle, line)
+            self._learn(line, whole_bytes)
 
     def _cut(self, size: int) -> None:
         """Take back a half-written append."""
@@ -218,6 +253,13 @@ class Journal:
             os.ftruncate(self._handle, size)
         except OSError as error:
             log.debug("%s: a torn line stays: %s", self.path, error)
+
+
+def _line_at(file: BinaryIO, offset: int) -> dict[str, Any]:
+    """A line that made sense before."""
+    file.seek(offset)
+    values: dict[str, Any] = json.loads(file.readline(_MAX_LINE_BYTES))
+    return values
 
 
 def _skip_line(file: BinaryIO) -> bytes:

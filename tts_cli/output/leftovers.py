@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tts_cli.config import SUBTYPES
-from tts_cli.manifest.ids import TRUNCATED, id_problem
+from tts_cli.manifest.ids import id_problem
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 
@@ -29,19 +29,21 @@ def unrecorded_rows(
             yield RowRecord(row_id, "failed", error=_ERROR)
 
 
-def audio_files(out: Path, made: Collection[str] = ()) -> Iterator[tuple[str, Path]]:
+def audio_files(
+    out: Path, made: Collection[str] = (), suffixes: Collection[str] = tuple(SUBTYPES)
+) -> Iterator[tuple[str, Path]]:
     """The files of a folder that could be audio of rows, with these rows' ids.
 
     Args:
         made: names of files in the folder itself that were made of rows, such as chapters.
+        suffixes: of the files that are meant.
     """
     for folder, _, names in os.walk(out):
         for name in names:
             path = Path(folder, name)
             row_id = path.relative_to(out).with_suffix("").as_posix()
-            if path.suffix.removeprefix(".") not in SUBTYPES or id_problem(row_id):
+            if path.suffix.removeprefix(".") not in suffixes or id_problem(row_id):
                 continue
             if path.relative_to(out).as_posix() in made:
                 continue
-            if not row_id.startswith(f"{TRUNCATED}/"):
-                yield row_id, path
+            yield row_id, path

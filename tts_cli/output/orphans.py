@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.manifest.ids import IdTable, id_hash, id_problem
 from tts_cli.output.journal import JOURNAL_NAME
 from tts_cli.output.leftovers import audio_files
@@ -25,13 +26,14 @@ class Orphans:
 
 
 def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str] = ()) -> Orphans:
-    """Count the ids of audio files and of lines that `has_id` does not know, each once.
+    """Count the ids of audio files, subtitles and lines that `has_id` does not know, each once.
 
     Args:
         made: names of files that are no row's but made of rows, see `audio_files`.
     """
     found, seen = Orphans(), IdTable()
-    for row_id in chain((row_id for row_id, _ in audio_files(out, made)), _recorded_ids(out)):
+    files = audio_files(out, made, (*SUBTYPES, *SUBTITLES))
+    for row_id in chain((row_id for row_id, _ in files), recorded_ids(out)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
             continue
         found.count += 1
@@ -40,7 +42,7 @@ def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str]
     return found
 
 
-def _recorded_ids(out: Path) -> Iterator[str]:
+def recorded_ids(out: Path) -> Iterator[str]:
     """The ids of the journal's lines, those of bad rows without an id left out."""
     path = out / JOURNAL_NAME
     if not path.is_file():

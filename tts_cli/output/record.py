@@ -7,12 +7,18 @@ in front of the others, so that `record_table.py` need not read a line of ours t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 # Of lines written now. Those of 1 have no `schema`: their derived seeds have 63 bits. Those of 0
 # have no `delivery_hash` either: one hash stands for request and delivery.
 SCHEMA = 2
+
+OWN = "own"  # what the manifest and the settings ask for; the row's file is this take
+HELD = "held"  # somebody chose it: the row's file is this take, whatever seed a run has
+EXTRA = "extra"  # spoken beside the row's own file
+ROLES = (OWN, HELD, EXTRA)
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,8 @@ class RowRecord:
 
     id: str
     status: str  # ok or failed
-    take: int = 1  # which speech of the row; there is one as yet
+    take: int = 1  # which speech of the row
+    role: str = OWN  # of that take among them, when the line was written
     schema: int = SCHEMA
     request_hash: str = ""  # what was spoken, and how it is delivered: see `hashes`
     delivery_hash: str = ""
@@ -34,6 +41,7 @@ class RowRecord:
     sha256: str | None = None  # of the audio file
     frames: int = 0
     audio_s: float = 0.0
+    content_hash: str = ""  # what was spoken, but for how it was drawn: see `hashes`
     path: str | None = None  # of the audio, relative to the output folder
     sample_rate_hz: int | None = None  # of the audio file
     error: str | None = None
@@ -52,6 +60,8 @@ class RowRecord:
     language: str | None = None
     instruct: str | None = None
     ref_sha256: str | None = None  # of the recording a row names
+    anchor: str | None = None  # id of the row whose voice this one has, by --anchor
+    anchor_digest: str | None = None  # of that row's speech
     clone_mode: str | None = None
     seed: int | None = None  # of the attempt that was kept
     attempts: int = 0
@@ -81,3 +91,15 @@ class RowRecord:
             if isinstance(value, float):
                 values[name] = round(value, 3 if name.endswith(("_ms", "_dbfs")) else 6)
         return json.dumps(values, allow_nan=False) + "\n"
+
+
+@dataclass(frozen=True)
+class CopiedLine:
+    """A line once more, with some values changed; of any schema."""
+
+    values: Mapping[str, Any]
+
+    def to_line(self) -> str:
+        """As `RowRecord.to_line`, with the fields in front that must be there."""
+        front = {name: self.values[name] for name in ("id", "status", "take", "role")}
+        return json.dumps({**front, **self.values}, allow_nan=False) + "\n"

@@ -1,4 +1,8 @@
-"""What a run must know of the last line of each row, in flat arrays: about 60 bytes a row."""
+"""What a run must know of the last line of each row, in flat arrays: about 70 bytes a row.
+
+A row's file is one of its takes, by its lines: that of the last one that is ok and no extra take. A
+failure behind it, of another take, leaves the file, but makes the row a failed one.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tts_cli.manifest.ids import IdTable, id_hash
-from tts_cli.output.record import SCHEMA, RowRecord
+from tts_cli.output.record import EXTRA, HELD, OWN, ROLES, SCHEMA
 
-# The low bits of a row's state; the others are of its hashes.
+# The low bits of a take's state; the others are of its hashes.
 _IS_OK = 1
 _SCHEMA_SHIFT = 1
-_LOW_BITS = 7
+_SCHEMA_BITS = 6
+_IS_HELD = 8
+_IS_EXTRA = 16  # not what the row's file is
+_HAS_FAILED_SINCE = 32  # the row's file is this take, and a later one that was to replace it failed
+_LOW_BITS = 63
 _MAX_FILE = 1 << 62
 _MAX_AUDIO_S = 1 << 32
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -25,7 +33,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 TEXT = rb'((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)'
 # The head of our own lines. Their rest is not read: that takes three times as long.
 _HEAD = re.compile(
-    rb'\{"id": "%b", "status": "(ok|failed)", "take": 1, '
+    rb'\{"id": "%b", "status": "(ok|failed)", "take": ([0-9]{1,6}), '
+    rb'(?:"role": "(own|held|extra)", )?'
     rb'"schema": %d, "request_hash": "([0-9a-f]*)", "delivery_hash": "([0-9a-f]*)", '
     rb'"bytes": ([0-9]{1,18}), "sha256": (?:null|"([0-9a-f]{64})"), "frames": ([0-9]{1,18}), '
     rb'"audio_s": ([0-9]{1,9}\.[0-9]{1,6}), ' % (TEXT, SCHEMA)
@@ -36,15 +45,25 @@ class Line(NamedTuple):
     """What is remembered of a line."""
 
     key: int  # hash of id and take
-    state: int  # hashes, schema, whether it is ok
+    row_key: int  # hash of the id
+    take: int
+    state: int  # hashes, schema, whether it is ok, held or an extra take
     size: int  # twice the bytes of the audio file; where they are not told, twice frames and one
     audio_us: int  # of audio, microseconds
     digest: int  # the first 64 bits of the file's SHA-256; 0: not told
 
 
+class RowFile(NamedTuple):
+    """What the file of a row is, by the journal."""
+
+    take: int
+    is_held: bool
+    has_failed: bool  # it, or what was to replace it
+
+
 @dataclass
 class FolderRows:
-    """Sums over the last lines of all rows."""
+    """Sums over the last lines of all rows, extra takes left out."""
 
     ok: int
     failed: int
@@ -64,27 +83,102 @@ class RecordTable:
         self._states = array("Q")
         self._sizes = array("Q")
         self._audio_us = array("Q")
+        self._offsets = array("Q")
         self._digests = array("Q") if has_digests else None
+        # Of rows that have or had more than a first take of their own; of the others it is that.
+        self._files = IdTable()  # row key -> place of the take that is the row's file, and one
+        self._tops = IdTable()  # row key -> highest take
 
     def __len__(self) -> int:
         return len(self._states)
 
-    def put(self, line: Line) -> None:
-        """Remember a line in place of the row's earlier one."""
+    def put(self, line: Line, offset: int = 0) -> None:
+        """Remember a line in place of the take's earlier one.
+
+        Args:
+            offset: where it begins in the file.
+        """
         place = self._places.get(line.key)
+        is_plain = line.take == 1 and not line.state & (_IS_HELD | _IS_EXTRA)
+        is_plain = is_plain and not (len(self._files) and self._files.get(line.row_key))
+        file = None if is_plain else self._file_place(line.row_key)
         if place is None:
-            self._places.put(line.key, len(self._states))
+            place = len(self._states)
+            self._places.put(line.key, place)
             self._states.append(line.state)
             self._sizes.append(line.size)
             self._audio_us.append(line.audio_us)
+            self._offsets.append(offset)
             if self._digests is not None:
                 self._digests.append(line.digest)
+        else:
+            self._states[place] = line.state
+            self._sizes[place] = line.size
+            self._audio_us[place] = line.audio_us
+            self._offsets[place] = offset
+            if self._digests is not None:
+                self._digests[place] = line.digest
+        if not is_plain:
+            self._settle(line, place, file)
+
+    def _settle(self, line: Line, place: int, file: int | None) -> None:
+        """Find out what the file of a row with takes is, now that one has a line.
+
+        Args:
+            file: the place of what it was, if there was one.
+        """
+        top = self._tops.get(line.row_key) or 0
+        self._tops.put(line.row_key, max(top, line.take))
+        if line.state & _IS_EXTRA and file != place:
+            if file is not None:
+                self._files.put(line.row_key, file + 1)
             return
-        self._states[place] = line.state
-        self._sizes[place] = line.size
-        self._audio_us[place] = line.audio_us
-        if self._digests is not None:
-            self._digests[place] = line.digest
+        self._states[place] &= ~_IS_EXTRA  # a line of the take that is the file
+        if file is None or file == place or line.state & _IS_OK or not self._states[file] & _IS_OK:
+            if file is not None and file != place:
+                self._states[file] = (self._states[file] | _IS_EXTRA) & ~_HAS_FAILED_SINCE
+            self._files.put(line.row_key, place + 1)
+        else:
+            self._states[file] |= _HAS_FAILED_SINCE
+            self._states[place] |= _IS_EXTRA
+            self._files.put(line.row_key, file + 1)
+
+    def _file_place(self, row_key: int) -> int | None:
+        """The place of the take that is the row's file, or was to be."""
+        if found := self._files.get(row_key):
+            return found - 1
+        place = self._places.get(row_key)  # of take 1
+        return None if place is None or self._states[place] & _IS_EXTRA else place
+
+    def file(self, row_id: str) -> RowFile | None:
+        """What the row's file is; None if no line tells of one."""
+        row_key = id_hash(row_id)
+        place = self._file_place(row_key)
+        if place is None:
+            return None
+        state = self._states[place]
+        take = 1
+        if place != self._places.get(row_key):
+            tops = range(2, (self._tops.get(row_key) or 1) + 1)
+            take = next(n for n in tops if self._places.get(_key(row_id, n)) == place)
+        has_failed = not state & _IS_OK or bool(state & _HAS_FAILED_SINCE)
+        return RowFile(take, bool(state & _IS_HELD), has_failed)
+
+    def top(self, row_id: str) -> int:
+        """The highest take that has a line; 0 for a row without one."""
+        row_key = id_hash(row_id)
+        return self._tops.get(row_key) or int(self._places.get(row_key) is not None)
+
+    def offset(self, row_id: str, take: int) -> int | None:
+        """Where the take's last line begins; None if there is none."""
+        return self._find(self._offsets, row_id, take)
+
+    def offsets_of_chosen(self) -> list[int]:
+        """Where the lines begin of the takes that are the files of rows with several takes, or that
+        are held, in order.
+        """
+        places = (found - 1 for found in self._files.values())
+        return sorted(self._offsets[place] for place in places)
 
     def status(self, row_id: str, take: int) -> str | None:
         """`ok` or `failed`; None if there is no line."""
@@ -94,7 +188,7 @@ class RecordTable:
     def schema(self, row_id: str, take: int) -> int | None:
         """The schema of the line, see `record.SCHEMA`; None if there is none."""
         state = self._find(self._states, row_id, take)
-        return None if state is None else (state & _LOW_BITS) >> _SCHEMA_SHIFT
+        return None if state is None else (state & _SCHEMA_BITS) >> _SCHEMA_SHIFT
 
     def is_ok_with(
         self, row_id: str, take: int, request_hash: str, delivery_hash: str | None
@@ -120,11 +214,12 @@ class RecordTable:
     def rows(self) -> FolderRows:
         """Count."""
         states = np.array(self._states, np.uint64)
-        is_ok = (states & np.uint64(_IS_OK)).astype(bool)
-        schemas = (states & np.uint64(_LOW_BITS)) >> np.uint64(_SCHEMA_SHIFT)
+        is_file = (states & np.uint64(_IS_EXTRA)) == 0
+        is_ok = is_file & (states & np.uint64(_IS_OK | _HAS_FAILED_SINCE) == _IS_OK)
+        schemas = (states & np.uint64(_SCHEMA_BITS)) >> np.uint64(_SCHEMA_SHIFT)
         return FolderRows(
             ok=int(is_ok.sum()),
-            failed=int(len(states) - is_ok.sum()),
+            failed=int(is_file.sum() - is_ok.sum()),
             audio_s=float(np.array(self._audio_us, np.uint64)[is_ok].sum()) / 1e6,
             has_first_lines=bool((schemas < SCHEMA).any()),
         )
@@ -134,27 +229,21 @@ class RecordTable:
         return None if place is None else column[place]
 
 
-def line_of(record: RowRecord) -> Line:
-    """What is remembered of a record."""
-    return Line(
-        key=_key(record.id, record.take),
-        state=_state(record.status, record.schema, record.request_hash, record.delivery_hash),
-        size=_size(record.bytes, record.frames),
-        audio_us=round(1e6 * record.audio_s),
-        digest=int(record.sha256[:16], 16) if record.sha256 else 0,
-    )
-
-
 def parse(raw: bytes) -> Line | None:
     """What is remembered of a whole line of the file; None for one that makes no sense."""
     found = _HEAD.match(raw)
     if found is None or not raw.endswith(b"}\n"):
         return _parse_any(raw)
-    row_id, status, request_hash, delivery_hash, size, sha256, frames, audio_s = found.groups()
+    row_id, status, take, role, request_hash, delivery_hash, size, sha256, frames, audio_s = (
+        found.groups()
+    )
     name = json.loads(b'"%b"' % row_id) if b"\\" in row_id else row_id.decode()
+    hashes = request_hash.decode(), delivery_hash.decode()
     return Line(
-        key=_key(name, 1),
-        state=_state(status.decode(), SCHEMA, request_hash.decode(), delivery_hash.decode()),
+        key=_key(name, int(take)),
+        row_key=id_hash(name),
+        take=int(take),
+        state=_state(status.decode(), (role or b"own").decode(), SCHEMA, *hashes),
         size=_size(int(size), int(frames)),
         audio_us=round(1e6 * float(audio_s)),
         digest=int(sha256[:16], 16) if sha256 else 0,
@@ -172,16 +261,22 @@ def _parse_any(raw: bytes) -> Line | None:
     row_id, request_hash = values.get("id"), values.get("request_hash")
     delivery_hash = values.get("delivery_hash")
     schema = values.get("schema", 0 if delivery_hash is None else 1)
-    take = values.get("take", 1)
+    take, role = values.get("take", 1), values.get("role", OWN)
+    if role not in ROLES:
+        return None
     if not isinstance(row_id, str) or not isinstance(request_hash, str):
         return None
     if not isinstance(delivery_hash, (str, type(None))) or (schema and delivery_hash is None):
         return None
     if not all(isinstance(number, int) and number >= 0 for number in (schema, take)):
         return None
+    if take >= _MAX_FILE:
+        return None
     return Line(
         key=_key(row_id, take),
-        state=_state(values["status"], schema, request_hash, delivery_hash),
+        row_key=id_hash(row_id),
+        take=take,
+        state=_state(values["status"], role, schema, request_hash, delivery_hash),
         size=_size(_count(values.get("bytes")), _count(values.get("frames"))),
         audio_us=_microseconds(values.get("audio_s")),
         digest=_digest(values.get("sha256")),
@@ -192,13 +287,17 @@ def _key(row_id: str, take: int) -> int:
     return id_hash(row_id if take == 1 else f"{row_id}\n{take}")
 
 
-def _state(status: str, schema: int, request_hash: str, delivery_hash: str | None) -> int:
-    known = min(schema, SCHEMA) << _SCHEMA_SHIFT  # a later one is taken for ours
-    return _hash_bits(request_hash, delivery_hash) | known | (_IS_OK if status == "ok" else 0)
+def _state(
+    status: str, role: str, schema: int, request_hash: str, delivery_hash: str | None
+) -> int:
+    low = min(schema, SCHEMA) << _SCHEMA_SHIFT  # a later one is taken for ours
+    low |= _IS_OK if status == "ok" else 0
+    low |= {OWN: 0, HELD: _IS_HELD, EXTRA: _IS_EXTRA}[role]
+    return _hash_bits(request_hash, delivery_hash) | low
 
 
 def _hash_bits(request_hash: str, delivery_hash: str | None) -> int:
-    """61 bits of the hashes, above the low bits."""
+    """58 bits of the hashes, above the low bits."""
     text = request_hash if delivery_hash is None else f"{request_hash}\n{delivery_hash}"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") & ~_LOW_BITS

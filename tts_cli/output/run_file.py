@@ -17,7 +17,7 @@ from tts_cli.output.atomic import write_atomic
 from tts_cli.output.run_log import FolderTotals, iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tts_cli.config import RunConfig
 
@@ -46,6 +46,7 @@ class Totals:
 
     rows: int = 0  # selected rows, bad ones and skipped ones included
     ok: int = 0
+    takes: int = 0  # more of rows, spoken beside their own
     failed: int = 0
     skipped: int = 0  # done by an earlier run
     retried: int = 0  # rows that needed more than one attempt
@@ -113,6 +114,8 @@ def build_report(
     device: Mapping[str, Any],
     started: datetime,
     exit_code: int,
+    manifests: Sequence[str] = (),
+    anchor: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -122,6 +125,8 @@ def build_report(
         text: how texts were read (`TextCare.facts`).
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
+        manifests: absolute paths; none where rows came from a pipe or a book.
+        anchor: id and digest of the row whose voice others have; None without `--anchor`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -130,9 +135,11 @@ def build_report(
         "started": iso_time(started),
         "ended": iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,
+        "manifests": list(manifests),
         "settings": config.as_dict(),
         "model": dict(model),
         "text": dict(text),
+        "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},

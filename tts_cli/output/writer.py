@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.manifest.ids import TRUNCATED, id_problem
-from tts_cli.output.atomic import sync_folder, write_atomic
+from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem
+from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import (
     check_format,
     encode,
@@ -28,6 +28,7 @@ from tts_cli.output.audio_file import (
     wav_bytes,
 )
 from tts_cli.output.hashes import Delivery, delivery_hash
+from tts_cli.output.inside import Inside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,6 +98,11 @@ def shown_size(num_bytes: float) -> str:
     return f"{num_bytes:,.1f} TB"
 
 
+def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
+    """Whether a file holds 16-bit samples at the native rate, so that it needs no others."""
+    return subtype == "PCM_16" and rate_hz == native_rate_hz
+
+
 @dataclass(frozen=True)
 class WrittenFile:
     """Audio of a row on disk."""
@@ -151,23 +157,31 @@ class AudioWriter:
         self.delivery = Delivery(self.format, self.subtype, self.rate_hz)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
+        self.kept_codes: str | None = None  # id of a row whose codes are written in any case
         self._prefix = os.path.join(out, "")
-        self._root = out.resolve()
         self._folder = _identity(out)
-        self._folders: set[Path] = set()  # checked and created
+        self.inside = Inside(out)
 
     @property
     def takes_int16(self) -> bool:
         """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
-        return self.subtype == "PCM_16" and self.rate_hz == self.native_rate_hz
+        return is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
 
-    def path_of(self, row_id: str, is_truncated: bool = False) -> Path:
-        """Where the audio of a row goes; truncated rows have a folder of their own."""
-        return self._target(row_id, f".{self.format}", is_truncated)
+    def path_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> Path:
+        """Where the audio of a row goes, or of a take of one that has several; truncated rows have
+        a folder of their own.
+        """
+        return self._target(row_id, f".{self.format}", is_truncated, take)
 
-    def codes_path_of(self, row_id: str, is_truncated: bool = False) -> Path:
-        """Where the codes of a row go."""
-        return self._target(row_id, CODES_SUFFIX, is_truncated)
+    def sibling(self, row_id: str, suffix: str) -> Path:
+        """Where a file of another kind goes, beside the audio of a row."""
+        return self._target(row_id, f".{suffix}", False, None)
+
+    def codes_path_of(
+        self, row_id: str, is_truncated: bool = False, take: int | None = None
+    ) -> Path:
+        """Where the codes of a row go, or of a take."""
+        return self._target(row_id, CODES_SUFFIX, is_truncated, take)
 
     def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
         """Whether every file of a finished row is there, and its audio still is what was written.
@@ -199,9 +213,10 @@ class AudioWriter:
             return None
         return wav_bytes(num_samples, self.subtype)
 
-    def remove(self, row_id: str, is_truncated: bool = False) -> None:
+    def remove(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> None:
         """Take back a row that could not be recorded: no line would say whose file it is."""
-        for path in (self.path_of(row_id, is_truncated), self.codes_path_of(row_id, is_truncated)):
+        place = (row_id, is_truncated, take)
+        for path in (self.path_of(*place), self.codes_path_of(*place)):
             with contextlib.suppress(OSError):
                 path.unlink()
 
@@ -211,12 +226,14 @@ class AudioWriter:
         samples: np.ndarray[Any, Any],
         codes: np.ndarray[Any, Any] | None = None,
         is_truncated: bool = False,
+        take: int | None = None,
     ) -> WrittenFile:
         """Write a row's files; once this returns they survive a power cut.
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
-            codes: (F, K) integers, written only if the run saves codes.
+            codes: (F, K) integers, written only if the run saves codes, or this row's.
+            take: which one of a row that has several; None: the row's own file.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
@@ -230,19 +247,19 @@ class AudioWriter:
             self.format,
             self.subtype,
         )
-        path = self.path_of(row_id, is_truncated)
+        path = self.path_of(row_id, is_truncated, take)
         self._require_folder()
         try:
-            codes_path = self.codes_path_of(row_id, is_truncated)
-            self._check_target(path)
-            self._check_target(codes_path)
-            if self.has_codes and codes is not None:
+            codes_path = self.codes_path_of(row_id, is_truncated, take)
+            self.inside.make_room(path)
+            self.inside.make_room(codes_path)
+            if codes is not None and (self.has_codes or row_id == self.kept_codes):
                 write_atomic(codes_path, encode_codes(codes))
             else:
                 codes_path.unlink(missing_ok=True)  # those of an older take would not fit
             write_atomic(path, data)
             if not is_truncated:
-                self._remove_truncated(row_id)
+                self._remove_truncated(row_id, take)
         except OSError as error:
             self._require_folder()
             if is_disk_error(error):
@@ -259,32 +276,12 @@ class AudioWriter:
                 remedy="bring it back and run the same command again: finished rows are kept",
             )
 
-    def _target(self, row_id: str, suffix: str, is_truncated: bool) -> Path:
+    def _target(self, row_id: str, suffix: str, is_truncated: bool, take: int | None) -> Path:
         folder = self.out / TRUNCATED if is_truncated else self.out
-        return folder / (row_id + suffix)
+        name = row_id if take is None else f"{TAKES}/{row_id}/{take}"
+        return folder / (name + suffix)
 
-    def _check_target(self, path: Path) -> None:
-        """Create the target's folder and refuse every way out of the output folder."""
-        folder = path.parent
-        if folder not in self._folders:
-            # Step by step: nothing may be created behind a link before the link is seen.
-            step = self.out
-            for part in folder.relative_to(self.out).parts:
-                parent, step = step, step / part
-                is_new = not step.is_dir()
-                step.mkdir(exist_ok=True)
-                if is_new:
-                    sync_folder(parent)
-                # Its parent is inside, so only a link can lead out.
-                if step.is_symlink() and not step.resolve().is_relative_to(self._root):
-                    raise RowError(f"{step} is a link that leaves the output folder")
-            self._folders.add(folder)
-        if path.is_symlink():
-            raise RowError(f"{path} is a link; remove it")
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
-
-    def _remove_truncated(self, row_id: str) -> None:
+    def _remove_truncated(self, row_id: str, take: int | None) -> None:
         """A row that came out well no longer has a runaway to listen to."""
-        for path in (self.path_of(row_id, True), self.codes_path_of(row_id, True)):
+        for path in (self.path_of(row_id, True, take), self.codes_path_of(row_id, True, take)):
             path.unlink(missing_ok=True)

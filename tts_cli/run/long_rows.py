@@ -1,6 +1,7 @@
 """Rows that are spoken in parts. On its way through the engine each part is a row of its own: it is
 judged and tried again alone, and batched with whatever else is spoken. Behind the engine the parts
-are put together, and their row comes to its end as any other.
+are put together, and their row comes to its end as any other. Before, they are held against each
+other: one that is far faster than the rest has lost words, and is tried again (`listen/rate.py`).
 
 Where nothing fixes the voice, the first part is spoken alone, and is the reference of the others.
 
@@ -11,10 +12,11 @@ first are closed first.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +25,9 @@ from models.base import Voice
 from tts_cli.deliver.join import Pauses, Place, join
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.listen.levels import measure
+from tts_cli.listen.rate import hurried
 from tts_cli.run.retry import RetryPolicy
+from tts_cli.text.boundaries.boundary import Boundary
 from tts_cli.text.reading import Reading
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow, Work
 
@@ -32,6 +36,15 @@ if TYPE_CHECKING:
 
 SLOTS_AHEAD = 1.5  # parts still to be spoken, for each slot, that are enough
 WAIT_S = 0.2  # between two looks at whether the run was stopped
+# What an attempt at a part leaves in it.
+OUTCOME = ("error", "finish_reason", "seed", "frames", "samples", "codes", "levels", "suspect")
+
+
+class Finished(NamedTuple):
+    """What follows from a part at its end."""
+
+    whole: SpeechRow | None  # its row, put together, if it was the last one
+    again: list[SpeechRow]  # parts of its row that are to be spoken once more
 
 
 @dataclass(eq=False)
@@ -41,6 +54,8 @@ class _Open:
     row: SpeechRow
     parts: list[SpeechRow]
     num_left: int = field(init=False)  # parts not at their end
+    # Parts that are spoken again for their rate, as they were before.
+    before: dict[SpeechRow, SpeechRow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.num_left = len(self.parts)
@@ -102,8 +117,8 @@ class LongRows:
             other.request = replace(other.request, clone=voice)
         return parts[1:]
 
-    def finish(self, part: SpeechRow) -> SpeechRow | None:
-        """Take a part at its end. Its row, put together, if it was the last one."""
+    def finish(self, part: SpeechRow) -> Finished:
+        """Take a part at its end."""
         row = part.part_of
         assert row is not None
         with self._changed:
@@ -115,14 +130,47 @@ class LongRows:
             self._num_left -= ended
             self._changed.notify()
             if found.num_left:
-                return None
+                return Finished(None, [])
+            if again := self._again(found):
+                found.num_left = len(again)
+                self._num_left += len(again)
+                return Finished(None, again)
             del self._open[row]
         put_together(row, found.parts, self.info, self.pauses)
         if row.most_frames is not None and row.frames > row.most_frames:
             row.finish_reason = "max_frames"
             if row.error is None and self.policy.is_runaway("max_frames"):
                 row.error = f"its parts have {row.frames} frames, {row.most_frames} are allowed"
-        return row
+        return Finished(row, [])
+
+    def _again(self, found: _Open) -> list[SpeechRow]:
+        """Parts of a spoken row that are too fast beside the others; they are suspect where they
+        cannot be tried again.
+        """
+        for part, before in found.before.items():
+            if part.error is not None:  # what there was is better than nothing
+                vars(part).update({name: vars(before)[name] for name in OUTCOME})
+        if any(part.error is not None for part in found.parts):
+            return []
+        spoken_s = [part.frames * self.info.frame_s for part in found.parts]
+        is_ended = [part.finish_reason == "eos" for part in found.parts]
+        usual_s = [
+            ended * part.expected_s for ended, part in zip(is_ended, found.parts, strict=True)
+        ]
+        again = []
+        for place, times in hurried(spoken_s, usual_s).items():
+            part = found.parts[place]
+            sampling = part.request.sampling
+            is_greedy = sampling.greedy and sampling.subtalker_greedy
+            is_fixed = found.row.has_free_voice and part.is_first_part  # the others have its voice
+            if not is_fixed and self.policy.is_again(
+                "early", part.attempts, part.has_been_nan, is_greedy
+            ):
+                found.before[part] = copy.copy(part)
+                again.append(part)
+            else:
+                part.suspect = [*part.suspect, f"{times:.2f} times as fast as the other parts"]
+        return again
 
 
 def voice_of(part: SpeechRow, info: ModelInfo) -> Voice:
@@ -153,8 +201,14 @@ def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses
     if len(samples) == len(parts):
         reasons = [part.finish_reason for part in parts if part.finish_reason != "eos"]
         row.finish_reason = reasons[0] if reasons else "eos"
-        boundaries = [part.span.boundary for part in row.parts if part.span.boundary is not None]
-        row.samples, places = join(samples, boundaries, rate_hz, pauses)
+        row.samples, places = join(
+            samples,
+            [behind(part) for part in row.parts[:-1]],
+            rate_hz,
+            pauses,
+            row.parts[0].pause_before_s,
+            row.parts[-1].pause_after_s,
+        )
         row.codes = np.concatenate(codes)
         row.frames = len(row.codes)
         row.levels = measure(row.samples, len(row.samples) / rate_hz)
@@ -162,6 +216,21 @@ def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses
         part_record(plan, part, place, rate_hz, row.reading)
         for plan, part, place in zip(row.parts, parts, places, strict=True)
     ]
+
+
+def behind(part: PlannedPart) -> Boundary | float:
+    """What lies behind a part that is not the last one: the pause its text marks comes first."""
+    if part.pause_after_s is not None:
+        return part.pause_after_s
+    assert part.span.boundary is not None, part
+    return part.span.boundary
+
+
+def boundary_label(part: PlannedPart) -> str | None:
+    """What the journal calls it."""
+    if part.pause_after_s is not None:
+        return "pause"
+    return None if part.span.boundary is None else part.span.boundary.label
 
 
 def part_record(
@@ -176,7 +245,7 @@ def part_record(
         "text_end": end,
         "start_s": round(place.start / rate_hz, 6),
         "end_s": round(place.end / rate_hz, 6),
-        "boundary": None if plan.span.boundary is None else plan.span.boundary.label,
+        "boundary": boundary_label(plan),
         "frames": part.frames,
         "seed": part.seed,
         "attempts": part.attempts,

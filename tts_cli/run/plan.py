@@ -10,28 +10,37 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError, UsageError
+from tts_cli.errors import RowError, StoppedEarly, UsageError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.words import is_wordless
-from tts_cli.output.hashes import joint_hash, request_hash
+from tts_cli.output.hashes import content_hash, joint_hash, request_hash
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import SCHEMA
+from tts_cli.output.record_table import RowFile
+from tts_cli.output.takes import Place, suffix_of
 from tts_cli.output.writer import AudioWriter
+from tts_cli.run.anchor import choose_anchor, keep_anchor, require_free_voices, too_long
+from tts_cli.run.choice import Line, extra_places, fits, place_of
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
+from tts_cli.run.only import Only
 from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.split_rule import SplitRule
 from tts_cli.run.survey import ManifestSummary, Tally
 from tts_cli.run.wordless import NO_WORDS, silent_row
+from tts_cli.text.pauses import without_pauses
+from tts_cli.voices.anchor import Anchor, read_anchor, unspoken_anchor
 from tts_cli.voices.resolve import Cloning, Need
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 
@@ -44,6 +53,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 4  # files a message names
+OWN, EXTRAS = 1, 2  # what of a row is spoken, in a byte a row
+WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
 class State(Enum):
@@ -56,6 +67,16 @@ class State(Enum):
     DONE = "done"
 
 
+class Standing(NamedTuple):
+    """A row, and what the folder holds of it."""
+
+    state: State
+    choice: Line | None = None  # of a take that somebody chose, and that fits
+    has_fallen: bool = False  # one that was chosen does not fit any more
+    is_in_place: bool = False  # to be spoken as it was, or over nothing
+    is_expected: bool = False  # its file is what these very settings give
+
+
 @dataclass
 class Survey:
     """What is left to do."""
@@ -66,6 +87,11 @@ class Survey:
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
+    takes: int = 0  # more of rows, to be spoken beside their own
+    with_takes: int = 0  # rows that these are of
+    one_take: int = 0  # rows that draw nothing, so that every take would be the same
+    held: int = 0  # rows whose chosen takes hold
+    fallen: Counter[str] = field(default_factory=Counter)  # by id, rows whose chosen do not
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
     damaged: list[str] = field(default_factory=list)  # some ids of State.DAMAGED
 
@@ -90,8 +116,9 @@ class RowPlan:
 
     Args:
         journal: of the output folder; None: it has none, so every row is new.
-        writer: None: there is no folder, and what rows clone is looked at no further than its
-            header.
+        writer: None: there is no folder.
+        is_spoken: without a folder too; else what rows clone is looked at no further than its
+            header there.
     """
 
     def __init__(
@@ -101,37 +128,58 @@ class RowPlan:
         info: ModelInfo,
         journal: Journal | None = None,
         writer: AudioWriter | None = None,
+        *,
+        is_spoken: bool = False,
     ) -> None:
         self.source = source
         self.config = config
         self.info = info
         self.journal = journal
         self.writer = writer
+        self.is_spoken = is_spoken or writer is not None
         self.cloning = Cloning(config, info)
         self.rows = CheckedRows(source, config, info)
+        self.only = Only(config.only, config.out)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
-        self._wanted = bytearray()  # a row: 1 to speak it or to record it as failed, 0 to pass it
+        self._is_anchor_new = False  # spoken by this run
+        self._anchor_row: Row | None = None  # the others that nothing gives a voice follow it
+        if config.anchor is not None:
+            require_free_voices(config, info)
+        self._wanted = bytearray()  # a row: what to speak or to record of it, 0 to pass it
 
     @property
     def care(self) -> TextCare:
         """How texts are read."""
         return self._requests.care
 
+    @property
+    def anchor(self) -> Anchor | None:
+        """The row whose voice others have, once surveyed."""
+        return self.cloning.anchor
+
     def survey(self) -> Survey:
         """Read the whole manifest: check, count, and bound the sizes.
 
+        An anchor that is still to be spoken leaves open whether rows that follow it are done: they
+        count as to be spoken until it is.
+
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
+            UsageError: `--only` names a row that it has not, or the anchor cannot be one.
             StoppedEarly: it was changed meanwhile.
         """
+        if self.config.anchor is not None:
+            self._find_anchor()
         tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
         found = Survey(tally.summary)
         shard, limit, taken = self.config.shard, self.config.limit, 0
         self._wanted.clear()
         for row in self.rows.read():
-            is_mine = is_in_shard(row.record_id, shard) and (limit is None or taken < limit)
+            is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
+            is_mine = is_mine and (limit is None or taken < limit)
             taken += is_mine
+            is_named, is_mine = is_mine, is_mine or self._is_anchor(row)
             if isinstance(row, BadRow):
                 tally.add_bad(row)
                 found.bad += is_mine
@@ -141,11 +189,15 @@ class RowPlan:
                 tally.add_good(row)
                 self._wanted.append(False)
                 continue
-            request = self._requests.build(row)
-            is_silent = is_wordless(request.text, self.info.pace)
+            request, is_silent = self._request(row)
             tally.add_good(row, request, is_silent)
-            self._wanted.append(self._is_wanted(row, request, is_silent, found, tally))
+            extras = self.config.takes if is_named and not is_silent else 0
+            self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
+        self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
+        if self.anchor is not None:
+            found.summary.anchor = self.anchor.id
+            found.summary.is_anchor_spoken = self.anchor.is_spoken
         self.source.fingerprint.require_same()
         return found
 
@@ -156,28 +208,46 @@ class RowPlan:
             StoppedEarly: the manifest is not what was surveyed.
         """
         for row in self.rows.read(self._wanted):
+            wanted = self._wanted[row.number - 1]
             if isinstance(row, BadRow):
                 yield row
                 continue
-            request = self._requests.build(row)
-            is_silent = is_wordless(request.text, self.info.pace)
-            try:
-                need = self._resolve(request, is_silent)
-                parts = () if is_silent else self._parts(request, need)
-            except RowError as error:
-                yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
-                continue
-            planned = self._planned(row.id, request, need, is_silent)
-            if request.text != row.text:
-                planned.reading = self.care.read(row.text, request.language)
-            if parts:
-                planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
-            yield planned
+            yield from self._plan(row, wanted)
+
+    def _plan(self, row: Row, wanted: int = OWN) -> Iterator[SpeechRow | BadRow]:
+        """What is spoken of a good row, its own first; or that it was found to be a bad one."""
+        request, is_silent = self._request(row)
+        try:
+            need = self._resolve(request, is_silent)
+            parts = () if is_silent else self._parts(request, need)
+        except RowError as error:
+            yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
+            return
+        own = None
+        if wanted & OWN:
+            standing = self._standing(row.id, request, need, is_silent)
+            own, mine = self._place(row.id, standing), request
+            if standing.choice is not None and standing.is_in_place:  # as it was chosen
+                seed = standing.choice.get("seed")
+                mine = request if seed is None else replace(request, seed=seed)
+                parts = () if is_silent else self._parts(mine, need)
+            yield self._complete(row, mine, need, is_silent, parts, own)
+        num_extras = self.config.takes if wanted & EXTRAS else 0
+        for place in extra_places(self.journal, row.id, own, num_extras):
+            other = replace(request, seed=take_seed(request.seed, place.take))
+            yield self._complete(row, other, need, False, self._parts(other, need), place)
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
-        `is_stopped`.
+        `is_stopped`. An anchor comes first and alone: the others wait for its end.
+
+        Raises:
+            StoppedEarly: the anchor failed, or is no reference.
         """
+        if self.anchor is not None and not self.anchor.is_spoken:
+            yield from self._anchor_first(recorder, is_stopped)
+        if self.anchor is not None and self.writer is not None and not is_stopped():
+            keep_anchor(self.writer.out, self.anchor.id, self.anchor.need.digest)
         for row in self:
             if is_stopped():
                 return
@@ -188,36 +258,170 @@ class RowPlan:
             else:
                 yield row
 
+    def _complete(
+        self,
+        row: Row,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+        parts: tuple[PlannedPart, ...],
+        place: Place,
+    ) -> SpeechRow:
+        """A row on its way."""
+        planned = self._planned(row.id, request, need, is_silent)
+        planned.place = place
+        planned.content_hash = self._content(request, need, is_silent)
+        if request.text != row.text:
+            planned.reading = self.care.read(row.text, request.language)
+        if parts:
+            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
+        if self.anchor is not None and self._follows_anchor(request):
+            planned.anchor = self.anchor.id
+        return planned
+
+    def _anchor_first(
+        self, recorder: Recorder, is_stopped: Callable[[], bool]
+    ) -> Iterator[SpeechRow]:
+        """The anchor; behind it the survey is made again, of rows whose voice is known now."""
+        assert self._anchor_row is not None
+        assert self.writer is not None
+        row = next(self._plan(self._anchor_row))
+        if isinstance(row, BadRow):
+            raise StoppedEarly(f"the anchor cannot be spoken: {row.message}")
+        self.writer.kept_codes = row.id
+        ended = recorder.end_of(row.id)
+        yield row
+        while not ended.wait(WAIT_S):
+            if is_stopped():
+                return
+        if is_stopped():
+            return
+        if recorder.journal.status(row.id) != "ok":
+            raise StoppedEarly(
+                f"the anchor, row '{row.id}', failed, so that there is no voice for the others",
+                remedy="see above what is wrong with it, or name another row by --anchor",
+            )
+        self._is_anchor_new = True
+        found = self.survey()
+        recorder.count_skipped(found.skipped - 1)  # itself: it was spoken now
+
+    def _find_anchor(self) -> None:
+        """Choose the anchor, and find out whether its speech is there."""
+        if self._anchor_row is None:
+            self._anchor_row = choose_anchor(self.config, self.rows.read, self._is_free)
+        row = self._anchor_row
+        if row is None:
+            log.warning("--anchor first: every row has a voice of its own, or no words")
+            return
+        self.cloning.anchor = None
+        request, _ = self._request(row)
+        planned = self._planned(row.id, request, None, False)
+        path, text = Path(row.id), without_pauses(request.text)
+        if self.writer is not None:
+            path = self.writer.path_of(row.id)
+        if not self._has_anchor(planned):
+            if problem := too_long(row, text, self.split_rule.is_long(request)):
+                raise problem
+            self.cloning.anchor = unspoken_anchor(row.id, path, text, request.max_frames, self.info)
+            return
+        assert self.writer is not None
+        codes_path = self.writer.codes_path_of(row.id)
+        try:
+            self.cloning.anchor = read_anchor(
+                row.id, path, codes_path, text, self.info, self.cloning.silence_s
+            )
+        except RowError as error:
+            kind = StoppedEarly if self._is_anchor_new else UsageError
+            raise kind(
+                f"the anchor, row '{row.id}': {error}", remedy="name another row by --anchor"
+            ) from None
+
+    def _has_anchor(self, row: SpeechRow) -> bool:
+        """Whether the anchor's speech is in the folder and is to stay."""
+        if self.journal is None or self.writer is None or self.journal.status(row.id) != "ok":
+            return False
+        if self.config.overwrite and not self._is_anchor_new:
+            return False
+        standing = self._standing(row.id, row.request, row.need, False, is_close=True)
+        return standing.state is State.DONE
+
+    def _is_anchor(self, row: Row | BadRow) -> bool:
+        return self.anchor is not None and row.id == self.anchor.id
+
+    def _is_free(self, row: Row) -> bool:
+        """Whether nothing fixes the voice that a row is spoken in."""
+        request, is_silent = self._request(row)
+        return not is_silent and request.voice is None and request.ref_audio is None
+
+    def _follows_anchor(self, request: SpeechRequest) -> bool:
+        return self.anchor is not None and self.anchor.is_voice_of(request)
+
+    def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
+        """What a row asks of the model, and whether it has no words to be spoken."""
+        request = self._requests.build(row)
+        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        is_free = request.voice is None and request.ref_audio is None
+        if is_free and not is_silent and self.anchor is not None and row.id != self.anchor.id:
+            request = self.anchor.given_to(request)
+        return self.split_rule.without_lost_pauses(request), is_silent
+
     def _is_wanted(
-        self, row: Row, request: SpeechRequest, is_silent: bool, found: Survey, tally: Tally
-    ) -> bool:
-        """Judge a good row and count it."""
+        self,
+        row: Row,
+        request: SpeechRequest,
+        is_silent: bool,
+        extras: int,
+        found: Survey,
+        tally: Tally,
+    ) -> int:
+        """Judge a good row and count it; what of it is to be spoken."""
+        if extras and request.sampling.greedy and request.sampling.subtalker_greedy:
+            found.one_take += 1
+            extras = 0
         try:
             need = self._resolve(request, is_silent)
-            state = self._state(row.id, request, need, is_silent)
-            if not self._is_due(state):
-                found.skipped += 1
-                return False
+            standing = self._standing(row.id, request, need, is_silent)
+            is_due = self._is_due(standing.state)
+            if self.anchor is not None and row.id == self.anchor.id:
+                is_due = not self.anchor.is_spoken
+            found.held += standing.choice is not None
+            if standing.has_fallen:
+                found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
+            found.skipped += not is_due
+            if not is_due and not extras:
+                return 0
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
+            if self.anchor is not None and row.id == self.anchor.id:
+                raise UsageError(
+                    f"the anchor, row '{row.id}', would fail: {error}", "name another by --anchor"
+                ) from None
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
-            return True
+            return OWN
+        for _ in range(is_due + extras):
+            if is_silent:
+                found.silent += 1
+            elif parts:
+                found.needs.add_parts([part.request for part in parts], self.info, need)
+            else:
+                found.needs.add(request, self.info, need)
+        if extras:
+            tally.add_takes(request, parts, extras)
+            found.takes += extras
+            found.with_takes += 1
+        if not is_due:
+            return EXTRAS
+        state = standing.state
         tally.add_due(row, request, parts, is_silent)
+        found.summary.anchored += self._follows_anchor(request)
         found.due[state] += 1
-        if is_silent:
-            found.silent += 1
-        elif parts:
-            found.needs.add_parts([part.request for part in parts], self.info, need)
-        else:
-            found.needs.add(request, self.info, need)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
-        if state is State.NEW and len(found.foreign) < MAX_NAMED and self._is_foreign(row.id):
-            assert self.writer is not None
-            found.foreign.append(self.writer.path_of(row.id).name)
-        return True
+        if state is State.NEW and len(found.foreign) < MAX_NAMED:
+            found.foreign += self._foreign(row.id)
+        return OWN | EXTRAS if extras else OWN
 
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
@@ -251,7 +455,9 @@ class RowPlan:
                 raise RowError(problem)
 
     def _need(self, request: SpeechRequest) -> Need | None:
-        if self.writer is not None:
+        if self.anchor is not None and self._follows_anchor(request):
+            return self.anchor.need
+        if self.is_spoken:
             return self.cloning.need(request)
         if request.ref_audio is not None:
             self.cloning.files.header(request.ref_audio)
@@ -260,65 +466,114 @@ class RowPlan:
     def _planned(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
     ) -> SpeechRow:
-        split = None
-        if not is_silent and self.split_rule.is_split(request):
-            split = self.split_rule.settings()
+        split = self.split_rule.settings(request, is_silent)
         digest = request_hash(request, self.info.identity, need.digest if need else None, split)
         if is_silent:
             return silent_row(row_id, request, digest, self.info)
         return SpeechRow(row_id, request, digest, need)
+
+    def _content(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
+        split = self.split_rule.settings(request, is_silent)
+        return content_hash(request, self.info.identity, need.digest if need else None, split)
 
     def _is_due(self, state: State) -> bool:
         if self.config.retry_failed:
             return state is State.FAILED
         return state is not State.DONE or self.config.overwrite
 
-    def _state(
-        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
-    ) -> State:
-        """What the folder holds of a row; for --retry-failed no more than its journal says."""
-        status = None if self.journal is None else self.journal.status(row_id)
-        if status is None:
-            return State.NEW
-        if status == "failed":
-            return State.FAILED
-        if self.config.retry_failed:
-            return State.DONE
-        if not self._is_recorded(self._planned(row_id, request, need, is_silent)):
-            return State.CHANGED
-        return State.DONE if self._is_whole(row_id) else State.DAMAGED
+    def _standing(
+        self,
+        row_id: str,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+        *,
+        is_close: bool = False,
+    ) -> Standing:
+        """What the folder holds of a row; for --retry-failed no more than its journal says, unless
+        it `is_close`.
+        """
+        file = None if self.journal is None else self.journal.file(row_id)
+        if file is None:
+            return Standing(State.NEW)
+        if file.has_failed:
+            return Standing(State.FAILED)
+        if self.config.retry_failed and not is_close:
+            return Standing(State.DONE)
+        if need is not None and not need.digest:  # an anchor that is still to be spoken
+            return Standing(State.CHANGED)
+        assert self.journal is not None
+        assert self.writer is not None
+        planned = self._planned(row_id, request, need, is_silent)
+        if self._is_recorded(planned, file.take) and not file.is_held:
+            state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+            return Standing(state, is_in_place=state is State.DAMAGED, is_expected=True)
+        line = self.journal.line(row_id, file.take) or {}
+        is_expected = line.get("request_hash") == planned.request_hash
+        if not file.is_held:
+            return Standing(State.CHANGED, is_in_place=is_expected or self._is_gone(row_id, line))
+        if not fits(line, request, self._content(request, need, is_silent), need):
+            is_gone = self._is_gone(row_id, line)
+            return Standing(State.CHANGED, has_fallen=True, is_in_place=is_gone)
+        if line.get("delivery_hash") != self.writer.delivery_hash:
+            return Standing(State.CHANGED, line, is_in_place=True)
+        state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+        return Standing(state, line, False, state is State.DAMAGED, is_expected)
 
-    def _is_whole(self, row_id: str) -> bool:
+    def _place(self, row_id: str, standing: Standing) -> Place:
+        """Which take a row's own speech is to be. One that --overwrite makes by other settings than
+        those of its file is a choice.
+        """
+        is_held = standing.choice is not None
+        if self.config.overwrite and standing.state in (State.CHANGED, State.DONE):
+            is_held = is_held or not standing.is_expected
+        return place_of(
+            self.journal,
+            row_id,
+            is_in_place=standing.is_in_place,
+            is_held=is_held,
+            has_extras=self.config.takes > 0,
+        )
+
+    def _is_gone(self, row_id: str, line: Line) -> bool:
+        """Whether there is no file that could be replaced."""
+        assert self.writer is not None
+        return not (self.writer.out / f"{row_id}{suffix_of(line)}").is_file()
+
+    def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
         assert self.journal is not None
         assert self.writer is not None
-        size, frames = self.journal.file_size(row_id)
+        size, frames = self.journal.file_size(row_id, file.take)
         if frames is not None:
             size = self.writer.recorded_bytes(frames * self.info.samples_per_frame)
-        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id))
+        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
 
-    def _is_foreign(self, row_id: str) -> bool:
+    def _foreign(self, row_id: str) -> list[str]:
+        """Names of files that stand where those of a new row are to go."""
         if self.config.overwrite or self.writer is None:
-            return False
-        return self.writer.path_of(row_id).is_file()
+            return []
+        names = (self.writer.format, *self.config.subtitle_formats)
+        paths = (self.writer.sibling(row_id, name) for name in names)
+        return [path.name for path in paths if path.is_file()]
 
-    def _is_recorded(self, row: SpeechRow) -> bool:
-        """Whether the row's last line is ok and of this request, by the rules of that line."""
+    def _is_recorded(self, row: SpeechRow, take: int) -> bool:
+        """Whether a take's last line is ok and of this request, by the rules of that line."""
         journal, writer = self.journal, self.writer
         assert journal is not None
         assert writer is not None
-        schema = journal.schema(row.id)
+        schema = journal.schema(row.id, take)
         if schema is None or schema == SCHEMA:
-            return journal.done(row.id, row.request_hash, writer.delivery_hash)
-        if not row.is_silent and self.split_rule.is_split(row.request):
+            return journal.done(row.id, row.request_hash, writer.delivery_hash, take)
+        if self.split_rule.settings(row.request, row.is_silent) is not None:
             return False  # nothing was split by those rules
         request = first_request(row.request, row.id, self.config)
         identity, ref_digest = self.info.identity, row.need.digest if row.need else None
         if schema == 0:
             joint = joint_hash(request, writer.delivery, identity, ref_digest)
-            return journal.done(row.id, joint, None)
+            return journal.done(row.id, joint, None, take)
         digest = request_hash(request, identity, ref_digest)
-        return journal.done(row.id, digest, writer.delivery_hash)
+        return journal.done(row.id, digest, writer.delivery_hash, take)
 
 
 def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:

@@ -14,11 +14,13 @@ from datetime import datetime, timedelta, timezone
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.journal import Journal
-from tts_cli.output.record import RowRecord
+from tts_cli.output.record import EXTRA, RowRecord
 from tts_cli.output.run_file import Totals
 from tts_cli.output.run_log import iso_time
+from tts_cli.output.takes import Placed, TakeFolder
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.retry import RUNAWAYS
+from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 
 log = logging.getLogger(__name__)
@@ -32,15 +34,22 @@ class Failures:
     """Rows that failed in this run; those that are bad in the manifest are not among them."""
 
     count: int = 0
+    extras: int = 0  # of those, takes beside a row's own file
     runaways: int = 0  # of those, whose speech came to no end that can be right
     first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
 
     def add(self, record: RowRecord) -> None:
         """Take in a row."""
         self.count += 1
+        self.extras += record.role == EXTRA
         self.runaways += record.finish_reason in RUNAWAYS
         if len(self.first) < MAX_REMEMBERED:
-            self.first.append((record.id, record.error or ""))
+            self.first.append((_name(record), record.error or ""))
+
+
+def _name(record: RowRecord) -> str:
+    """What messages call a row, or a take of it."""
+    return f"{record.id}, take {record.take}" if record.role == EXTRA else record.id
 
 
 def bad_record(row: BadRow, run_id: str | None = None) -> RowRecord:
@@ -64,6 +73,7 @@ class Recorder:
         totals: are counted up, under a lock of the recorder's.
         on_row: called after every row, under the same lock.
         failures_allowed: rows that may fail, beside those known to be bad; None: all.
+        extras: takes that are spoken of each row beside its own.
     """
 
     def __init__(
@@ -75,6 +85,7 @@ class Recorder:
         totals: Totals,
         on_row: Callable[[Totals], None],
         failures_allowed: int | None = None,
+        extras: int = 0,
     ) -> None:
         self.writer = writer
         self.journal = journal
@@ -84,6 +95,9 @@ class Recorder:
         self.on_row = on_row
         self.failures_allowed = failures_allowed
         self.failures = Failures()
+        self.takes = TakeFolder(writer.out, journal, extras)
+        self.num_same = 0  # rows spoken again that came out as they were, byte for byte
+        self._ends: dict[str, threading.Event] = {}
         self._mutex = threading.Lock()
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
@@ -94,22 +108,37 @@ class Recorder:
             DiskFull: nothing more can be written.
             StoppedEarly: this failure is one too many.
         """
-        self._record(self._write(row), row.frames_dropped * self.frame_s, row.expected_s)
+        record, placed = self._write(row)
+        self._record(record, placed, row.frames_dropped * self.frame_s, row.expected_s)
 
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
         self._record(bad_record(row, self.run_id), is_bad=True, is_told=not row.is_late)
 
-    def _write(self, row: SpeechRow) -> RowRecord:
+    def end_of(self, row_id: str) -> threading.Event:
+        """Is set once the row is recorded."""
+        return self._ends.setdefault(row_id, threading.Event())
+
+    def count_skipped(self, skipped: int) -> None:
+        """Say how many rows were done already, where that was not known before."""
+        with self._mutex:
+            self.totals.skipped = skipped
+
+    def _write(self, row: SpeechRow) -> tuple[RowRecord, Placed | None]:
         """Put a row's audio on disk, if there is any, and describe what happened."""
-        error, file = row.error, None
+        error, file, placed = row.error, None, None
+        place = row.place
         started_s = time.perf_counter()
         if row.samples is not None:
             is_truncated = error is not None
-            if not is_truncated:
-                self._withdraw(row)
             try:
-                file = self.writer.write(row.id, row.samples, row.codes, is_truncated)
+                if is_truncated:
+                    take = place.take if row.is_extra else None
+                    file = self.writer.write(row.id, row.samples, row.codes, True, take)
+                else:
+                    self._withdraw(row)
+                    placed = self.takes.write(self.writer, row.id, row.samples, row.codes, place)
+                    file, place = placed.file, placed.place
             except RowError as problem:
                 log.debug("row %s cannot be written", row.id, exc_info=True)
                 error = str(problem)
@@ -121,6 +150,8 @@ class Recorder:
         record = RowRecord(
             row.id,
             "ok" if error is None else "failed",
+            take=place.take,
+            role=place.role,
             error=error,
             finish_reason=row.finish_reason,
             suspect=row.suspect,
@@ -133,6 +164,8 @@ class Recorder:
             language=request.language,
             instruct=request.instruct,
             ref_sha256=None if row.need is None else row.need.ref_sha256,
+            anchor=row.anchor,
+            anchor_digest=row.need.digest if row.anchor and row.need else None,
             clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,
@@ -140,33 +173,38 @@ class Recorder:
             latency_ms=0.0 if row.queued_s is None else 1000 * (ended_s - row.queued_s),
             request_hash=row.request_hash,
             delivery_hash=self.writer.delivery_hash,
+            content_hash=row.content_hash,
             **vars(work),
         )
         if file is None:
-            return record
+            return record, None
         assert row.samples is not None
         audio_s = len(row.samples) / self.writer.native_rate_hz  # parts have pauses between them
         write_ms = 1000 * (ended_s - started_s)
         own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
-        return replace(
+        record = replace(
             record,
             path=file.path,
             bytes=file.bytes,
             sha256=file.sha256,
             sample_rate_hz=self.writer.rate_hz,
             frames=row.frames,
-            frames_per_char=row.frames / len(text),
+            frames_per_char=row.frames / max(1, len(without_pauses(text))),
             audio_s=audio_s,
             write_ms=write_ms,
             rtf=own_ms / 1000 / audio_s,
             **({} if row.levels is None else vars(row.levels)),
         )
+        return record, placed
 
     def _withdraw(self, row: SpeechRow) -> None:
         """The line of another text must not stand for this one's audio, should we die behind it."""
-        is_same = self.journal.done(row.id, row.request_hash, self.writer.delivery_hash)
-        if self.journal.status(row.id) == "ok" and not is_same:
-            self.journal.append(RowRecord(row.id, "failed", error=_UNFINISHED, run_id=self.run_id))
+        take, role = row.place.take, row.place.role
+        delivery_hash = self.writer.delivery_hash
+        is_same = self.journal.done(row.id, row.request_hash, delivery_hash, take)
+        if self.journal.status(row.id, take) == "ok" and not is_same:
+            line = RowRecord(row.id, "failed", take, role, error=_UNFINISHED, run_id=self.run_id)
+            self.journal.append(line)
 
     def _time(self, counted_s: float) -> str:
         """A reading of `perf_counter` as UTC, ISO 8601."""
@@ -175,6 +213,7 @@ class Recorder:
     def _record(
         self,
         record: RowRecord,
+        placed: Placed | None = None,
         dropped_s: float = 0.0,
         expected_s: float = 0.0,
         *,
@@ -182,17 +221,27 @@ class Recorder:
         is_told: bool = False,
     ) -> None:
         try:
-            self.journal.append(record)
+            self.journal.append(*(() if placed is None else placed.first), record)
         except StoppedEarly:
-            if record.path is not None:
-                self.writer.remove(record.id, record.status != "ok")
+            if placed is not None:
+                self.takes.take_back(self.writer, record.id, placed)
+            elif record.path is not None:
+                take = record.take if record.role == EXTRA else None
+                self.writer.remove(record.id, is_truncated=True, take=take)
             raise
+        if placed is not None:
+            self.takes.settle(record.id, placed)
+        if (ended := self._ends.get(record.id)) is not None:
+            ended.set()
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s
             totals.retried += record.attempts > 1
+            self.num_same += placed is not None and placed.is_same
+            is_extra = record.role == EXTRA
             if record.status == "ok":
-                totals.ok += 1
+                totals.ok += not is_extra
+                totals.takes += is_extra
                 totals.frames += record.frames
                 totals.audio_s += record.audio_s
                 totals.expected_s += expected_s
@@ -200,7 +249,7 @@ class Recorder:
                 totals.suspect += bool(record.suspect)
                 log.debug(
                     "row %s: %.2f s of audio, %s, attempt %d, %s",
-                    record.id,
+                    _name(record),
                     record.audio_s,
                     record.finish_reason,
                     record.attempts,
@@ -211,7 +260,7 @@ class Recorder:
                 totals.bad_rows += is_bad
                 if not is_told:
                     self.failures.add(record)
-                    log.warning("row %s failed: %s", record.id, record.error)
+                    log.warning("row %s failed: %s", _name(record), record.error)
             self.on_row(totals)
             self._look_at_failures(is_bad)
 

@@ -3,6 +3,9 @@
 A row is split where it is longer than its checkpoint speaks well and its voice can be kept: it is a
 speaker, a recording or a voice file; or the model can take the first part for the reference of the
 others, which then must hear every speaker that the text has tags for.
+
+Pauses that a text marks cut it too, however short it is, under the same condition. Where that is
+not met, they are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from models.pace import Pace
 from tts_cli.deliver.join import Pauses
 from tts_cli.manifest.request import text_cap
 from tts_cli.manifest.seeds import part_seed
+from tts_cli.manifest.words import is_wordless
 from tts_cli.text.carry import with_tags_in_force
+from tts_cli.text.pauses import has_pauses, stretches, without_pauses
 from tts_cli.text.split import Part, split
 from tts_cli.voices.speech_row import PlannedPart
 
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 # choose by (sentences_dev.txt, 2,375 characters joined, three voices) had 0.6 % of their words
 # wrong in parts of up to 180 characters, 2.5 % in those of up to 240, 2.2 % in those of up to 300.
 PART_SHARE = 0.6
+PAUSES_VERSION = 1  # of how marked pauses are made; stands in the hash of rows that have any
 WORD_SHARE = 1 / 3  # of the pause within a sentence, where not even a comma is
 BYTES_PER_CHAR = 4  # of UTF-8, at most
 NO_VOICE = (
@@ -73,10 +79,13 @@ class SplitRule:
         return self.info.pace or Pace()
 
     def is_long(self, request: SpeechRequest) -> bool:
-        """Whether a text is too long for one part."""
+        """Whether a text, or what stands between two of its pauses, is too long for one part."""
         text = request.text
         if self.longest is None or BYTES_PER_CHAR * len(text) <= self.longest:
-            return False
+            return False  # most rows, at no cost
+        return any(map(self._is_long, _said(text)))
+
+    def _is_long(self, text: str) -> bool:
         return replace(self._pace, longest_chars=self.longest).is_long(text)
 
     def problem(self, request: SpeechRequest) -> str | None:
@@ -91,33 +100,51 @@ class SplitRule:
         everyone = set(speakers.findall(request.text))
         if not everyone:
             return None
-        first = self._spans(request.text)[0]
-        heard = set(speakers.findall(request.text[: first.end]))
+        pieces = self._pieces(request.text)
+        heard = set(speakers.findall(request.text[: pieces[0].span.end])) if pieces else everyone
         return None if heard == everyone else LATE_SPEAKER
 
     def why_whole(self, request: SpeechRequest) -> str | None:
         """Why a row longer than the checkpoint speaks well is not split; None: it is, or it is not
         longer.
         """
-        if self.info.pace is None or not self.info.pace.is_long(request.text):
+        pace = self.info.pace
+        if pace is None or not pace.is_long(request.text):
+            return None
+        if has_pauses(request.text) and not any(map(pace.is_long, _said(request.text))):
             return None
         return self.problem(request) if self.is_long(request) else BY_SETTING
 
     def is_split(self, request: SpeechRequest) -> bool:
         """Whether a row is spoken in parts."""
-        return self.is_long(request) and self.problem(request) is None
+        is_cut = has_pauses(request.text) or self.is_long(request)
+        return is_cut and self.problem(request) is None
+
+    def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
+        """The request as it is, or without the pauses that cannot be made."""
+        if not has_pauses(request.text) or self.problem(request) is None:
+            return request
+        text = without_pauses(request.text)
+        is_default = request.max_frames == text_cap(request.text, self.info)
+        cap = text_cap(text, self.info) if is_default else request.max_frames
+        return replace(request, text=text, max_frames=cap)
 
     def parts(self, request: SpeechRequest) -> tuple[PlannedPart, ...]:
         """What a row is spoken in; nothing for one that is spoken in one."""
         if not self.is_split(request):
             return ()
-        spans = self._spans(request.text)
-        texts = [request.text[span.start : span.end] for span in spans]
+        pieces = self._pieces(request.text)
+        texts = [piece.text for piece in pieces]
         carried = with_tags_in_force(texts, self._pace.tags)
         most = self.most_frames(request)
         return tuple(
-            PlannedPart(span, _part_request(request, text, number, self.info, most))
-            for number, (span, text) in enumerate(zip(spans, carried, strict=True), 1)
+            PlannedPart(
+                piece.span,
+                _part_request(request, text, number, self.info, most),
+                piece.pause_before_s,
+                piece.pause_after_s,
+            )
+            for number, (piece, text) in enumerate(zip(pieces, carried, strict=True), 1)
         )
 
     def most_frames(self, request: SpeechRequest) -> int | None:
@@ -125,19 +152,85 @@ class SplitRule:
         cap = request.max_frames
         return None if cap == text_cap(request.text, self.info) else cap
 
-    def settings(self) -> dict[str, float]:
-        """What of the rule changes how a split row sounds."""
-        return {"limit": self.limit, **vars(self.pauses)}
+    def settings(self, request: SpeechRequest, is_silent: bool) -> dict[str, float] | None:
+        """What of the rule changes how a row sounds; None for one that is spoken in one."""
+        marks: dict[str, float] = {"marks": PAUSES_VERSION} if has_pauses(request.text) else {}
+        if is_silent:
+            return marks or None
+        if not self.is_split(request):
+            return None
+        if not self.is_long(request):
+            return marks
+        return {"limit": self.limit, **vars(self.pauses), **marks}
+
+    def _pieces(self, text: str) -> list[_Piece]:
+        """A text cut at its pauses, and what is long between two of them cut further. What has no
+        word between pauses is not spoken, but for tags, which go to the words behind them.
+        """
+        pieces: list[_Piece] = []
+        lead_s: float | None = None
+        tags = ""
+        for stretch in stretches(text):
+            said = text[stretch.start : stretch.end]
+            pause_s = stretch.pause_after_s
+            if is_wordless(said, self.info.pace):
+                tags += self._tags_of(said)
+                if pieces:
+                    pieces[-1] = pieces[-1].with_pause(pause_s)
+                elif pause_s is not None:
+                    lead_s = (lead_s or 0.0) + pause_s
+                continue
+            parts = [Part(stretch.start, stretch.end, None)]
+            if self._is_long(said):
+                parts = [_moved(part, stretch.start) for part in self._spans(said)]
+            for part in parts:
+                pieces.append(_Piece(part, tags + text[part.start : part.end], lead_s, None))
+                tags, lead_s = "", None
+            pieces[-1] = pieces[-1].with_pause(pause_s)
+        return pieces
+
+    def _tags_of(self, text: str) -> str:
+        pattern = self._pace.markup
+        return "" if pattern is None else "".join(re.findall(pattern, text))
 
     def _spans(self, text: str) -> list[Part]:
         pace = self._pace
         return split(text, self.limit, markup=pace.markup, unbroken=pace.unbroken)
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """What becomes one part."""
+
+    span: Part
+    text: str  # with tags from before a pause
+    pause_before_s: float | None  # as a mark says; only of the first piece
+    pause_after_s: float | None  # as marks say; None: as the boundary does
+
+    def with_pause(self, seconds: float | None) -> _Piece:
+        """The same with more silence behind it."""
+        if seconds is None:
+            return self
+        return replace(self, pause_after_s=(self.pause_after_s or 0.0) + seconds)
+
+
+def _said(text: str) -> list[str]:
+    """What stands between the pauses of a text."""
+    if not has_pauses(text):
+        return [text]
+    return [text[stretch.start : stretch.end] for stretch in stretches(text)]
+
+
+def _moved(part: Part, start: int) -> Part:
+    return replace(part, start=start + part.start, end=start + part.end)
+
+
 def _part_request(
     request: SpeechRequest, text: str, number: int, info: ModelInfo, most: int | None
 ) -> SpeechRequest:
     cap = text_cap(text, info)
+    if info.normalizes:  # the sample voice never learnt what an empty line is
+        text = " ".join(text.split())
     return replace(
         request,
         text=text,

@@ -15,6 +15,7 @@ from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.words import SILENCE_S
 from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
+from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
@@ -34,8 +35,12 @@ class ManifestSummary:
     selected: int = 0  # of those, left after --shard and --limit
     wordless: int = 0  # of those, without any letter or digit
     due: int = 0  # of those, to be spoken or kept as silence
+    takes: int = 0  # more of them, to be spoken beside their own
     split: int = 0  # of those, to be spoken in parts
     parts: int = 0  # of those rows
+    anchor: str = ""  # id of the row whose voice others have
+    is_anchor_spoken: bool = False  # and is not spoken again
+    anchored: int = 0  # of the rows due, those that have its voice
     chars: int = 0
     longest_id: str = ""
     longest_chars: int = 0
@@ -91,6 +96,7 @@ class Tally:
         self._first_capped = ""  # its id
         self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
         self._marked_up = NamedRows("rows with markup that would be read aloud")
+        self._no_pauses = NamedRows("rows whose pauses are left out")
         self._first_wordless = ""  # its id
 
     def add_bad(self, row: BadRow) -> None:
@@ -122,7 +128,11 @@ class Tally:
             return
         care = self._care
         self._unread += care.is_normalized and care.known(request.language) is None
-        if markup := markup_in(request.text, info.pace):
+        has_marks = has_pauses(row.text)
+        if has_marks and not has_pauses(request.text):
+            self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
+        text = without_pauses(request.text) if has_marks else request.text
+        if markup := markup_in(text, info.pace):
             self._marked_up.add(row, f"{markup} would be read aloud; remove it")
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not info.takes_instruct
@@ -146,18 +156,28 @@ class Tally:
             found.split += 1
             found.parts += len(parts)
             found.audio_s += sum(estimate_audio_s(part.request, self._info) for part in parts)
+            found.audio_s += sum_of_pauses(request.text)
             return
         found.audio_s += estimate_audio_s(request, self._info, is_silent)
         if not is_silent and (reason := self._split_rule.why_whole(request)):
             count, first = self._whole.get(reason, (0, row.id))
             self._whole[reason] = (count + 1, first)
 
+    def add_takes(self, request: SpeechRequest, parts: Sequence[PlannedPart], count: int) -> None:
+        """More takes of a row, to speak."""
+        found = self.summary
+        found.takes += count
+        requests = [part.request for part in parts] or [request]
+        found.audio_s += count * sum(estimate_audio_s(one, self._info) for one in requests)
+
     def close(self) -> ManifestSummary:
         """The sums, once all rows are in. Raises ManifestError if there were none."""
         found = self.summary
         if not found.rows and not found.bad_rows:
             raise ManifestError(f"{found.manifest}: has no rows", remedy="write one row a line")
-        found.disk_bytes = estimate_disk_bytes(found.audio_s, found.due, self._config, self._info)
+        found.disk_bytes = estimate_disk_bytes(
+            found.audio_s, found.due + found.takes, self._config, self._info
+        )
         found.warnings = self._warnings()
         return found
 
@@ -165,6 +185,7 @@ class Tally:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
         found = self._hopeless.lines(name) + self._marked_up.lines(name)
+        found += self._no_pauses.lines(name)
         if self.summary.wordless:
             fate = f"{SILENCE_S:g} s of silence each"
             if self._config.wordless == "fail":
@@ -216,6 +237,8 @@ def _counted(rows: int) -> str:
 
 def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = False) -> float:
     """A guess of a row's audio length in seconds, never above its cap."""
+    if is_silent and has_pauses(request.text):
+        return sum_of_pauses(request.text)
     text = request.text if info.pace is None else info.pace.without_markup(request.text)
     seconds = SILENCE_S if is_silent else usual_s(text)
     return min(seconds, request.max_frames * info.frame_s)

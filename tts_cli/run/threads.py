@@ -150,10 +150,8 @@ class SpeechRun:
                     if stop.is_set():
                         break
                     job = self._job(spoken)
-                    if job is None:
-                        self._end(spoken)
-                    else:
-                        jobs.put(job, stop)
+                    for ready in self._end(spoken) if job is None else [job]:
+                        jobs.put(ready, stop)
                 if stop.is_set():
                     break
             jobs.close(stop)
@@ -178,12 +176,29 @@ class SpeechRun:
         context = PART_CONTEXT if is_later else None
         return Job(row, prompt, attempt, row.part_of is not None, context)
 
-    def _end(self, row: SpeechRow) -> None:
-        """Hand on a row at its end, or the one that it was the last part of."""
-        if row.part_of is None:
-            self.take(row)
-        elif (whole := self.long_rows.finish(row)) is not None:
+    def _end(self, row: SpeechRow) -> list[Job]:
+        """Hand on a row at its end, or the one that it was the last part of; see `_finish`."""
+        whole, again = self._finish(row)
+        if whole is not None:
             self.take(whole)
+        return again
+
+    def _finish(self, row: SpeechRow) -> tuple[SpeechRow | None, list[Job]]:
+        """What to hand on of a row at its end, and the jobs of parts to be spoken once more."""
+        if row.part_of is None:
+            return row, []
+        whole, parts = self.long_rows.finish(row)
+        return whole, [self._again(part) for part in parts]
+
+    def _again(self, part: SpeechRow) -> Job:
+        """The next attempt at a part that came to its end too fast beside the others."""
+        attempt = part.attempts + 1
+        log.debug("row %s: attempt %d was far too fast; trying again", part.id, part.attempts)
+        part.frames_dropped += part.frames
+        prompt = self._prompt(part)
+        return self._attempt(
+            part, replace(prompt, request=retry_request(part.request, attempt)), attempt
+        )
 
     def _estimate(self, row: SpeechRow) -> None:
         """How long the row's speech will be."""
@@ -248,21 +263,21 @@ class SpeechRun:
                     self.engine.jobs.settle([again])
                     continue
                 row = self._settle(job)
-                self.engine.jobs.settle(self._released_by(row))
-                self._end(row)
+                released = self._released_by(row)
+                whole, repeated = self._finish(row)
+                self.engine.jobs.settle([*released, *repeated])
+                if whole is not None:
+                    self.take(whole)
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
 
     def _released_by(self, row: SpeechRow) -> list[Job]:
         """The jobs that have waited for this row's voice; the others of them end here."""
-        jobs = []
+        jobs: list[Job] = []
         for part in self.long_rows.released_by(row):
             job = self._job(part)
-            if job is None:
-                self._end(part)
-            else:
-                jobs.append(job)
+            jobs += self._end(part) if job is None else [job]
         return jobs
 
     def _judge(self, job: Job) -> Job | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tts_cli.manifest.words import SILENCE_S
+from tts_cli.text.pauses import sum_of_pauses
 from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ NO_WORDS = "its text has no letter or digit; add words, or let --wordless silenc
 def silent_row(
     row_id: str, request: SpeechRequest, request_hash: str, info: ModelInfo
 ) -> SpeechRow:
-    """A row at its end, with its silence: never longer than its cap."""
-    seconds = min(SILENCE_S, request.max_frames * info.frame_s)
+    """A row at its end, with its silence: the pauses its text marks, else some, never longer than
+    its cap.
+    """
+    seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)
     row = SpeechRow(row_id, request, request_hash)
     row.finish_reason = WORDLESS
     row.samples = np.zeros(round(seconds * info.sample_rate_hz), np.float32)

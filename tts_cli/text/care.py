@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.errors import UsageError
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.normalize import LANGUAGES, normalize
+from tts_cli.text.pauses import pause_spans
 from tts_cli.text.reading import Reading
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ class TextCare:
     def read(self, text: str, language: str = AUTO) -> Reading:
         """A text as it is spoken. Raises SetupError, see `normalize`."""
         known = self.known(language)
-        taken = []
+        taken = pause_spans(text)
         if self.markup is not None:
-            taken = [match.span() for match in re.finditer(self.markup, text)]
+            taken += [match.span() for match in re.finditer(self.markup, text)]
         changes = self.lexicon.changes(text, known, taken) if self.lexicon.entries else []
         if self.is_normalized and known is not None:
             taken += [(change.start, change.end) for change in changes]

@@ -2,10 +2,11 @@
 
 Cuts are chosen together: the sum over the parts of (1 - size / limit)^2 is least, which gives parts
 of about one length and few of them, plus a price for each cut by what it cuts: nothing between
-paragraphs, little between sentences, more between clauses, most between words. What is weaker than
-a sentence is offered where a sentence is too long, and dearly elsewhere, for neighbours of a piece
-of one word. Work grows with the length of the text alone: each place is compared with those at most
-one part before it.
+paragraphs, little between sentences, more between clauses, most between words. A part reaches over
+the end of a paragraph only where one side would be next to nothing: there is a pause to be heard,
+and the sample voice loses words behind an empty line. What is weaker than a sentence is offered
+where a sentence is too long, and dearly elsewhere, for neighbours of a piece of one word. Work
+grows with the length of the text alone: each place is compared with those at most one part before.
 
 Quotations that fit into a part, addresses, numbers, abbreviations and markup stay whole.
 """
@@ -38,6 +39,7 @@ PRICES = {
 }
 WEAK_PRICE = 0.2  # more, for the weaker of a kind
 NEEDLESS_PRICE = 2.0  # more, where the sentence or clause would fit
+CROSSED_PRICE = 2.0  # of every paragraph that ends within a part; more than two parts can cost
 TINY_PRICE = 5.0  # of a part of one word
 SILENT_PRICE = 50.0  # of a part with nothing to say
 MOST_CUTS = 32  # of a kind, that one part has to choose from
@@ -124,7 +126,8 @@ class _Splitter:
         cuts = self._cuts(begin, end)
         places = [cut.place for cut, _ in cuts] + [end]
         starts = [begin] + [_behind_space(text, cut.place) for cut, _ in cuts]
-        chosen = self._choose(starts, places, [price for _, price in cuts])
+        is_paragraph = [cut.boundary is Boundary.PARAGRAPH for cut, _ in cuts]
+        chosen = self._choose(starts, places, [price for _, price in cuts], is_paragraph)
         return [
             Part(starts[first], places[last], cuts[last][0].boundary if last < len(cuts) else None)
             for first, last in chosen
@@ -221,13 +224,18 @@ class _Splitter:
         return kept
 
     def _choose(
-        self, starts: list[int], places: list[int], prices: list[float]
+        self,
+        starts: list[int],
+        places: list[int],
+        prices: list[float],
+        is_paragraph: list[bool],
     ) -> list[tuple[int, int]]:
         """Which pieces lie together: index of the first and of the last piece of each part.
 
         Args:
             starts, places: of piece 0, 1, ... its first character and its end.
             prices: of the cut behind each piece but the last.
+            is_paragraph: whether a paragraph ends there.
         """
         sums, spoken, limit = self.sums, self.spoken, self.limit
         tiny = min(TINY_BYTES, limit / 8)
@@ -236,12 +244,15 @@ class _Splitter:
         for last, place in enumerate(places):
             end, said_end = sums[place], spoken[place]
             least, least_first = float("inf"), last
+            crossed = 0.0
             for first in range(last, -1, -1):
                 start = starts[first]
                 size = end - sums[start]
                 if size > limit and first < last:
                     break
-                cost = best[first] + (1 - min(1.0, size / limit)) ** 2
+                if first < last and is_paragraph[first]:
+                    crossed += CROSSED_PRICE
+                cost = best[first] + (1 - min(1.0, size / limit)) ** 2 + crossed
                 if (said := said_end - spoken[start]) < tiny:
                     cost += TINY_PRICE if said else SILENT_PRICE
                 if cost < least:

@@ -26,6 +26,7 @@ from tts_cli.voices.recording import (
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest, Voice
     from tts_cli.config import RunConfig
+    from tts_cli.voices.anchor import Anchor
 
 T = TypeVar("T")
 
@@ -99,6 +100,7 @@ class Cloning:
         self.silence_s = reference_silence_s(config, info)
         self.files = ReferenceFiles(config.ref_root)
         self.folder = VoiceFolder(config.voices)
+        self.anchor: Anchor | None = None  # whose voice rows have that nothing else gives one
 
     def need(self, request: SpeechRequest) -> Need | None:
         """What a request clones, None where nothing.
@@ -126,14 +128,26 @@ class Cloning:
         Raises:
             RowError: its voice file cannot be used.
         """
+        if self.anchor is not None and self.anchor.is_voice_of(request):
+            return self.anchor.least
         if request.ref_audio is None or not self.info.can_clone:
             return self.need(request)
         if request.clone_mode != "icl":
             return Need("", 0, 0)
         return Need("", 1, len((request.ref_text or "").encode()))
 
-    def voice(self, name: str, digest: str) -> Voice:
-        """A voice file as the model takes it. Raises RowError."""
+    def voice(self, request: SpeechRequest, digest: str) -> Voice | None:
+        """The voice of a request as the model takes it; None where a recording is to be encoded.
+
+        Raises:
+            RowError: its voice file was changed, or cannot be used any more.
+        """
+        if request.ref_audio is not None:
+            anchor = self.anchor
+            if anchor is None or not anchor.is_voice_of(request):
+                return None
+            return anchor.voice(self.info)
+        name = request.voice or ""
         stored = self.folder.require(name, self.info)
         if stored.digest != digest:
             raise RowError(f"voice {name!r} was changed while the run was going")
@@ -142,9 +156,10 @@ class Cloning:
     def load(self, request: SpeechRequest, digest: str) -> Reference:
         """The recording of a request. Raises RowError."""
         assert request.ref_audio is not None
+        is_anchor = self.anchor is not None and self.anchor.is_voice_of(request)
         reference = load_reference(
             request.ref_audio,
-            self.files.root,
+            None if is_anchor else self.files.root,
             mode=request.clone_mode or "xvec",
             text=request.ref_text,
             rate_hz=self.info.sample_rate_hz,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.output.record import EXTRA
+from tts_cli.output.takes import Place
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -35,10 +38,12 @@ class Work:
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """A piece of a row too long to be spoken in one."""
+    """A piece of a row that is too long to be spoken in one, or has pauses."""
 
     span: Part  # of the row's text as it is spoken
     request: SpeechRequest  # its text behind the tags in force there; the row's settings
+    pause_before_s: float | None = None  # that the text marks; only of the first part
+    pause_after_s: float | None = None  # that the text marks; None: what the boundary asks for
 
 
 @dataclass(eq=False)
@@ -54,11 +59,14 @@ class SpeechRow:
     request: SpeechRequest  # of the first attempt
     request_hash: str = ""  # what it is recorded under; nobody here looks at it
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
+    anchor: str | None = None  # id of the row whose voice it has
     reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of
     is_first_part: bool = False
+    content_hash: str = ""  # what it is recorded under as well
+    place: Place = field(default_factory=Place)  # which take of its row it is to be
     # On its way.
     least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
     expected_s: float = 0.0  # what speech of the text usually takes; 0: not known
@@ -82,6 +90,16 @@ class SpeechRow:
 
     def __post_init__(self) -> None:
         self.seed = self.request.seed
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.id}, take {self.place.take}" if self.is_extra else self.id
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it is spoken beside the row's own file."""
+        return self.place.role == EXTRA
 
     @property
     def has_free_voice(self) -> bool:

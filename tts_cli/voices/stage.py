@@ -56,12 +56,13 @@ class VoiceStage:
         """The ticket of a row's reference; None where its voice is known, or cannot be had."""
         request, need = row.request, row.need
         assert need is not None
-        if request.ref_audio is None:
-            try:
-                voice = self.cloning.voice(request.voice or "", need.digest)
-                row.request = replace(request, clone=voice)
-            except RowError as error:
-                row.error = str(error)
+        try:
+            voice = self.cloning.voice(request, need.digest)
+        except RowError as error:
+            row.error = str(error)
+            return None
+        if voice is not None:
+            row.request = replace(request, clone=voice)
             return None
         ticket = self.cache.find(need.digest)
         if ticket is None:

@@ -24,7 +24,12 @@ BOOK = Book(
     title="Rain",
 )
 MADE = MadeBook(
-    {1: (MadeFile("02-two.wav", "k", 48_044), JoinedChapter(24_000, 24_000, (Span(0.25, 0.75),)))},
+    {
+        1: (
+            MadeFile("02-two.wav", "k", 48_044),
+            JoinedChapter(24_000, 24_000, (Span(0.25, 0.75, 0.1),)),
+        )
+    },
     [MadeFile("02-two.srt", "k", 7)],
 )
 
@@ -51,8 +56,18 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             "is_spoken": True,
             "start_s": 0.25,
             "end_s": 0.75,
+            "file_start_s": 0.1,
+            "parts": [],
         }
     ]
+
+
+def test_a_book_of_before_there_were_parts_is_read(tmp_path: Path) -> None:
+    values = write(tmp_path)
+    for row in values["chapters"][1]["sentences"]:
+        del row["file_start_s"], row["parts"]
+    (tmp_path / "book.json").write_text(json.dumps(values))
+    assert read_made(tmp_path).chapters[1][1].spans[0].end_s == 0.75
 
 
 def test_no_file_is_no_book(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

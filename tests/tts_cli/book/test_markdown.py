@@ -160,3 +160,21 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     for text in ("", "![only](a.png)", "```\ncode\n```", "* * *"):
         with pytest.raises(ManifestError, match="nothing to read"):
             read(tmp_path, text)
+
+
+def test_front_matter_names_the_book(tmp_path: Path) -> None:
+    front = "---\ntitle: 'The Mill'\nAuthor: A. Writer \nlang: en-GB\ntags: [a, b]\nnote: |\n"
+    book = read(tmp_path, front + "  lang: fr\n---\n\nIt rained.\n")
+    assert (book.title, book.author, book.language) == ("The Mill", "A. Writer", "en-GB")
+    assert texts(book) == [["It rained."]]
+    assert read(tmp_path, "---\nlanguage: de\n---\n# A\n\nB.\n").language == "de"
+    assert read(tmp_path, "lang: fr\n\nIt rained.\n").language is None
+
+
+def test_a_folder_has_the_language_that_its_files_agree_on(tmp_path: Path) -> None:
+    for name, tag in (("1", "en"), ("2", None), ("3", "en")):
+        front = f"---\nlang: {tag}\n---\n" if tag else ""
+        (tmp_path / f"{name}.md").write_text(f"{front}# {name}\n\nIt rained.\n")
+    assert read_book(tmp_path).language == "en"
+    (tmp_path / "4.md").write_text("---\nlang: de\n---\n# 4\n\nEs regnete.\n")
+    assert read_book(tmp_path).language is None

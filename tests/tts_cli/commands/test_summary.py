@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.commands.summary import next_step, summary_lines
+from tts_cli.commands.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
 from tts_cli.output.journal import RowRecord
 from tts_cli.output.run_file import Totals
@@ -127,3 +127,33 @@ class TestNextStep:
         step = next_step(["synth", "-", "--out", "x"], RunConfig(), Failures(), 0, True)
         said = "stopped early; next, for the rest: tts-cli synth - --out x"
         assert step == f"{said} (with the manifest on stdin)"
+
+
+class TestTakes:
+    def test_what_failed_of_them(self) -> None:
+        config = RunConfig(takes=2)
+        found = Failures()
+        found.add(RowRecord("a", "failed", 3, "extra", error="no end"))
+        args = [*ARGS, "--takes", "2", "--only", "a"]
+        typed = f"{TYPED} --takes 2 --only a"
+        assert next_step(args, config, found, 0, False) == (
+            f"next, for as many takes once more: {typed}"
+        )
+        assert found.first == [("a, take 3", "no end")]
+        found.add(RowRecord("b", "failed", error="no end"))
+        wanted = f"next, for what failed: {TYPED} --only a --retry-failed"
+        assert next_step(args, config, found, 0, False) == wanted
+        args[args.index("--takes") : args.index("--only")] = ["--takes=2"]
+        assert next_step(args, config, found, 0, False) == wanted
+
+    def test_lines(self, tmp_path: Path) -> None:
+        assert take_lines(Totals(), 0, 0, tmp_path) == []
+        (tmp_path / "takes/a").mkdir(parents=True)
+        (tmp_path / "takes/a/1.wav").write_bytes(bytes(2000))
+        (tmp_path / "takes/a/2.wav").write_bytes(bytes(5000))
+        (tmp_path / "a.wav").hardlink_to(tmp_path / "takes/a/2.wav")
+        first, choose, same, room = take_lines(Totals(takes=3), 2, 1, tmp_path)
+        assert first == f"3 more takes of 2 rows in {tmp_path}/takes/"
+        assert choose == f"choose by: tts-cli pick {tmp_path} ID=TAKE"
+        assert same.startswith("1 row is byte for byte what was there: the same seed gives")
+        assert room == "takes that are not chosen hold 2.0 kB in takes/"

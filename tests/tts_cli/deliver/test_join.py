@@ -52,6 +52,32 @@ def test_pauses_can_be_set() -> None:
     assert gap_s(joined) == pytest.approx(1.25, abs=0.022)
 
 
+@pytest.mark.parametrize("silence_s", [0.0, 0.03, 0.5])
+@pytest.mark.parametrize("dc", [0.0, 0.01])
+def test_a_text_can_say_each_pause(silence_s: float, dc: float) -> None:
+    parts = [voice(0.5, silence_s, 0.2, dc), voice(0.4, 0.1, silence_s, dc), voice(0.3, 0.2, dc=dc)]
+    joined, places = join(parts, [0.25, SENTENCE], RATE_HZ, PAUSES, 1.5, 0.6)
+    loud = np.flatnonzero(np.abs(joined.astype(np.int64)) > 900)
+    gaps = np.diff(loud)
+    found = sorted(float(gap) / RATE_HZ for gap in gaps[gaps > 0.1 * RATE_HZ])
+    assert found == pytest.approx([0.25, 0.35], abs=0.02)
+    assert loud[0] / RATE_HZ == pytest.approx(1.5, abs=0.02)
+    assert (len(joined) - loud[-1]) / RATE_HZ == pytest.approx(0.6, abs=0.02)
+    assert (places[0].start, places[-1].end) != (0, len(joined))
+    # No click: nothing steps by more than the tone itself does, where silence begins or ends.
+    steps = np.abs(np.diff(joined.astype(np.int64)))
+    edges = [place.start for place in places] + [place.end for place in places]
+    assert max(int(steps[max(0, edge - 3) : edge + 3].max()) for edge in edges) < 60
+
+
+def test_one_part_may_have_silence_at_its_ends() -> None:
+    part = voice(0.5, 0.3, 0.4)
+    joined, places = join([part], [], RATE_HZ, PAUSES, None, 1.0)
+    assert places[0].start == 0
+    assert np.array_equal(joined[: round(0.7 * RATE_HZ)], part[: round(0.7 * RATE_HZ)])
+    assert len(joined) / RATE_HZ == pytest.approx(0.3 + 0.5 + 1.0, abs=0.02)
+
+
 def test_the_ends_of_the_row_are_not_cut() -> None:
     parts = [voice(0.5, before_s=0.3), voice(0.5, behind_s=0.4)]
     joined, places = join(parts, [CLAUSE], RATE_HZ, PAUSES)

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from tts_cli.deliver.subtitles import MAX_CUE_CHARS, Spoken, cues, subtitles
+from tts_cli.deliver.pacing import Pause
+from tts_cli.deliver.subtitles import MAX_CUE_CHARS, Spoken, cues, in_parts, subtitles
 
 pysubs2 = pytest.importorskip("pysubs2", reason="pysubs2 (extra dev) is not installed")
 
@@ -42,8 +43,61 @@ def test_signs_of_the_format_are_text() -> None:
 
 
 def test_estimated_times_are_told() -> None:
-    assert subtitles(TEXTS, "vtt").startswith("WEBVTT\n\nNOTE ")
-    assert "estimated" in subtitles(TEXTS, "vtt")
+    numbers = range(2, 2 + len(list(cues(TEXTS[1]))))
+    starts, ends = (" ".join(map(str, some)) for some in (numbers[1:], numbers[:-1]))
+    assert subtitles(TEXTS[:2], "vtt").startswith(
+        "WEBVTT\n\nNOTE Times are those of the audio, but for these, which are estimated:\n"
+        f"starts of {starts}\nends of {ends}\n\n1\n00:00:00.310 --> "
+    )
+    assert "NOTE All times are those of the audio.\n\n1\n" in subtitles(TEXTS[:1], "vtt")
+    assert "NOTE" not in subtitles(TEXTS[:2], "srt")
+
+
+PARTS = [
+    {"text_start": 0, "text_end": 12, "start_s": 0.0, "end_s": 1.5},
+    {"text_start": 13, "text_end": 30, "start_s": 1.9, "end_s": 4.0},
+]
+TWO = "It was late. Nobody was there."
+
+
+def test_parts_have_the_edges_of_the_audio() -> None:
+    whole = Spoken(TWO, 10.2, 13.8, (Pause(11.0, 11.2),))
+    found = in_parts(whole, PARTS, TWO, 10.0)
+    assert found == [
+        Spoken("It was late. ", 10.2, 11.5, (Pause(11.0, 11.2),)),
+        Spoken("Nobody was there.", 11.9, 13.8, (Pause(11.0, 11.2),)),
+    ]
+    assert "00:00:10,200 --> 00:00:11,500\nIt was late.\n" in subtitles(found, "srt")
+    assert "NOTE All times are those of the audio." in subtitles(found, "vtt")
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([], TWO),
+        (PARTS[:1], TWO),
+        (PARTS, "Another text than the one the row has now."),
+        ([PARTS[1], PARTS[0]], TWO),
+        ([PARTS[0], PARTS[1] | {"start_s": 9.0}], TWO),
+        ([PARTS[0], PARTS[1] | {"text_start": 99}], TWO),
+    ],
+)
+def test_parts_that_say_nothing_of_the_text(parts: list[dict[str, float]], text: str) -> None:
+    whole = Spoken(TWO, 10.2, 13.8)
+    assert in_parts(whole, parts, text, 10.0) == [whole]
+
+
+def test_cues_are_cut_where_the_sense_is() -> None:
+    """`No. | 14` and `June 2nd, | 1921` were cut, behind what looks like an end."""
+    text = (
+        "On the morning of that day in January, the clock which hangs above the door of No. 14 in "
+        "our street began to run backward. On the evening of June 2nd, 1921, it did so again."
+    )
+    assert [cue.text for cue in cues(Spoken(text, 0.0, 10.0))] == [
+        "On the morning of that day in January,",
+        "the clock which hangs above the door of No. 14 in our street began to run backward.",
+        "On the evening of June 2nd, 1921, it did so again.",
+    ]
 
 
 @pytest.mark.parametrize(

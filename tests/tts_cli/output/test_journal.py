@@ -15,7 +15,7 @@ import pytest
 from tts_cli.errors import DiskFull, SetupError
 from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.output.journal import Journal
-from tts_cli.output.record import RowRecord
+from tts_cli.output.record import EXTRA, HELD, CopiedLine, RowRecord
 from tts_cli.output.record_table import FolderRows, parse
 
 OK = RowRecord(
@@ -68,14 +68,43 @@ def test_the_last_line_of_an_id_wins(tmp_path: Path) -> None:
 
 
 def test_takes_have_lines_of_their_own(tmp_path: Path) -> None:
-    """Later versions may speak a row once more; this one must not take that for the row itself."""
+    """A further take is not the row itself."""
     with Journal(tmp_path) as journal:
-        journal.append(OK, replace(OK, take=2, status="failed", request_hash="h2"))
+        other = replace(OK, take=2, role=EXTRA, status="failed", request_hash="h2")
+        journal.append(OK, other)
     for found in (journal, Journal(tmp_path, is_read_only=True)):
         assert (found.status("a"), found.status("a", 2)) == ("ok", "failed")
         assert found.done("a", "h1", "wav")
         assert found.status("a", 3) is None
-        assert found.rows().failed == 1
+        assert (found.rows().ok, found.rows().failed) == (1, 0)
+
+
+def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
+    """The last line that is ok and no extra take tells; a failure behind it leaves the file."""
+    second = replace(OK, take=2, request_hash="h2", audio_s=2.0)
+    steps = [
+        (replace(OK, take=3, role=EXTRA), None, (0, 0)),  # it came before the row's own
+        (OK, (1, False, False), (1, 0)),
+        (replace(second, status="failed"), (1, False, True), (0, 1)),
+        (second, (2, False, False), (1, 0)),
+        (CopiedLine({**vars(OK), "role": HELD}), (1, True, False), (1, 0)),
+        (replace(OK, take=4, role=EXTRA, status="failed"), (1, True, False), (1, 0)),
+        (replace(OK, id="b"), (1, True, False), (2, 0)),
+        (replace(second, role=HELD), (2, True, False), (2, 0)),
+        (replace(second, status="failed"), (2, False, True), (1, 1)),
+    ]
+    for record, file, sums in steps:
+        with Journal(tmp_path) as journal:
+            journal.append(record)
+        for found in (journal, Journal(tmp_path, is_read_only=True)):
+            assert found.file("a") == file
+            assert (found.rows().ok, found.rows().failed) == sums
+    assert [found.top(name) for name in ("a", "b", "c")] == [4, 1, 0]
+    assert [line["take"] for line in found.chosen()] == [2]
+    line = found.line("a", 1)
+    assert line is not None
+    assert (line["role"], line["id"]) == (HELD, "a")
+    assert found.line("a", 5) is None
 
 
 def test_sums_are_those_of_last_lines(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import DiskFull, RowError, SetupError, UsageError
+from tts_cli.output import inside
 from tts_cli.output import writer as output
 from tts_cli.output.writer import (
     AudioWriter,
@@ -126,7 +127,7 @@ def test_a_deep_folder_is_not_looked_at_again_for_each_level(
     monkeypatch.setattr(
         os, "lstat", lambda *args, **named: looks.append(args) or real(*args, **named)
     )
-    monkeypatch.setattr(output, "sync_folder", lambda folder: None)
+    monkeypatch.setattr(inside, "sync_folder", lambda folder: None)
     writer.write("a/" * 400 + "b", SAMPLES)
     assert files(out) == ["a/" * 400 + "b.wav"]
     assert len(looks) < 2000

@@ -14,10 +14,11 @@ from engine_harness import request
 from fakes import FakeSpeechModel, fake_codes
 
 from models.base import ModelInfo, Prompt, SpeechRequest
+from models.pace import Pace
 from tts_cli.deliver.join import Pauses
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.run.load import Session
-from tts_cli.run.long_rows import LongRows
+from tts_cli.run.long_rows import Finished, LongRows
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.threads import SpeechRun
 from tts_cli.text.boundaries.boundary import Boundary
@@ -95,7 +96,7 @@ def test_a_part_keeps_only_its_own_samples(session: Session) -> None:
     joined: list[SpeechRow] = []
 
     class Looking(LongRows):
-        def finish(self, part: SpeechRow) -> SpeechRow | None:
+        def finish(self, part: SpeechRow) -> Finished:
             joined.append(part)
             return super().finish(part)
 
@@ -199,3 +200,74 @@ def test_a_run_that_is_stopped_opens_no_more(session: Session) -> None:
     assert len(rows.open(long_row("a", *"abcdefgh"), stop)) == 8
     threading.Timer(0.05, stop.set).start()
     assert rows.open(long_row("b", "a", "b"), stop) == []
+
+
+class Hurrying(Listening):
+    """Speaks only half of a text that begins with `f` at its first attempt."""
+
+    def prompt(self, request: SpeechRequest) -> Prompt:
+        text = request.text
+        is_half = text.startswith("f")
+        return super().prompt(replace(request, text=text[: len(text) // 2] if is_half else text))
+
+    def codes(self, slot: int, frames: int) -> torch.Tensor:
+        """Their first one never stands still."""
+        codes = super().codes(slot, frames)
+        codes[:, 0] += codes[:, 1] % 2
+        return codes
+
+
+EVEN = tuple(letter * 60 for letter in "abcd")  # six seconds each
+HURRIED = "f" * 60
+
+
+@pytest.fixture
+def hurrying(make_info: Callable[..., ModelInfo]) -> Session:
+    model: Any = Hurrying(4)
+    pace = Pace(letter=0.1)
+    model.info = make_info(max_positions=200, samples_per_frame=2, sample_rate_hz=20, pace=pace)
+    return Session(model, torch.device("cpu"), torch.float32, BatchSize(4), 0.0)
+
+
+@pytest.mark.parametrize("takers", [1, 8])
+def test_a_part_far_faster_than_the_others_is_spoken_again(hurrying: Session, takers: int) -> None:
+    """One of 151 parts was said to a third less, too long for the floor of any voice."""
+    row = long_row("a", EVEN[0], HURRIED, *EVEN[1:], seed=7)
+    short = [SpeechRow(str(number), request("x" * (number + 1), number)) for number in range(20)]
+    spoken = speak(hurrying, [row, *short], takers=takers)["a"]
+    assert spoken.error is None
+    assert spoken.suspect == []
+    assert [part["attempts"] for part in spoken.part_records] == [1, 2, 1, 1, 1]
+    assert [part["frames"] for part in spoken.part_records] == [60] * 5
+    assert spoken.part_records[1]["seed"] != 8
+    assert spoken.frames_dropped == 30
+    assert len(spoken.codes) == 300
+
+
+def test_a_part_that_cannot_be_spoken_again_is_suspect(hurrying: Session) -> None:
+    ended: list[SpeechRow] = []
+    SpeechRun(hurrying, ended.append, RetryPolicy(0)).run([long_row("a", *EVEN, HURRIED)])
+    (row,) = ended
+    assert row.error is None
+    assert row.suspect == ["part 5: 2.00 times as fast as the other parts"]
+
+
+def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Session) -> None:
+    row = long_row("a", *EVEN, HURRIED)
+    last = row.parts[-1]
+    row.parts = (*row.parts[:-1], replace(last, request=replace(last.request, max_frames=50)))
+    spoken = speak(hurrying, [row])["a"]
+    assert spoken.error is None
+    assert spoken.finish_reason == "eos"
+    assert spoken.suspect == ["part 5: 2.00 times as fast as the other parts"]
+    assert [part["frames"] for part in spoken.part_records] == [60] * 4 + [30]
+    assert spoken.part_records[-1]["attempts"] == 3
+
+
+def test_the_first_part_of_a_free_voice_stays_as_it_is(hurrying: Session) -> None:
+    """The others have its voice."""
+    row = long_row("a", HURRIED, *EVEN)
+    row.request = replace(row.request, voice=None)
+    spoken = speak(hurrying, [row])["a"]
+    assert spoken.suspect == ["part 1: 2.00 times as fast as the other parts"]
+    assert [part["attempts"] for part in spoken.part_records] == [1] * 5

@@ -76,6 +76,20 @@ def test_parts_are_requests_of_their_own(make_rule: MakeRule) -> None:
         assert plain == whole
 
 
+@pytest.mark.parametrize("normalizes", [False, True])
+def test_an_empty_line_within_a_part(make_info: Callable[..., ModelInfo], normalizes: bool) -> None:
+    """As it is written, but for the sample voice, which loses words behind it."""
+    text = "The first of two sentences stands alone here.\n\nNo.\n\nThe last one goes on and on."
+    info = make_info(normalizes=normalizes)
+    rule = SplitRule.of(RunConfig(split="60"), info)
+    spoken = [part.request.text for part in rule.parts(asked(text, info))]
+    between = " " if normalizes else "\n\n"
+    assert spoken == [
+        "The first of two sentences stands alone here.",
+        f"No.{between}The last one goes on and on.",
+    ]
+
+
 def test_a_cap_of_the_row_is_kept(make_rule: MakeRule) -> None:
     rule = make_rule()
     whole = asked(SENTENCE * 3, rule.info, max_frames=20)
@@ -120,9 +134,74 @@ def test_every_speaker_must_be_heard_in_the_first_part(make_rule: MakeRule) -> N
 
 
 def test_what_makes_split_rows_the_same_speech(make_rule: MakeRule) -> None:
-    assert make_rule().settings() != make_rule(200).settings()
-    other = replace(make_rule(), pauses=Pauses(clause=0.2))
-    assert make_rule().settings() != other.settings()
+    rule = make_rule()
+    long, short = asked(SENTENCE * 3, rule.info), asked("Short.", rule.info)
+    of = rule.settings(long, False)
+    assert of is not None
+    assert of != make_rule(200).settings(asked(SENTENCE * 5, rule.info), False)
+    assert of != replace(rule, pauses=Pauses(clause=0.2)).settings(long, False)
+    assert rule.settings(short, False) is None
+    # Rows with pauses once were spoken with their marks: they are other speech now.
+    marked = replace(short, text="Short. [pause 1s] Yes.")
+    assert rule.settings(marked, False) == {"marks": 1}
+    assert rule.settings(replace(short, text="[pause 1s]"), True) == {"marks": 1}
+    assert rule.settings(replace(short, text="..."), True) is None
+
+
+def pieces(rule: SplitRule, text: str) -> list[tuple[str, float | None, float | None]]:
+    parts = rule.parts(asked(text, rule.info))
+    return [(part.request.text, part.pause_before_s, part.pause_after_s) for part in parts]
+
+
+def test_pauses_cut_any_row(make_rule: MakeRule) -> None:
+    for rule in (make_rule(None), make_rule()):  # and --split off obeys them too
+        text = "[pause 2s] Yes. [pause 500ms][PAUSE 1.5 s]\nNo. [pause 250 ms]"
+        assert pieces(rule, text) == [("Yes.", 2.0, 2.0), ("No.", None, 0.25)]
+        assert pieces(rule, "Yes [pause] or [pause 5] no.") == []
+    part = rule.parts(asked("One. [pause 1s] Two.", rule.info))[1]
+    assert (part.span.start, part.span.end) == (16, 20)
+    assert part.request.max_frames == text_cap("Two.", rule.info)
+
+
+def test_what_is_long_between_pauses_is_cut_further(make_rule: MakeRule) -> None:
+    rule = make_rule()
+    found = rule.parts(asked(SENTENCE * 3 + "[pause 1s] Yes.", rule.info))
+    ends = [(part.span.boundary, part.pause_after_s) for part in found]
+    assert ends == [(1, None), (1, None), (None, 1.0), (None, None)]
+    assert [part.request.text for part in found] == [SENTENCE.strip()] * 3 + ["Yes."]
+    two = SENTENCE + "[pause 1s]" + SENTENCE  # together they would be long
+    assert len(rule.parts(asked(two, rule.info))) == 2
+    assert not rule.is_long(asked(two, rule.info))
+
+
+def test_what_has_no_word_between_pauses_is_not_spoken(make_rule: MakeRule) -> None:
+    rule = make_rule(voices=(), can_clone=True, pace=PACE)
+    assert pieces(rule, "... [pause 1s] Yes. [pause 1s] ?! [pause 2s] No.") == [
+        ("Yes.", 1.0, 3.0),
+        ("No.", None, None),
+    ]
+    # Tags stay with what they are for, and those in force with all that comes.
+    text = "<|speaker:1|>[softly] Yes. [pause 1s] [laugh] [pause 1s] No."
+    assert pieces(rule, text) == [
+        ("<|speaker:1|>[softly] Yes.", None, 2.0),
+        ("<|speaker:1|>[softly][laugh]No.", None, None),
+    ]
+
+
+def test_tags_without_a_word_have_no_parts(make_rule: MakeRule) -> None:
+    rule = make_rule(voices=(), can_clone=True, pace=PACE)
+    silent = asked("<|speaker:0|> [pause 1s]", rule.info, voice=None)
+    assert rule.without_lost_pauses(silent) is silent
+
+
+def test_pauses_are_left_out_where_nothing_keeps_the_voice(make_rule: MakeRule) -> None:
+    rule = make_rule(voices=())
+    marked = asked("One. [pause 1s] Two.", rule.info, voice=None)
+    assert rule.problem(marked) == NO_VOICE
+    found = rule.without_lost_pauses(marked)
+    assert (found.text, found.max_frames) == ("One. Two.", text_cap("One. Two.", rule.info))
+    kept = asked("One. [pause 1s] Two.", rule.info, ref_audio="a.wav", voice=None)
+    assert rule.without_lost_pauses(kept) is kept
 
 
 def test_the_pace_of_random_weights_says_nothing(make_rule: MakeRule) -> None:

@@ -1,0 +1,74 @@
+"""Takes of a book's sentences: chosen ones are joined, and nothing is spoken for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import Workbench
+
+pytestmark = pytest.mark.slow
+
+STORY = """# The River
+
+The ferryman had not slept, and the river was high that night.
+
+He waited for her on the bank until the snow came.
+
+# The End
+
+Many years later a stranger came and asked for the ferry.
+"""
+FLAGS = ("--device", "cpu", "--max-seconds", 0.3, "--accept-truncated")
+
+
+def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, out = bench.folder / "story.md", bench.out()
+    path.write_text(STORY)
+    book = ("book", path, "--out", out.path, "--model", bench.model, *FLAGS)
+    assert bench.run(*book).code == 0
+    rows = [json.loads(line) for line in (out.path / "book.jsonl").read_text().splitlines()]
+    row_id = next(row["id"] for row in rows if "waited" in row["text"])
+    before = out.files
+
+    # Both ways to speak more of a sentence.
+    again = ("synth", out.path / "book.jsonl", "--out", out.path, "--model", bench.model, *FLAGS)
+    assert bench.run(*again, "--only", row_id, "--takes", 1).code == 0
+    assert bench.run(*book, "--only", row_id, "--takes", 1).code == 0
+    assert {name: out.files[name] for name in before if name != "book.json"} == {
+        name: data for name, data in before.items() if name != "book.json"
+    }
+    assert f"takes/{row_id}/3.wav" in out.files
+    result = bench.run("pick", out.path, f"{row_id}=2")
+    assert result.out.splitlines()[1] == "next, for the chapters: the tts-cli book command again"
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("weights were loaded for nothing")
+
+    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
+    num_lines = len(out.lines)
+    stay = (out.path / "02-the-end.wav").stat().st_mtime_ns
+    assert bench.run(*book).code == 0
+    assert len(out.lines) == num_lines
+    after = out.files
+    assert after["01-the-river.wav"] != before["01-the-river.wav"]
+    assert (out.path / "02-the-end.wav").stat().st_mtime_ns == stay
+    assert bench.run("pick", out.path, f"{row_id}=1").code == 0
+    assert bench.run(*book).code == 0
+    assert out.files["01-the-river.wav"] == before["01-the-river.wav"]
+
+
+def test_a_changed_voice_drops_the_choice(bench: Workbench) -> None:
+    """Rows of a book are named by their text: only what else they are may change."""
+    path, out = bench.folder / "story.md", bench.out()
+    path.write_text(STORY)
+    book = ("book", path, "--out", out.path, "--model", bench.model, *FLAGS)
+    assert bench.run(*book).code == 0
+    row_id = json.loads((out.path / "book.jsonl").read_text().splitlines()[0])["id"]
+    assert bench.run("pick", out.path, f"{row_id}=1").code == 0
+    result = bench.run(*book, "--voice", "emil")
+    assert result.code == 0
+    assert f"the old take kept in takes/: {row_id}" in result.err
+    assert Path(out.path, "takes", row_id, "1.wav").is_file()

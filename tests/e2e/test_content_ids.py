@@ -1,0 +1,65 @@
+"""`--ids content`: rows named by what they say."""
+
+from __future__ import annotations
+
+import pytest
+from workbench import Workbench
+
+LINES = "Good morning.\nSo it goes.\nGood morning.\n"
+FLAGS = ("--ids", "content", "--accept-truncated", "--max-seconds", 0.1)
+
+
+def test_a_line_put_in_at_the_top_speaks_one(bench: Workbench) -> None:
+    manifest = bench.write(LINES, "lines.txt")
+    assert "3 of 3 rows spoken" in bench.synth(manifest, *FLAGS).out
+    first = bench.out().files
+    assert len(first) == 3, "the same line twice is two rows"
+    bench.write("A new one.\n\n" + LINES, "lines.txt")
+    dry = bench.synth(manifest, *FLAGS, "--dry-run").out
+    assert "to speak: 1 rows: 1 new\n" in dry
+    result = bench.synth(manifest, *FLAGS)
+    assert "1 of 4 rows spoken, 3 were done" in result.out
+    assert {**bench.out().files, **first} == bench.out().files
+    (new,) = set(bench.out().files) - set(first)
+    assert bench.out().records[new.removesuffix(".wav")]["text"] == "A new one."
+    bench.write("So it goes.\nGood morning.\n", "lines.txt")
+    dry = bench.synth(manifest, *FLAGS, "--dry-run").out
+    assert "2 done or left out" in dry
+    assert "orphans: 2 ids that no row has" in dry
+
+
+def test_rows_that_are_passed_over_count(bench: Workbench) -> None:
+    """The third line is the second of its kind, also where the first is done."""
+    manifest = bench.write(LINES, "lines.txt")
+    assert bench.synth(manifest, *FLAGS, "--limit", 2).code == 0
+    assert bench.synth(manifest, *FLAGS).code == 0
+    assert bench.synth(manifest, *FLAGS, out="whole").code == 0
+    assert bench.out().files == bench.out("whole").files
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (
+            "rows.jsonl",
+            '{"text": "One."}\n{"text": "One.", "voice": "dora"}\n{"id": "x", "text": "?1"}',
+        ),
+        ("rows.csv", "id,text,voice\n,One.,\n,One.,dora\nx,?1,\n"),
+    ],
+)
+def test_rows_with_ids_keep_them(bench: Workbench, name: str, content: str) -> None:
+    assert bench.synth(bench.write(content, name), *FLAGS).code == 0
+    names = sorted(bench.out().records)
+    assert len(names) == 3
+    assert names[-1] == "x"
+    assert all(len(row_id) == 16 for row_id in names[:2])
+
+
+def test_the_ids_of_both_formats_are_the_same(bench: Workbench) -> None:
+    lines = bench.write("One.\n", "rows.txt")
+    rows = bench.write([{"text": "One."}])
+    for manifest, out in ((lines, "lines"), (rows, "rows")):
+        assert bench.synth(manifest, *FLAGS, out=out).code == 0
+    assert bench.out("lines").files == bench.out("rows").files
+    found = bench.run("validate", lines, "--ids", "content", "--model", bench.model, "--json").json
+    assert found["longest_id"] in bench.out("rows").records

@@ -1,0 +1,122 @@
+"""`tts-cli synth --subtitles`: files beside the audio of rows, made of what lies in the folder."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from workbench import Workbench
+
+from tts_cli.deliver.join import speech
+
+pytestmark = pytest.mark.slow
+pysubs2 = pytest.importorskip("pysubs2", reason="pysubs2 (extra dev) is not installed")
+
+LONG = (
+    "The ferryman had not slept, and the river was high. She stood on the other bank, as she had "
+    "stood there every evening since the war. He could not tell whether she saw him."
+)
+ROWS = [
+    {"id": "short", "text": "Stay {please}, 2 < 3."},
+    {"id": "deep/long.one", "text": LONG},
+    {"id": "silent", "text": "* * *"},
+]
+
+
+def test_subtitles_of_rows(bench: Workbench) -> None:
+    result = bench.synth(ROWS, "--subtitles", "srt,vtt", "--split", 60)
+    assert result.code == 0
+    assert "subtitles: 6 files written" in result.err
+    out = bench.out()
+    assert "Stay {please}, 2 < 3.\n" in out.files["short.srt"].decode()
+    assert "Stay {please}, 2 &lt; 3.\n" in out.files["short.vtt"].decode()
+    assert out.files["silent.srt"] == b""
+    events = pysubs2.load(str(out.path / "deep/long.one.srt")).events
+    assert " ".join(event.plaintext.replace("\n", " ") for event in events) == LONG
+    parts = out.records["deep/long.one"]["parts"]
+    assert len(parts) == len(events) == 4
+    samples = out.samples("deep/long.one.wav")
+    start, end = speech(samples, 24_000)
+    assert events[0].start == pytest.approx(start / 24, abs=1)
+    assert events[-1].end == pytest.approx(end / 24, abs=1)
+    for event, part in zip(events[1:], parts[1:], strict=True):
+        assert event.start == pytest.approx(1000 * part["start_s"], abs=1)
+    assert out.report["settings"]["subtitles"] == "srt,vtt"
+
+
+def test_missing_subtitles_are_made_without_speaking(bench: Workbench) -> None:
+    assert bench.synth(ROWS).code == 0
+    out = bench.out()
+    audio, count = out.files, len(out.lines)
+    assert bench.synth(ROWS, "--subtitles", "srt").code == 0
+    made = {name: data for name, data in out.files.items() if name.endswith(".srt")}
+    assert sorted(made) == ["deep/long.one.srt", "short.srt", "silent.srt"]
+    assert (len(out.lines), {**audio, **made}) == (count, out.files)
+
+    (out.path / "short.srt").write_text("mended by hand")
+    (out.path / "deep/long.one.srt").unlink()
+    result = bench.synth(ROWS, "--subtitles", "srt")
+    assert "subtitles: 1 files written" in result.err
+    assert out.files == {**audio, **made, "short.srt": b"mended by hand"}
+    assert len(out.lines) == count
+
+
+def test_subtitles_follow_the_text(bench: Workbench) -> None:
+    assert bench.synth(ROWS, "--subtitles", "srt").code == 0
+    out = bench.out()
+    row = {"id": "short", "text": "Go now."}
+    assert bench.synth([row, *ROWS[1:]], "--subtitles", "srt").code == 0
+    assert b"Go now." in out.files["short.srt"]
+    # The audio still says the other text, so nothing is written for this one.
+    before = out.files
+    result = bench.synth([{**row, "text": "Stay."}], "--subtitles", "srt", "--retry-failed")
+    assert result.code == 0
+    assert out.files == before
+
+
+def test_the_text_is_the_one_of_the_manifest(bench: Workbench) -> None:
+    """What is read alike needs no new audio, but it is written otherwise."""
+    flags = ("--normalize", "english", "--subtitles", "srt")
+    assert bench.synth([{"id": "a", "text": "Dr. Hill has 3 cats."}], *flags).code == 0
+    out = bench.out()
+    count = len(out.lines)
+    assert bench.synth([{"id": "a", "text": "Doctor Hill has three cats."}], *flags).code == 0
+    assert len(out.lines) == count
+    assert b"Doctor Hill has three cats." in out.files["a.srt"]
+
+
+def test_marks_of_pauses_are_not_shown(bench: Workbench) -> None:
+    text = "It was late. [pause 500ms] Nobody was there. [pause 1 s]"
+    assert bench.synth([{"id": "a", "text": text}], "--subtitles", "srt").code == 0
+    events = pysubs2.load(str(bench.out().path / "a.srt")).events
+    assert [event.plaintext for event in events] == ["It was late.", "Nobody was there."]
+    assert events[1].start - events[0].end == pytest.approx(500, abs=50)
+
+
+def test_files_of_somebody_else_stay(bench: Workbench) -> None:
+    path = bench.out().path / "short.srt"
+    path.parent.mkdir()
+    path.write_text("mine")
+    result = bench.synth(ROWS, "--subtitles", "srt,vtt")
+    assert result.code == 2
+    assert "short.srt: in the folder without a line in timings.jsonl" in result.err
+    assert bench.synth(ROWS).code == 0
+    assert path.read_text() == "mine"
+    assert bench.synth([{"id": "b", "text": "One."}], "--subtitles", "ass").code == 2
+
+
+def test_subtitles_of_no_row_are_orphans(bench: Workbench) -> None:
+    assert bench.synth(ROWS, "--subtitles", "srt").code == 0
+    (bench.out().path / "gone.vtt").write_text("WEBVTT\n")
+    result = bench.synth(ROWS, "--dry-run", "--json")
+    assert result.json["first_orphans"] == ["gone"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
+def test_a_row_whose_subtitles_cannot_be_written(bench: Workbench) -> None:
+    assert bench.synth(ROWS).code == 0
+    (bench.out().path / "short.srt").mkdir()
+    result = bench.synth(ROWS, "--subtitles", "srt")
+    assert result.code == 1
+    assert "warning: row short has no subtitles" in result.err
+    assert (bench.out().path / "silent.srt").exists()

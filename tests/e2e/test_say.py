@@ -1,0 +1,163 @@
+"""`tts-cli say`: one text in, one file out, and nothing else left behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import soundfile
+from workbench import PATIENCE_S, ROOT, Result, Workbench
+
+SHORT = ("--device", "cpu", "--max-seconds", "1")
+
+
+@pytest.fixture
+def here(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with nothing in it."""
+    folder = bench.folder / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def say(bench: Workbench, *args: object) -> Result:
+    return bench.run("say", *args, "--model", bench.model, *SHORT)
+
+
+def read_from(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_a_text(bench: Workbench, here: Path) -> None:
+    result = say(bench, "Hello there.")
+    assert result.code == 0
+    assert result.out.startswith("say.wav: ")
+    assert result.out.endswith(", voice dora, seed 0\n")
+    assert os.listdir(here) == ["say.wav"]
+    # It is what a row of that seed is.
+    rows = [{"id": "any", "text": "Hello there.", "seed": 0}]
+    assert bench.synth(rows, *SHORT).code == 0
+    assert (here / "say.wav").read_bytes() == bench.out().files["any.wav"]
+
+
+def test_any_row_of_a_journal_again(bench: Workbench, here: Path) -> None:
+    rows = [{"id": "row", "text": "Good morning.", "voice": "emil"}]
+    assert bench.synth(rows, *SHORT, "--seed", 4).code == 0
+    seed = bench.out().records["row"]["seed"]
+    assert (
+        say(bench, "Good", "morning.", "--voice", "emil", "--seed", seed, "-o", "a.wav").code == 0
+    )
+    assert (here / "a.wav").read_bytes() == bench.out().files["row.wav"]
+
+
+def test_where_it_goes(bench: Workbench, here: Path) -> None:
+    (here / "a.flac").write_bytes(b"an older one")
+    found = say(bench, "Hello.", "--out", "a.flac", "--sample-rate", 16000, "--json").json
+    assert soundfile.info(here / "a.flac").samplerate == 16000
+    assert (found["path"], found["voice"], found["text"]) == ("a.flac", "dora", "Hello.")
+    assert found["bytes"] == (here / "a.flac").stat().st_size
+    assert say(bench, "Hello.", "--format", "flac").code == 0
+    assert sorted(os.listdir(here)) == ["a.flac", "say.flac"]
+
+
+def test_pipes(bench: Workbench, here: Path) -> None:
+    command = [sys.executable, "-m", "tts_cli", "say", "-", "-o", "-", "--model", bench.model]
+    done = subprocess.run(
+        [*map(str, command), *SHORT],
+        input=b"Hm.\n",
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert say(bench, "Hm.").code == 0
+    assert done.stdout == (here / "say.wav").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("Hi.", "-o", "a.txt"), "the suffix does not tell the format; use one of .wav, .flac"),
+        (("Hi.", "-o", "no/a.wav"), "-o no/a.wav: there is no folder no; make it first"),
+        (("Hi.", "-o", "dir.wav"), "-o dir.wav: is no plain file; name another one"),
+        (("Hi.", "-o", "a.ogg", "--format", "wav"), "say different things; leave one out"),
+        (("Hi.", "-o", "-", "--json"), "--json and -o - both write to stdout"),
+        (("",), "text: is blank"),
+        (("\7",), "text: holds the control character U+0007"),
+        (("x" * 20_001,), "has 20001 characters, at most 20000 are taken; tts-cli book takes more"),
+        (("Hi.", "--voice", "nobody"), "--voice: 'nobody' is unknown"),
+        (("Hi.", "--ref-audio", "x.wav"), "a custom_voice checkpoint cannot clone"),
+        (("Hi.", "--seed", "-1"), "--seed must be"),
+    ],
+)
+def test_what_cannot_be(
+    bench: Workbench, here: Path, args: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "dir.wav").mkdir()
+    result = say(bench, *args)
+    assert result.code == 2
+    assert said in result.err
+    assert os.listdir(here) == ["dir.wav"]
+
+
+def test_stdin_that_is_no_text(
+    bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_from(monkeypatch, b"caf\xe9")
+    result = say(bench, "-")
+    assert (result.code, "byte 4 is not UTF-8" in result.err) == (2, True)
+    read_from(monkeypatch, b"x" * (1 << 21))
+    result = say(bench, "-")
+    assert (result.code, "is longer than 1 MiB; use tts-cli book" in result.err) == (2, True)
+
+
+def test_speech_that_never_ends(bench: Workbench, here: Path, endless: Path) -> None:
+    command = ("say", "Hello.", "--model", endless, "--device", "cpu", "--max-seconds", 0.1)
+    result = bench.run(*command, "--retries", 0)
+    assert result.code == 1
+    assert "no end of speech" in result.err
+    assert "or keep it by --accept-truncated" in result.err
+    assert os.listdir(here) == []
+    assert bench.run(*command, "--accept-truncated").code == 0
+    assert os.listdir(here) == ["say.wav"]
+
+
+def test_without_a_word_no_weight_is_read(
+    bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tts_cli.run.load.load_model", None)
+    assert say(bench, "...").code == 0
+    assert soundfile.info(here / "say.wav").duration == 0.5
+
+
+def test_o_is_out_everywhere(bench: Workbench, here: Path) -> None:
+    rows = bench.write([{"id": "a", "text": "Hm."}])
+    model = ("--model", bench.model)
+    assert bench.run("synth", rows, "-o", "wavs", *model, *SHORT).code == 0
+    assert (here / "wavs/a.wav").is_file()
+    assert "at the " in bench.run("validate", rows, "-o", "wavs", *model).out
+    (here / "book.txt").write_text("A line.\n")
+    assert bench.run("book", "book.txt", "-o", "book", *model, *SHORT, "--dry-run").code == 0
+
+
+def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
+    for args in (("Hello world",), ("--text", "Hello world")):
+        for command in ("synth", "validate") if args[0] != "--text" else ("synth",):
+            result = bench.run(command, *args, "--out", "x")
+            assert result.code == 2
+            assert "a text is spoken by: tts-cli say 'Hello world'" in result.err
+    result = bench.run("synth", "rows.jsonl", "--out", "x")
+    assert "rows.jsonl: no such file or directory; check the path" in result.err
+
+
+@pytest.mark.slow
+def test_the_sample_voice_reads_long_texts_in_parts(bench: Workbench, here: Path) -> None:
+    text = "The old clock in the hall was wrong again by noon, and nobody cared to mend it. " * 4
+    found = bench.run("say", text, "--voice", "clara", "-o", "a.wav", "--json").json
+    assert found["parts"] >= 2
+    assert 10 < found["audio_s"] < 40
+    assert found["voice"] == "clara"

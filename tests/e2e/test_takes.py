@@ -1,0 +1,298 @@
+"""Takes: more of a row, chosen ones, and that nothing is lost by speaking again."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import Result, Workbench, finish
+
+from tts_cli.output.folder_lock import FolderLock
+
+ROWS = [
+    {"id": "a", "text": "Hello there."},
+    {"id": "sub/b", "text": "Good morning."},
+    {"id": "c", "text": "Hm."},
+]
+FLAGS = ("--max-seconds", 1)
+
+
+@pytest.fixture
+def done(bench: Workbench) -> Workbench:
+    """A bench on which ROWS are spoken."""
+    assert bench.synth(ROWS, *FLAGS).code == 0
+    return bench
+
+
+def pick(bench: Workbench, *choices: str) -> Result:
+    return bench.run("pick", bench.out().path, *choices)
+
+
+def choices(bench: Workbench) -> dict[str, Any]:
+    found = json.loads((bench.out().path / "takes.json").read_text())
+    assert found["schema"] == 1
+    return dict(found["choices"])
+
+
+def audio(bench: Workbench, name: str) -> bytes:
+    return (bench.out().path / name).read_bytes()
+
+
+class TestMoreTakes:
+    def test_of_one_row(self, done: Workbench) -> None:
+        before = done.out().files
+        result = done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 3)
+        assert result.code == 0
+        assert result.summary == "0 of 1 rows spoken, 1 were done already"
+        assert "3 more takes of 1 row in " in result.out
+        after = done.out().files
+        assert {name: after[name] for name in before} == before
+        takes = [after[f"takes/a/{n}.wav"] for n in (1, 2, 3, 4)]
+        assert takes[0] == before["a.wav"]
+        assert len(set(takes)) == 4
+        assert os.path.samefile(done.out().path / "a.wav", done.out().path / "takes/a/1.wav")
+        assert choices(done)["a"]["take"] == 1
+        assert done.synth(ROWS, *FLAGS).out == "nothing to do: all 3 rows are done already\n"
+        folder = done.out().report["folder"]
+        assert (folder["ok"], folder["failed"]) == (3, 0)
+
+    def test_pick_lasts(self, done: Workbench) -> None:
+        assert done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 2).code == 0
+        assert pick(done, "a=3").out.startswith("a: take 3 (seed ")
+        chosen = audio(done, "takes/a/3.wav")
+        assert audio(done, "a.wav") == chosen
+        assert choices(done)["a"]["held"] is True
+        # Neither another seed nor a plain run replaces it.
+        for flags in ((), ("--temperature", 0.4)):
+            done.synth([ROWS[0]], *FLAGS, *flags)
+            assert audio(done, "a.wav") == chosen
+        assert "chosen takes: 1 hold, 0 do not fit" in done.synth(ROWS, *FLAGS, "--dry-run").out
+        # Another text does.
+        changed = [{**ROWS[0], "text": "Hello you."}, *ROWS[1:]]
+        dry = done.synth(changed, *FLAGS, "--dry-run")
+        assert "chosen takes: 0 hold, 1 do not fit any more" in dry.out
+        result = done.synth(changed, *FLAGS)
+        assert "since a take was chosen; spoken again, and the old take kept" in result.err
+        assert audio(done, "a.wav") == audio(done, "takes/a/4.wav") != chosen
+        assert audio(done, "takes/a/3.wav") == chosen
+        assert done.synth(changed, *FLAGS).out.startswith("nothing to do: all 3")
+        assert choices(done)["a"] == {**choices(done)["a"], "take": 4, "held": False}
+
+    def test_of_rows_that_are_not_spoken_yet(self, bench: Workbench) -> None:
+        result = bench.synth(ROWS, *FLAGS, "--takes", 2, "--only", "a,c")
+        assert result.code == 0
+        assert result.summary == "2 of 2 rows spoken"
+        assert "4 more takes of 2 rows in " in result.out
+        wanted = {f"takes/{row}/{n}.wav" for row in "ac" for n in (1, 2, 3)}
+        assert set(bench.out().files) == {"a.wav", "c.wav"} | wanted
+        assert bench.out().report["totals"]["takes"] == 4
+        assert bench.out().report["folder"]["ok"] == 2
+        # Takes have seeds of their own, and are the same wherever they are made.
+        assert bench.synth(ROWS, *FLAGS, "--takes", 2, out="all").code == 0
+        again = bench.out("all").files
+        assert {name: again[name] for name in wanted} == {
+            name: data for name, data in bench.out().files.items() if name in wanted
+        }
+
+    def test_rows_that_draw_nothing_have_one(self, done: Workbench) -> None:
+        rows = [{**ROWS[0], "greedy": True}]
+        result = done.synth(rows, *FLAGS, "--takes", 2, "--accept-truncated")
+        assert "1 row draws nothing (greedy), so every take would be the same" in result.err
+
+    def test_a_take_that_fails_leaves_the_row(self, bench: Workbench, endless: Path) -> None:
+        flags = ("--max-seconds", 0.1, "--retries", 0)
+        assert bench.synth(ROWS[:1], *flags, "--accept-truncated", model=endless, out="e").code == 0
+        result = bench.synth(ROWS[:1], *flags, "--takes", 1, model=endless, out="e")
+        assert result.code == 1
+        assert "row a, take 2 failed: no end of speech" in result.err
+        assert "truncated/takes/a/2.wav" in bench.out("e").files
+        folder = bench.out("e").report["folder"]
+        assert (folder["ok"], folder["failed"]) == (1, 0)
+        assert bench.synth(ROWS[:1], *flags, model=endless, out="e").out.startswith("nothing to do")
+
+
+class TestOverwrite:
+    def test_another_seed_is_a_choice(self, done: Workbench) -> None:
+        """A plain run silently replaced it."""
+        before = done.out().files
+        result = done.synth(ROWS, *FLAGS, "--overwrite", "--seed", 9, "--limit", 1)
+        assert result.code == 0
+        chosen = audio(done, "a.wav")
+        assert chosen != before["a.wav"] == audio(done, "takes/a/1.wav")
+        assert choices(done)["a"] == {**choices(done)["a"], "take": 2, "held": True}
+        assert done.synth(ROWS, *FLAGS).out == "nothing to do: all 3 rows are done already\n"
+        assert audio(done, "a.wav") == chosen
+        assert pick(done, "a=seed:0").code == 0
+        assert audio(done, "a.wav") == before["a.wav"]
+        assert pick(done, "a=seed:9").code == 0
+        assert audio(done, "a.wav") == chosen
+
+    def test_the_same_seed_says_so(self, done: Workbench) -> None:
+        before = done.out().files
+        result = done.synth(ROWS, *FLAGS, "--overwrite", "--only", "a")
+        assert "1 row is byte for byte what was there: the same seed gives the same" in result.out
+        assert done.out().files == before
+        assert not (done.out().path / "takes").exists()
+
+    def test_another_seed_of_a_run_is_none(self, done: Workbench) -> None:
+        before = done.out().files
+        assert done.synth(ROWS, *FLAGS, "--seed", 1).summary == "3 of 3 rows spoken"
+        assert done.synth(ROWS, *FLAGS, "--seed", 1).out.startswith("nothing to do")
+        assert done.synth(ROWS, *FLAGS).summary == "3 of 3 rows spoken"
+        after = done.out().files
+        assert {name: after[name] for name in before} == before
+
+    def test_a_row_that_fails_keeps_its_file(self, done: Workbench) -> None:
+        before = done.out().files
+        rows = [{**ROWS[0], "text": "Other.", "max_frames": 2}, *ROWS[1:]]
+        assert done.synth(rows, *FLAGS).code == 1
+        assert audio(done, "a.wav") == before["a.wav"]
+        folder = done.out().report["folder"]
+        assert (folder["ok"], folder["failed"]) == (2, 1)
+        assert done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated").code == 0
+        assert audio(done, "takes/a/1.wav") == before["a.wav"]
+        assert audio(done, "takes/a/2.wav") == audio(done, "a.wav") != before["a.wav"]
+
+
+class TestPick:
+    @pytest.fixture
+    def taken(self, done: Workbench) -> Workbench:
+        assert done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 1).code == 0
+        return done
+
+    def test_a_format_keeps_the_choice(self, taken: Workbench) -> None:
+        """It is made again with its own seed."""
+        assert pick(taken, "a=2").code == 0
+        assert taken.synth(ROWS, *FLAGS, "--subtype", "PCM_24").summary == "3 of 3 rows spoken"
+        line = taken.out().records["a"]
+        assert (line["take"], line["role"]) == (2, "held")
+        assert taken.synth(ROWS, *FLAGS, "--subtype", "PCM_24").out.startswith("nothing to do")
+        assert taken.synth(ROWS, *FLAGS).summary == "3 of 3 rows spoken"
+        assert audio(taken, "a.wav") == audio(taken, "takes/a/2.wav")
+
+    def test_verify_and_damage(self, taken: Workbench) -> None:
+        assert pick(taken, "a=2").code == 0
+        assert taken.synth(ROWS, *FLAGS, "--verify-files").out.startswith("nothing to do")
+        before = taken.out().files
+        for name in ("a.wav", "takes/a/2.wav"):
+            (taken.out().path / name).unlink()
+        result = taken.synth(ROWS, *FLAGS)
+        assert result.summary == "1 of 3 rows spoken, 2 were done already"
+        assert taken.out().files == before
+        (taken.out().path / "a.wav").unlink()
+        result = taken.synth(ROWS, *FLAGS)
+        assert "1 file was put back from takes/" in result.err
+        assert result.out.startswith("nothing to do")
+        assert taken.out().files == before
+
+    def test_takes_are_no_orphans(self, taken: Workbench) -> None:
+        assert "orphans" not in taken.synth(ROWS, *FLAGS, "--dry-run").out
+
+    def test_what_is_not_there(self, taken: Workbench) -> None:
+        before = taken.out().lines
+        for choice, said in {
+            "a=7": "a has no take 7; there are: take 1 (seed ",
+            "a=seed:77": "a has no take of seed 77; there are: take 1 (seed ",
+            "b=1": "no row is called 'b' (nearest: 'sub/b'",
+            "a": "'a' is not of the form ID=TAKE or ID=seed:N, such as line7=2",
+        }.items():
+            result = pick(taken, "c=1", choice)
+            assert result.code == 2
+            assert said in result.err
+        assert pick(taken, "a=1", "a=2").code == 2
+        assert taken.out().lines == before
+        result = taken.run("pick", taken.folder, "a=1")
+        assert result.code == 2
+        assert "has no timings.jsonl; name a folder that synth has spoken into" in result.err
+
+    def test_a_folder_in_use(self, taken: Workbench) -> None:
+        with FolderLock(taken.out().path):
+            result = pick(taken, "a=2")
+        assert result.code == 2
+        assert "is in use by process" in result.err
+        assert choices(taken)["a"]["take"] == 1
+
+    def test_a_list(self, taken: Workbench) -> None:
+        assert pick(taken, "c=1").code == 0
+        found = taken.run("pick", taken.out().path, "--json").json
+        assert [(take["id"], take["take"], take["chosen"]) for take in found] == [
+            ("a", 1, "yes"), ("a", 2, None), ("c", 1, "held"),
+        ]  # fmt: skip
+        lines = pick(taken).out.splitlines()
+        assert lines[1].split()[:4] == ["row", "take", "chosen", "seed"]
+        assert len(lines) == 5
+
+    def test_an_old_line_without_a_hash_of_content(self, done: Workbench) -> None:
+        path = done.out().path / "timings.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            del line["content_hash"], line["role"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert pick(done, "a=1").code == 0
+        assert done.synth(ROWS, *FLAGS, "--only", "a", "--seed", 4).out.startswith("nothing to do")
+        rows = [{**ROWS[0], "voice": "emil"}]
+        assert done.synth(rows, *FLAGS, "--seed", 4).summary == "1 of 1 rows spoken"
+
+    def test_it_imports_no_torch(self, taken: Workbench) -> None:
+        patch = "import sys; sys.modules['torch'] = None"
+        result = finish(taken.start(["pick", str(taken.out().path), "a=2"], patch))
+        assert (result.code, result.err) == (0, "")
+
+
+class TestOnly:
+    def test_names(self, done: Workbench) -> None:
+        names = done.folder / "names.txt"
+        names.write_text("# retakes\nc\n\nsub/*\n")
+        changed = [{**row, "text": f"{row['text']} Yes."} for row in ROWS]
+        result = done.synth(changed, *FLAGS, "--only", f"@{names}")
+        assert result.summary == "2 of 2 rows spoken"
+        assert done.synth(changed, *FLAGS, "--only", "SUB/B,c").out == (
+            "nothing to do: all 2 rows are done already; --takes N speaks more takes, "
+            "--overwrite with another --seed speaks anew\n"
+        )
+
+    def test_what_no_row_is_called(self, done: Workbench) -> None:
+        result = done.synth(ROWS, *FLAGS, "--only", "sub/a", "--only", "x*")
+        assert result.code == 2
+        assert "is called 'sub/a' (nearest: 'sub/b'), 'x*'" in result.err
+        for value, said in {
+            "@no.txt": "--only @no.txt: cannot be read: No such file",
+            ",": "--only is empty",
+        }.items():
+            result = done.synth(ROWS, *FLAGS, "--only", value)
+            assert (result.code, said in result.err) == (2, True)
+
+    def test_suspects(self, done: Workbench) -> None:
+        """What the journal has as failed, or marks as suspect."""
+        only = ("--only", "suspects")
+        assert done.synth(ROWS, *FLAGS, *only).out == (
+            "nothing to do: no row is suspect or failed\n"
+        )
+        rows = [*ROWS, {"id": "cut", "text": "Hello.", "max_frames": 2}]
+        assert done.synth(rows, *FLAGS).code == 1
+        path = done.out().path / "timings.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines[0]["suspect"] = ["near-silence for 3.0 s"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        marked = lines[0]["id"]
+        result = done.synth(rows, *FLAGS, *only, "--takes", 1, "--accept-truncated")
+        assert result.summary == "1 of 2 rows spoken, 1 were done already"
+        assert f"takes/{marked}/2.wav" in done.out().files
+        result = done.synth(rows, *FLAGS, *only, out="new")
+        assert result.code == 2
+        assert "no journal tells of suspect rows; speak the manifest into --out first" in result.err
+
+    def test_ways_that_exclude_each_other(self, done: Workbench) -> None:
+        for flags in (("--overwrite", "--takes", 1), ("--retry-failed", "--takes", 1)):
+            result = done.synth(ROWS, *FLAGS, *flags)
+            assert result.code == 2
+            assert f"{flags[0]} and --takes exclude each other" in result.err
+
+
+def test_ids_below_takes_are_refused(bench: Workbench) -> None:
+    result = bench.synth([{"id": "Takes/a/1", "text": "Hm."}], *FLAGS)
+    assert result.code == 2
+    assert "starts with 'takes/', which is kept for takes of rows that have several" in result.err

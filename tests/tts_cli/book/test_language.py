@@ -1,0 +1,34 @@
+"""Language tags of books and the names that checkpoints have for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tts_cli.book.language import known_language
+
+KNOWN = ("auto", "english", "chinese", "german")
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [
+        ("en", "english"),
+        ("en-GB", "english"),
+        ("EN_us", "english"),
+        (" eng ", "english"),
+        ("English", "english"),
+        ("ger", "german"),
+        ("de-CH-1996", "german"),
+        ("zh-Hant-TW", "chinese"),
+        ("cmn", "chinese"),
+        ("zh-yue", None),
+        ("yue", None),
+        ("fr", None),  # the checkpoint does not know it
+        ("auto", None),
+        ("und", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_names(tag: str | None, name: str | None) -> None:
+    assert known_language(tag, KNOWN) == name

@@ -1,0 +1,54 @@
+"""The command that speaks a run's rows again says what the run was told, and nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tts_cli.config import RunConfig
+from tts_cli.listen.spoken_by import spoken_by
+
+
+def test_the_settings_of_a_run_are_its_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words.tsv").touch()
+    config = replace(
+        RunConfig(),
+        model="synthetic:qwen3-tts-0.6b",
+        seed=5,
+        lexicon=Path("words.tsv"),
+        format="flac",
+        save_codes=True,
+        pause_clause=0.2,
+        sampling={"greedy": True, "temperature": 0.5},
+        # of that one run
+        out=Path("wavs"),
+        limit=3,
+        overwrite=True,
+        retries=5,
+        debug=True,
+    )
+    words = spoken_by({"manifests": ["/m.jsonl"], "settings": config.as_dict()})
+    assert words[:2] == ["synth", "/m.jsonl"]
+    pairs = ["--model synthetic:qwen3-tts-0.6b", "--seed 5", f"--lexicon {tmp_path}/words.tsv"]
+    pairs += ["--format flac", "--save-codes", "--pause-clause 0.2", "--greedy"]
+    pairs += ["--temperature 0.5"]
+    assert sorted(words[2:]) == sorted(" ".join(pairs).split())
+
+
+def test_what_ran_by_default_needs_no_flag() -> None:
+    report = {"manifests": ["a.jsonl", "-b.csv"], "settings": RunConfig().as_dict()}
+    assert spoken_by(report) == ["synth", "a.jsonl", "./-b.csv"]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [{}, {"manifests": None, "settings": None}, {"manifests": [7], "settings": {"seed": [1]}}],
+)
+def test_reports_that_tell_nothing(report: dict[str, Any]) -> None:
+    assert spoken_by(report) == ["synth", "MANIFEST"]

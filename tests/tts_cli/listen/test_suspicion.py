@@ -1,0 +1,101 @@
+"""Rows are suspect by figures, and compared with their own voice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from spoken_folders import TEXT, record
+
+from tts_cli.listen.speech import Speech, speech_of
+from tts_cli.listen.suspicion import MIN_ROWS, MOST, Voices, letters_a_second, severity
+
+
+def speech(**changes: Any) -> Speech:
+    """A row of a voice that says 17 letters a second at -20 dBFS."""
+    made = speech_of(record("a", **changes), 0)
+    assert made is not None
+    return made
+
+
+def usual(count: int = 20, **changes: Any) -> list[Speech]:
+    return [
+        speech(**{"audio_s": 4 + place % 5 / 20, "level_dbfs": -20 - place % 3 / 2, **changes})
+        for place in range(count)
+    ]
+
+
+def kinds(row: Speech, others: list[Speech] | None = None) -> list[str]:
+    return [reason.kind for reason in Voices(usual() if others is None else others).reasons(row)]
+
+
+def test_a_usual_row_is_not_suspect() -> None:
+    assert kinds(speech()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "figures"),
+    [
+        ({"audio_s": 2.2}, "fast", "33.5 letters a second; clara usually 17.2"),
+        ({"audio_s": 9.0}, "slow", "7.6 letters a second; clara usually 17.2"),
+        ({"level_dbfs": -11.0}, "loud", "-11.0 dBFS; clara usually -20.5"),
+        ({"level_dbfs": -30.0}, "quiet", "-30.0 dBFS; clara usually -20.5"),
+        ({"level_dbfs": None}, "quiet", "digital silence"),
+        ({"clipped_share": 0.02}, "clipped", "2.0 % of samples are at full scale"),
+        ({"suspect": ["9.0 s where about 3.0 s were expected"]}, "long", "9.0 s where about"),
+        ({"suspect": ["near-silence for 2.5 s"]}, "silence", "near-silence for 2.5 s"),
+        ({"suspect": ["one first code for 1.2 s"]}, "repeats", "one first code"),
+        ({"suspect": ["1.40 times as fast as the other parts"]}, "fast", "1.40 times as fast"),
+        ({"suspect": ["said 3 of 9 words"]}, "other", "said 3 of 9 words"),
+        ({"finish_reason": "early"}, "early", "ended before its text can be over: 4.0 s for 83"),
+        ({"finish_reason": "max_frames"}, "cut", "reached its frame cap: 4.0 s"),
+        ({"finish_reason": "stuck"}, "stuck", "stood still"),
+    ],
+)
+def test_reasons_have_figures(changes: dict[str, Any], kind: str, figures: str) -> None:
+    (reason,) = Voices(usual()).reasons(speech(**changes))
+    assert reason.kind == kind
+    assert reason.text.startswith(figures)
+    assert 1 <= reason.weight <= MOST
+
+
+def test_failed_rows_are_not_compared() -> None:
+    assert kinds(speech(status="failed", audio_s=0.5, level_dbfs=-60.0, frames=2)) == []
+
+
+def test_few_rows_are_not_compared_but_silence_is_told() -> None:
+    few = usual(MIN_ROWS - 1)
+    assert kinds(speech(audio_s=20.0, level_dbfs=-5.0), few) == []
+    assert kinds(speech(level_dbfs=-50.0), few) == ["quiet"]
+
+
+def test_every_voice_is_compared_with_itself() -> None:
+    others = usual() + usual(voice="dora", level_dbfs=-35.0)
+    assert kinds(speech(voice="dora", level_dbfs=-35.0), others) == []
+    assert kinds(speech(voice="dora", level_dbfs=-20.0), others) == ["loud"]
+
+
+def test_a_voice_that_speaks_unevenly_is_given_room() -> None:
+    wild = [speech(audio_s=2.0 + 0.4 * place) for place in range(20)]
+    assert kinds(speech(audio_s=8.5), wild) == []
+
+
+def test_scripts_are_compared_with_their_own() -> None:
+    chinese = "\u5348\u996d\u4ee5\u540e\u56de\u6765\u8d70\u8d70\u5427\u3002" * 3
+    others = usual() + usual(text=chinese)
+    assert kinds(speech(text=chinese), others) == []
+    assert kinds(speech(text=chinese, audio_s=15.0), others) == ["slow"]
+
+
+def test_the_spoken_text_counts_for_the_rate() -> None:
+    figures = speech(text="$1,299.50", spoken_text=TEXT)
+    assert letters_a_second(figures) == pytest.approx(letters_a_second(speech()))
+    assert letters_a_second(speech(text="Oh.")) is None
+    assert letters_a_second(speech(text=None)) is None
+    assert letters_a_second(speech(finish_reason="wordless")) is None
+
+
+def test_reasons_add_up_the_weightiest_first() -> None:
+    reasons = Voices(usual()).reasons(speech(level_dbfs=None, clipped_share=0.0011))
+    assert [reason.kind for reason in reasons] == ["quiet", "clipped"]
+    assert severity(reasons) == pytest.approx(MOST + 1.1)

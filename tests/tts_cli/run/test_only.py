@@ -1,0 +1,84 @@
+"""`--only`: which rows are named, and what is said of names that no row has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tts_cli.errors import UsageError
+from tts_cli.run.only import Only, suspects_of
+
+IDS = ["line1", "line7", "line70", "intro/003", "Ümlaut"]
+
+
+def named(*values: str, out: Path | None = None) -> list[str]:
+    only = Only(values, out)
+    found = [row_id for row_id in IDS if only.names(row_id)]
+    only.require_rows("rows.csv", IDS)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ((), IDS),
+        (("line7",), ["line7"]),
+        (("LINE7, line1,", "ümlaut"), ["line1", "line7", "Ümlaut"]),
+        (("line7*",), ["line7", "line70"]),
+        (("line[17]",), ["line1", "line7"]),
+        (("intro/*", "line?"), ["line1", "line7", "intro/003"]),
+    ],
+)
+def test_names(values: tuple[str, ...], found: list[str]) -> None:
+    assert named(*values) == found
+
+
+def test_a_file_of_names(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text("\ufeff# retakes\n line7 \n\nintro/*\n", encoding="utf-8")
+    assert named(f"@{path}", "line1") == ["line1", "line7", "intro/003"]
+    path.write_text("# nothing\n")
+    with pytest.raises(UsageError, match="names no row; write one id a line"):
+        named(f"@{path}")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="cannot be read"):
+        named(f"@{path}")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (("lin7",), r"'lin7' \(nearest: 'line7', 'line70', 'line1'\)$"),
+        (("003",), r"'003' \(nearest: 'intro/003'\)$"),
+        (("zzzzzzz",), "is called 'zzzzzzz'$"),
+        (("outro/*", "line7"), r"is called 'outro/\*'"),
+        (tuple("abcdefg"), "and 2 more$"),
+        ((" , ",), "--only is empty; name a row"),
+    ],
+)
+def test_names_that_no_row_has(values: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        named(*values)
+
+
+def test_suspects(tmp_path: Path) -> None:
+    lines = [
+        {"id": "line1", "status": "ok", "suspect": ["near-silence for 3.0 s"]},
+        {"id": "line7", "status": "failed"},
+        {"id": "line70", "status": "failed"},
+        {"id": "line70", "status": "ok", "suspect": []},
+        {"id": "intro/003", "status": "ok"},
+        {"id": "intro/003", "status": "failed", "take": 2, "role": "extra"},
+        ["no line"],
+        {"id": 7, "status": "ok"},
+    ]
+    path = tmp_path / "timings.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"id": "torn')
+    assert named("suspects", out=tmp_path) == ["line1", "line7"]
+    assert named("suspects", "Ümlaut", out=tmp_path) == ["line1", "line7", "Ümlaut"]
+    assert len(suspects_of(tmp_path)) == 2
+    for out in (None, tmp_path / "none"):
+        with pytest.raises(UsageError, match="no journal tells of suspect rows"):
+            suspects_of(out)

@@ -1,0 +1,70 @@
+"""`--dry-run`: what a run would do, from a folder that is only looked at."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.manifest.reader import Source
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.run.plan import Survey
+
+log = logging.getLogger(__name__)
+
+
+def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
+    """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
+    from tts_cli.book.book_file import made_names
+    from tts_cli.commands.progress import long_step
+    from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.orphans import find_orphans
+    from tts_cli.output.writer import AudioWriter
+    from tts_cli.run.plan import RowPlan
+
+    assert config.out is not None
+    journal, writer = None, None
+    if has_journal(config.out):
+        journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
+    if os.path.isdir(config.out):
+        writer = AudioWriter(config.out, config, info.sample_rate_hz)
+    plan = RowPlan(source, config, info, journal, writer)
+    with long_step("checking the manifest, and which rows are done", config.progress):
+        survey = plan.survey()
+    say_problems(survey.summary, config)
+    if not config.skip_invalid:
+        survey.summary.require_good()
+    say_choices(survey, config)
+    try:
+        survey.require_own_files()
+    except UsageError as error:
+        if journal is None:
+            raise
+        # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
+        log.warning("%s", error)
+    if not (journal is not None and config.overwrite):
+        say_space(survey.summary, config.out)
+    if journal is None:
+        show_summary(survey.summary, config)
+    else:
+        orphans = find_orphans(config.out, plan.rows.has_id, made_names(config.out))
+        show_summary(survey.summary, config, survey, orphans)
+    return 0
+
+
+def say_choices(survey: Survey, config: RunConfig) -> None:
+    """Tell of chosen takes that do not fit their rows any more, and of rows that have one take."""
+    fallen = sum(survey.fallen.values())
+    if fallen:
+        named = ", ".join(filter(None, survey.fallen)) + ", ..." * ("" in survey.fallen)
+        what = "text, voice or other settings have changed since a take was chosen"
+        fate = "would be spoken again" if config.dry_run else "spoken again"
+        log.warning("%s; %s, and the old take kept in takes/: %s", what, fate, named)
+    if survey.one_take:
+        rows = "1 row draws" if survey.one_take == 1 else f"{survey.one_take} rows draw"
+        log.warning("%s nothing (greedy), so every take would be the same: none is spoken", rows)

@@ -1,0 +1,85 @@
+"""`tts-cli report`: one page to listen to what a folder holds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tts_cli.commands.options import common_options
+from tts_cli.commands.sections import SectionedCommand
+
+log = logging.getLogger(__name__)
+
+PAGE_NAME = "report.html"
+
+
+@click.command("report", cls=SectionedCommand)
+@click.argument("out", metavar="DIR", type=click.Path(path_type=Path))
+@common_options
+def command(out: Path, **options: Any) -> int:
+    """Make a page to listen to a folder, search it and choose what to speak again.
+
+    DIR is the --out of `synth` or `book`. DIR/report.html holds all rows of all runs: failures
+    first, then rows that are suspect by what was measured, then the others, each with its waveform,
+    text, takes and the commands to speak it again. It opens from disk, asks no server for anything,
+    and plays the audio beside it, also after DIR was moved. Make it again after another run.
+
+    \b
+    Example:
+      tts-cli report wavs/
+    """
+    from tts_cli.config import RunConfig
+
+    config = RunConfig.from_options(options)
+    started_s = time.perf_counter()
+    page, totals = write_page(out)
+    seconds = time.perf_counter() - started_s
+    size = page.stat().st_size
+    if config.json:
+        click.echo(json.dumps({"page": str(page), "bytes": size, "totals": totals}, indent=2))
+        return 0
+    found = f"{totals['rows']} rows, {totals['failed']} failed, {totals['suspect']} suspect"
+    click.echo(f"{page}: {found}, {size / 1e6:.1f} MB, made in {seconds:.1f} s")
+    return 0
+
+
+def write_page(out: Path) -> tuple[Path, dict[str, Any]]:
+    """Write the page of a folder, whole or not at all.
+
+    Returns:
+        Where it is, and the folder's totals.
+    Raises:
+        UsageError, SetupError: the folder cannot be read, or the page not be written.
+        DiskFull: no room; an earlier page stays.
+    """
+    from tts_cli.errors import SetupError, is_disk_error
+    from tts_cli.listen.page.build import build_page
+    from tts_cli.listen.page.content import content_of
+    from tts_cli.listen.spoken_folder import read_folder
+    from tts_cli.output.atomic import write_atomic
+    from tts_cli.output.journal import JOURNAL_NAME
+    from tts_cli.output.run_file import versions
+
+    folder = read_folder(out)
+    content = content_of(folder, versions()["tts-cli"])
+    totals: dict[str, Any] = content["totals"]
+    if totals["garbage"]:
+        garbage = totals["garbage"]
+        log.warning("%s: lines that make no sense, left out: %d", out / JOURNAL_NAME, garbage)
+    if totals["missing"]:
+        log.warning("%s: rows whose audio is gone: %d; the page says which", out, totals["missing"])
+    page = out / PAGE_NAME
+    try:
+        write_atomic(page, build_page(content))
+    except OSError as error:
+        if is_disk_error(error):
+            raise
+        raise SetupError(
+            f"cannot write {page}: {error.strerror or error}", "check the folder's permissions"
+        ) from error
+    return page, totals

@@ -1,0 +1,95 @@
+// What is collected while listening: takes to choose and rows to speak again.
+
+const MORE_TAKES = 3;
+
+const basket = {
+  picks: new Map(), // id -> number of a take
+  again: new Set(), // ids
+  key: `tts-cli-report ${data.folder.path}`,
+
+  pick(row, place) {
+    const take = row.takes[place].take;
+    if (place === row.chosen) this.picks.delete(row.id);
+    else this.picks.set(row.id, take);
+    this.changed();
+    say(place === row.chosen ? `${row.id}: take ${take} stays` : `${row.id}: take ${take} is to be chosen`);
+  },
+
+  // The place of the take that is chosen, here or in the folder.
+  placeOf(row) {
+    const place = row.takes.findIndex((take) => take.take === this.picks.get(row.id));
+    return place < 0 ? row.chosen : place;
+  },
+
+  toggleAgain(row) {
+    if (!isNamed(row)) {
+      say(`${row.id} is a bad line of the manifest: mend it there`);
+      return;
+    }
+    if (!this.again.delete(row.id)) this.again.add(row.id);
+    this.changed();
+    say(`${row.id} is ${this.again.has(row.id) ? "to be spoken again" : "left as it is"}`);
+  },
+
+  clear() {
+    this.picks.clear();
+    this.again.clear();
+    this.changed();
+  },
+
+  // Only what this page still has.
+  restore() {
+    const kept = memory.get(this.key) ?? {};
+    const known = new Map(rows.map((row) => [row.id, row]));
+    for (const [id, take] of Array.isArray(kept.picks) ? kept.picks : []) {
+      const row = known.get(id);
+      if (row && row.takes.some((one, place) => one.take === take && place !== row.chosen)) this.picks.set(id, take);
+    }
+    for (const id of Array.isArray(kept.again) ? kept.again : []) if (known.has(id)) this.again.add(id);
+    this.show();
+  },
+
+  changed() {
+    memory.set(this.key, { picks: [...this.picks], again: [...this.again] });
+    this.show();
+    list.refresh();
+    detail.show();
+  },
+
+  show() {
+    const texts = [];
+    if (this.picks.size) texts.push(`${counted(this.picks.size, "take")} to choose`);
+    if (this.again.size) texts.push(`${counted(this.again.size, "row")} to speak again`);
+    byId("basket").hidden = !texts.length;
+    document.body.classList.toggle("has-basket", texts.length > 0);
+    byId("basket-text").textContent = texts.join(", ");
+  },
+
+  openDialog() {
+    const body = byId("commands-body");
+    const byName = new Map(rows.map((row) => [row.id, row]));
+    const pairs = [...this.picks].map(([id, take]) => [byName.get(id), take]);
+    const chosen = [...this.again].map((id) => byName.get(id));
+    body.replaceChildren();
+    if (pairs.length) body.append(...commandBlock("Choose these takes", [pickCommand(pairs)]));
+    if (chosen.length) {
+      const more = againCommands(chosen, "--takes", String(MORE_TAKES));
+      body.append(...commandBlock(`Speak ${MORE_TAKES} more takes of these rows, to choose from`, more));
+      const commands = againCommands(chosen, "--overwrite");
+      body.append(...commandBlock("Or speak them again in place; on a CPU the same seed gives the same speech", commands));
+    }
+    byId("commands").showModal();
+  },
+};
+
+function commandBlock(title, commands) {
+  const nodes = [h("h3", { text: title })];
+  for (const command of commands) {
+    const button = h("button", { type: "button", class: "plain", onclick: () => copy(command, "the command") }, icon("copy"), "Copy");
+    nodes.push(h("div", { class: "command" }, h("code", { text: command, tabindex: "0" }), button));
+  }
+  if (commands.some((command) => command.includes(` ${MANIFEST} `))) {
+    nodes.push(h("p", { class: "hint", text: `Put the name of your manifest in place of ${MANIFEST}: the folder does not tell it.` }));
+  }
+  return nodes;
+}

@@ -1,0 +1,130 @@
+// Three questions, drawn. Each chart says its answer in words and keeps its figures in a table.
+
+const LABEL_WIDTH = 92;
+const LINE = 26;
+
+function percent(share) {
+  return share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(100 * share)} %`;
+}
+
+function short(text, length = 12) {
+  const letters = [...text];
+  return letters.length <= length ? text : `${letters.slice(0, length - 1).join("")}\u2026`;
+}
+
+function card(title, answer, draw, table) {
+  const figure = h("div", { class: "drawing" });
+  const node = h("section", { class: "card" }, h("h2", { text: title }), h("p", { class: "answer", text: answer }), figure,
+    h("details", { class: "figures" }, h("summary", { text: "Figures" }), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title} Figures` }, table)));
+  let drawn = 0;
+  const redraw = () => {
+    const width = Math.floor(figure.clientWidth);
+    if (!width || width === drawn) return;
+    drawn = width;
+    figure.replaceChildren(...draw(width));
+  };
+  new ResizeObserver(redraw).observe(figure);
+  return node;
+}
+
+function tableOf(heads, lines) {
+  const row = (cells, tag) => h("tr", {}, ...cells.map((cell, at) => h(at ? tag : "th", { text: cell, scope: tag === "th" ? "col" : at ? null : "row" })));
+  return h("table", {}, h("thead", {}, row(heads, "th")), h("tbody", {}, ...lines.map((cells) => row(cells, "td"))));
+}
+
+function timeCard({ stages, time }) {
+  const sums = (entry) => entry.seconds.reduce((sum, value) => sum + value, 0) || 1;
+  const first = time[0];
+  const shares = first.seconds.map((value) => value / sums(first));
+  const most = shares.indexOf(Math.max(...shares));
+  const NAMES = { decode: "decoding", other: "waiting and retries", write: "writing" };
+  const nameOf = (stage) => NAMES[stage] ?? stage;
+  const answer = `${percent(shares[most])} of the time of ${first.name} went into ${nameOf(stages[most])}.`;
+  const draw = (width) => {
+    const right = 64;
+    const room = Math.max(40, width - LABEL_WIDTH - right);
+    const height = time.length * LINE;
+    const marks = time.flatMap((entry, line) => {
+      const total = sums(entry);
+      let x = LABEL_WIDTH;
+      const bars = entry.seconds.map((seconds, stage) => {
+        const size = (seconds / total) * room;
+        const bar = size < 0.5 ? null : svg("rect", { x, y: line * LINE + 5, width: Math.max(0.5, size - 1), height: LINE - 10, class: `stage s${stage}` }, svg("title", { text: `${nameOf(stages[stage])}: ${duration(seconds)}, ${percent(seconds / total)}` }));
+        x += size;
+        return bar;
+      });
+      const y = line * LINE + LINE / 2 + 4;
+      return [svg("text", { x: 0, y, text: short(entry.name) }), ...bars, svg("text", { x: width, y, class: "end", text: duration(total) })];
+    });
+    const legend = h("ul", { class: "legend" }, ...stages.map((stage, at) => shares[at] > 0 ? h("li", {}, svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, rx: 2, class: `stage s${at}` })), `${nameOf(stage)} ${percent(shares[at])}`) : null));
+    return [svg("svg", { role: "img", "aria-label": answer, width, height, viewBox: `0 0 ${width} ${height}` }, ...marks), legend];
+  };
+  const table = tableOf(["", ...stages.map((stage) => `${nameOf(stage)}, s`)], time.map((entry) => [entry.name, ...entry.seconds.map((value) => value.toFixed(1))]));
+  return card("Where did the time go?", answer, draw, table);
+}
+
+function voiceCard(title, unit, { voices, left_out: leftOut }, kinds) {
+  const all = voices.flatMap(({ marks, outliers }) => [...marks, ...outliers.map(([value]) => value)]);
+  const low = Math.min(...all);
+  const high = Math.max(...all);
+  const text = (value) => value.toFixed(1).replace("-", "\u2212");
+  const byMedian = [...voices].sort((a, b) => a.marks[2] - b.marks[2]);
+  const [least, most] = [byMedian[0], byMedian.at(-1)];
+  const answer = voices.length === 1
+    ? `${least.voice}: usually ${text(least.marks[2])} ${unit}.`
+    : `From ${text(least.marks[2])} (${least.voice}) to ${text(most.marks[2])} ${unit} (${most.voice}).`;
+  const draw = (width) => {
+    const right = 40;
+    const room = Math.max(40, width - LABEL_WIDTH - right);
+    const ticks = niceTicks(low, high, Math.max(2, Math.floor(room / 70)));
+    const start = Math.min(low, ticks[0]);
+    const end = Math.max(high, ticks.at(-1));
+    const x = (value) => LABEL_WIDTH + ((value - start) / (end - start || 1)) * room;
+    const bottom = voices.length * LINE;
+    const grid = ticks.flatMap((tick) => [
+      svg("line", { x1: x(tick), x2: x(tick), y1: 0, y2: bottom, class: "grid" }),
+      svg("text", { x: x(tick), y: bottom + 15, class: "tick", text: text(tick).replace(/\.0+$/, "") }),
+    ]);
+    const lines = voices.flatMap(({ voice, rows: number, marks: [p5, p25, p50, p75, p95], outliers }, line) => {
+      const y = line * LINE + LINE / 2;
+      return [
+        svg("text", { x: 0, y: y + 4 }, svg("title", { text: voice }), short(voice)),
+        svg("line", { x1: x(p5), x2: x(p95), y1: y, y2: y, class: "whisker" }),
+        svg("rect", { x: x(p25), y: y - 6, width: Math.max(1, x(p75) - x(p25)), height: 12, rx: 2, class: "box" }),
+        svg("line", { x1: x(p50), x2: x(p50), y1: y - 8, y2: y + 8, class: "median" }),
+        ...outliers.map(([value, place]) => svg("circle", { cx: x(value), cy: y, r: 3, class: rows[place].reasons.some(([kind]) => kinds.includes(kind)) ? "dot odd" : "dot", onclick: () => showRow(rows[place]) }, svg("title", { text: `${rows[place].id}: ${text(value)} ${unit}` }))),
+        svg("text", { x: width, y: y + 4, class: "end", text: whole.format(number) }),
+      ];
+    });
+    const caption = `Line: 90 % of rows, box: half, mark: median, dots: rows beyond, filled if suspect; their number at the right${leftOut ? `. ${counted(leftOut, "more voice")} not shown` : ""}.`;
+    return [svg("svg", { role: "img", "aria-label": answer, width, height: bottom + 20, viewBox: `0 0 ${width} ${bottom + 20}` }, ...grid, ...lines), h("p", { class: "hint", text: caption })];
+  };
+  const table = tableOf(["Voice", "Rows", "5 %", "25 %", "Median", "75 %", "95 %"], voices.map(({ voice, rows: number, marks }) => [voice, whole.format(number), ...marks.map(text)]));
+  return card(title, answer, draw, table);
+}
+
+// Round numbers inside a range, about so many, two at least.
+function niceTicks(low, high, about) {
+  if (high <= low) return [low];
+  const raw = (high - low) / about;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].find((factor) => factor * power >= raw) * power;
+  const ticks = [];
+  for (let tick = Math.ceil(low / step) * step; tick <= high + step / 1e6; tick += step) ticks.push(tick);
+  return ticks.length > 1 ? ticks : niceTicks(low, high, 2 * about);
+}
+
+function showRow(row) {
+  if (!list.places.has(row)) clearFilters();
+  list.setCurrent(row, { focus: true, scroll: true });
+}
+
+function showCharts() {
+  const { charts } = data;
+  const cards = [];
+  if (charts.time.length) cards.push(timeCard(charts));
+  if (charts.rate.voices.length) cards.push(voiceCard("How fast does each voice speak?", "letters a second", charts.rate, ["fast", "slow"]));
+  if (charts.level.voices.length) cards.push(voiceCard("How loud is each voice?", "dBFS", charts.level, ["loud", "quiet"]));
+  byId("cards").replaceChildren(...cards);
+  byId("charts").hidden = !cards.length;
+}

@@ -1,0 +1,176 @@
+"""What the page shows of a folder, as plain values for JSON.
+
+Names are those of the journal. What is usual or unknown is left out of a row: most rows are fine,
+and a page of thousands stays small.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+from urllib.parse import quote
+
+from tts_cli.listen.page.charts import charts_of
+from tts_cli.listen.speech import Speech
+from tts_cli.listen.spoken_by import spoken_by
+from tts_cli.listen.spoken_folder import Row, SpokenFolder, Take
+from tts_cli.listen.suspicion import KINDS, Reason, Voices, letters_a_second, severity
+from tts_cli.listen.waveform import LETTERS, outlines
+from tts_cli.output.run_log import iso_time
+
+SCHEMA = 1
+TOLD_SILENCE_S = 0.5
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def content_of(folder: SpokenFolder, version: str | None) -> dict[str, Any]:
+    """Everything the page shows.
+
+    Args:
+        version: of this tool.
+    """
+    speeches = [row.speech for row in folder.rows]
+    voices = Voices(speeches)
+    reasons = {row.id: voices.reasons(row.speech) for row in folder.rows}
+    rows = sorted(folder.rows, key=lambda row: natural_order(row.id))
+    runs = {run["run_id"]: place for place, run in enumerate(folder.runs) if _has_id(run)}
+    takes = [take for row in rows for take in row.takes]
+    paths = [None if take.path is None else folder.path / take.path for take in takes]
+    shown = dict(zip(map(id, takes), outlines(paths), strict=True))
+    return {
+        "schema": SCHEMA,
+        "tool": version,
+        "made": iso_time(datetime.now(timezone.utc)),
+        "folder": {"path": str(folder.path.resolve()), "name": folder.path.resolve().name},
+        "letters": LETTERS,
+        "kinds": KINDS,
+        "totals": _totals(folder, reasons),
+        "runs": [_run(run) for run in folder.runs],
+        "last": spoken_by(folder.last_run),
+        "charts": charts_of(folder, rows),
+        "rows": [_row(row, reasons[row.id], runs, shown) for row in rows],
+    }
+
+
+def natural_order(row_id: str) -> list[tuple[int, int, str]]:
+    """A key that puts `line2` before `line10`."""
+    return [
+        (0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part)
+        for part in _DIGITS.split(row_id)
+    ]
+
+
+def audio_url(path: str) -> str:
+    """A path inside the folder as a relative address: nothing in it can be a scheme or a query."""
+    return "/".join(quote(part, safe="") for part in path.split("/"))
+
+
+def _totals(folder: SpokenFolder, reasons: dict[str, list[Reason]]) -> dict[str, Any]:
+    """Of the folder, over all its runs."""
+    ok = [row.speech for row in folder.rows if row.speech.is_ok]
+    sums = [run["totals"] for run in folder.runs if isinstance(run.get("totals"), dict)]
+    walls = [total.get("wall_s") for total in sums]
+    wall_s = sum(wall for wall in walls if isinstance(wall, (int, float)))
+    audio_s = sum(speech.audio_s for speech in ok)
+    # Rows of an earlier version were spoken in runs that nobody counted.
+    is_counted = wall_s > 0 and all(row.speech.run_id is not None for row in folder.rows)
+    return {
+        "rows": len(folder.rows),
+        "ok": len(ok),
+        "failed": len(folder.rows) - len(ok),
+        "suspect": sum(bool(reasons[speech.id]) for speech in ok),
+        "audio_s": round(audio_s, 3),
+        "wall_s": round(wall_s, 3) if is_counted else None,
+        "voices": len({speech.voice for speech in ok if speech.voice}),
+        "runs": len(folder.runs),
+        "missing": sum(row.speech.is_ok and row.take.path is None for row in folder.rows),
+        "garbage": folder.num_garbage,
+    }
+
+
+def _run(run: dict[str, Any]) -> dict[str, Any]:
+    """What a run was, and how to run it again."""
+    model = run.get("model")
+    source = model.get("source") if isinstance(model, dict) else None
+    return {
+        "run_id": _text(run.get("run_id")),
+        "started": _text(run.get("started")),
+        "model": _text(source),
+        "command": spoken_by(run),
+    }
+
+
+def _row(
+    row: Row, reasons: Sequence[Reason], runs: dict[str, int], shown: dict[int, str | None]
+) -> dict[str, Any]:
+    speech = row.speech
+    rate = letters_a_second(speech) if speech.is_ok else None
+    values: dict[str, Any] = {
+        "id": row.id,
+        "status": speech.status,
+        "voice": speech.voice,
+        "text": speech.text,
+        "spoken_text": speech.spoken_text if speech.spoken_text != speech.text else None,
+        "text_chars": None if speech.text is not None else speech.text_chars,
+        "error": speech.error,
+        "finish_reason": None if speech.finish_reason == "eos" else speech.finish_reason,
+        "language": None if speech.language == "auto" else speech.language,
+        "instruct": speech.instruct,
+        "attempts": speech.attempts if speech.attempts > 1 else None,
+        "rate": None if rate is None else round(rate, 2),
+        "level_dbfs": speech.level_dbfs,
+        "peak_dbfs": speech.peak_dbfs,
+        "clipped_share": speech.clipped_share or None,
+        "silences_s": _silences(speech),
+        "run": runs.get(speech.run_id or ""),
+        "place": speech.place,
+        "reasons": [list(reason) for reason in reasons],
+        "severity": round(severity(reasons), 2),
+        "parts": [list(part) for part in speech.parts],
+        "chosen": row.chosen,
+        "takes": [_take(take, speech, shown[id(take)]) for take in row.takes],
+    }
+    return _told(values)
+
+
+def _take(take: Take, chosen: Speech, waveform: str | None) -> dict[str, Any]:
+    speech = take.speech
+    is_other = (speech.said, speech.voice) != (chosen.said, chosen.voice)
+    values = {
+        "take": speech.take,
+        "seed": speech.seed,
+        "audio_s": round(speech.audio_s, 3),
+        "status": None if speech.is_ok else speech.status,
+        "url": None if take.path is None else audio_url(take.path),
+        "is_older": take.is_older,
+        "is_other": is_other,
+        "said": speech.said if is_other else None,
+        "waveform": waveform,
+        "level_dbfs": speech.level_dbfs,
+    }
+    return _told(values)
+
+
+def _told(values: dict[str, Any]) -> dict[str, Any]:
+    """Without what is not known, empty or false; 0 is a figure."""
+    return {
+        name: value
+        for name, value in values.items()
+        if not (value is None or value is False or value in ("", []))
+    }
+
+
+def _silences(speech: Speech) -> list[float] | None:
+    """Seconds at the start, inside and at the end, where any is worth telling."""
+    seconds = (speech.silence_start_s, speech.silence_inside_s, speech.silence_end_s)
+    return [round(value, 2) for value in seconds] if max(seconds) >= TOLD_SILENCE_S else None
+
+
+def _has_id(run: dict[str, Any]) -> bool:
+    return isinstance(run.get("run_id"), str)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,47 @@
+"""Paths that stay inside of the output folder, whatever links lie in it."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from tts_cli.errors import RowError
+from tts_cli.output.atomic import sync_folder
+
+
+class Inside:
+    """Makes folders for files of one output folder, and refuses every way out of it.
+
+    Args:
+        out: existing folder.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._root = out.resolve()
+        self._folders: set[Path] = set()  # checked and created
+
+    def make_room(self, path: Path) -> None:
+        """Create a file's folder. Raises RowError, OSError: the file cannot stand there."""
+        folder = path.parent
+        if folder not in self._folders:
+            # Step by step: nothing may be created behind a link before the link is seen.
+            step = self.out
+            for part in folder.relative_to(self.out).parts:
+                parent, step = step, step / part
+                is_new = not step.is_dir()
+                step.mkdir(exist_ok=True)
+                if is_new:
+                    sync_folder(parent)
+                # Its parent is inside, so only a link can lead out.
+                if step.is_symlink() and not step.resolve().is_relative_to(self._root):
+                    raise RowError(f"{step} is a link that leaves the output folder")
+            self._folders.add(folder)
+        if path.is_symlink():
+            raise RowError(f"{path} is a link; remove it")
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+
+    def forget(self, folder: Path) -> None:
+        """A folder that was removed has to be made anew."""
+        self._folders.discard(folder)

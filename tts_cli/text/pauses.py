@@ -1,0 +1,81 @@
+"""Pauses that an author writes into a text: `[pause 500ms]`, `[pause 1.5 s]`.
+
+A mark stands for exactly that much silence, also in place of what would be there without it. It
+needs a number and a unit: bracketed words alone are style tags of Fish Speech.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_PAUSE_S = 60.0
+MAX_SUM_S = 600.0  # of all in one row: the row's audio is in memory at once
+
+_PAUSE = re.compile(r"\[pause[ \t]+([0-9]{1,9}(?:\.[0-9]{1,9})?)[ \t]?(ms|s)\]", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Text between two pauses."""
+
+    start: int  # index of its first character in the text, and behind its last
+    end: int
+    pause_after_s: float | None  # None: no mark follows
+
+
+def stretches(text: str) -> Iterator[Stretch]:
+    """What lies between the pauses of a text, edges without spaces; may be empty before a pause."""
+    start = 0
+    for found in _PAUSE.finditer(text):
+        yield _trimmed(text, start, found.start(), _seconds(found))
+        start = found.end()
+    yield _trimmed(text, start, len(text), None)
+
+
+def has_pauses(text: str) -> bool:
+    """Whether there is a mark in a text."""
+    return "[" in text and _PAUSE.search(text) is not None
+
+
+def pause_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of every mark."""
+    return [found.span() for found in _PAUSE.finditer(text)] if "[" in text else []
+
+
+def sum_of_pauses(text: str) -> float:
+    """Seconds of all marks of a text."""
+    return sum(map(_seconds, _PAUSE.finditer(text))) if "[" in text else 0.0
+
+
+def without_pauses(text: str) -> str:
+    """A text with a space in place of every mark and the spaces around it, none at its ends."""
+    if not has_pauses(text):
+        return text
+    said = (text[stretch.start : stretch.end] for stretch in stretches(text))
+    return " ".join(filter(None, said))
+
+
+def pause_problem(text: str) -> str | None:
+    """What is wrong with the pauses of a text, or None."""
+    if "[" not in text:
+        return None
+    for found in _PAUSE.finditer(text):
+        if _seconds(found) > MAX_PAUSE_S:
+            return f"{found.group()} is longer than {MAX_PAUSE_S:g} s; shorten it"
+    if (seconds := sum_of_pauses(text)) > MAX_SUM_S:
+        return f"its pauses are {seconds:g} s in all, at most {MAX_SUM_S:g} s are taken; split it"
+    return None
+
+
+def _seconds(found: re.Match[str]) -> float:
+    return float(found[1]) / (1000 if found[2].lower() == "ms" else 1)
+
+
+def _trimmed(text: str, start: int, end: int, pause_after_s: float | None) -> Stretch:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return Stretch(start, end, pause_after_s)
