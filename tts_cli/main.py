@@ -198,8 +198,7 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         from tts_cli.commands.mistakes import explain
 
-        explain(error)
-        error.show()
+        explain(error).show()
         return 2
     if isinstance(error, BrokenPipeError):
         silence(sys.stdout)

@@ -24,18 +24,16 @@ from torch import Tensor
 
 # Triton reads the variable when a kernel is decorated, so the answer is fixed from here on.
 _is_interpreter_wanted = os.environ.get("TRITON_INTERPRET", "0") == "1"
-triton: Any = None
-tl: Any = None
-TensorDescriptor: Any = None
-if _is_interpreter_wanted or torch.cuda.is_available():  # it takes 0.2 s to import
-    try:
-        import triton
-        import triton.language as tl
-        from triton.tools.tensor_descriptor import TensorDescriptor
-    except ImportError:
-        triton = None
-        tl = None
-        TensorDescriptor = None
+try:
+    if not (_is_interpreter_wanted or torch.cuda.is_available()):
+        raise ImportError("nothing here could use it, and it takes 0.2 s")
+    import triton
+    import triton.language as tl
+    from triton.tools.tensor_descriptor import TensorDescriptor
+except ImportError:
+    triton = None
+    tl = None
+    TensorDescriptor = None
 
 Mode = Literal["auto", "triton", "reference"]
 

@@ -78,28 +78,26 @@ def command_meant(name: str) -> str | None:
     return None
 
 
-def explain(error: click.ClickException) -> None:
-    """Reword click's message about an option that does not exist, in place."""
+def explain(error: click.ClickException) -> click.ClickException:
+    """What is said of a command line, in place of click's error about an unknown option."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return
-    if error.ctx.parent is None:
+        return error
+    ctx, given = error.ctx, error.option_name
+    if ctx.parent is None:
         if error.possibilities:  # of the few options of the program itself
-            return
-        error.message = f"No such option '{error.option_name}': options stand behind the command, "
-        error.message += "as in tts-cli synth MANIFEST --out DIR."
-        error.possibilities = None  # type: ignore[misc]
-        return
-    name = error.option_name.replace("_", "-")
-    known = {opt for param in error.ctx.command.params for opt in param.opts}
+            return error
+        advice = "options stand behind the command, as in tts-cli synth MANIFEST --out DIR"
+        return click.UsageError(f"No such option '{given}': {advice}.", ctx)
+    name = given.replace("_", "-")
+    known = {opt for param in ctx.command.params for opt in param.opts}
     flag = name if name in known else _by_name(_FLAGS).get(name)
     words = _by_name(_WORDS).get(name)
     if flag in known:
         advice = f"here it is called {flag}"
-    elif words is not None and "MANIFEST" in error.ctx.command.collect_usage_pieces(error.ctx):
-        advice = words.format(command=error.ctx.info_name)
+    elif words is not None and "MANIFEST" in ctx.command.collect_usage_pieces(ctx):
+        advice = words.format(command=ctx.info_name)
     elif words is not None and "voices" in words:
         advice = words
     else:
-        return
-    error.message = f"No such option '{error.option_name}': {advice}."
-    error.possibilities = None  # type: ignore[misc]
+        return error
+    return click.UsageError(f"No such option '{given}': {advice}.", ctx)

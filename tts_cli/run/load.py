@@ -65,7 +65,8 @@ def choose_device(config: RunConfig) -> torch.device:
                 f"--device {config.device}: {found}",
                 remedy="use --device cpu, or see `tts-cli doctor`",
             )
-    return torch.device(kind, index if kind == "cuda" else None)
+        return torch.device(kind, index)
+    return torch.device(kind)
 
 
 def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
