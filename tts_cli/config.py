@@ -24,7 +24,8 @@ LAYOUTS = ("auto", "streaming", "non_streaming")
 WORDLESS = ("silence", "fail")
 SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
-MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt")
+MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
+EXTRAS = ("error", "keep", "drop")
 IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
@@ -104,6 +105,23 @@ class RunConfig:
     # which rows
     manifest_format: str | None = _setting(
         None, "How to read the manifest.", "by its suffix; jsonl on stdin"
+    )
+    sheet: str | None = _setting(None, "Sheet of an .xlsx manifest.", "the first that shows")
+    encoding: str | None = _setting(
+        None, "Encoding of the manifest, such as cp1252 or utf-16.", "UTF-8, or as its bytes show"
+    )
+    map: str | None = _setting(
+        None,
+        "What the manifest's columns are: COLUMN=field,COLUMN=field, as in "
+        '"Line ID=id,Dialogue=text,Character=character". A name with a comma, an equals sign or a '
+        "quote stands in double quotes; COLUMN= is no field.",
+        "columns have the names of fields",
+    )
+    extra: str = _setting(
+        "error", "Columns that are no fields: an error, kept in timings.jsonl, or dropped."
+    )
+    cast: Path | None = _setting(  # noqa: RUF009
+        None, "Who speaks in which voice: a TOML file with a table a character.", "none"
     )
     ids: str = _setting(
         "number",
@@ -306,6 +324,7 @@ class RunConfig:
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,
+            "extra": EXTRAS,
             "ids": IDS,
             "wordless": WORDLESS,
             "progress": PROGRESS,

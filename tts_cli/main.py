@@ -36,15 +36,18 @@ COMMANDS = {
     "say": "Speak one text into a file.",
     "book": "Markdown, EPUB or plain text to spoken chapters.",
     "pick": "Choose which take of a row is its file; the choice lasts.",
-    "report": "Make a page to listen to a folder and choose what to speak again.",
+    "report": "Make a page to listen to a folder and choose what to redo.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",
-    "voices": "List what a checkpoint can speak as; make voice files for cloning.",
+    "voices": "List what a checkpoint speaks as; make voice files for cloning.",
     "lexicon": "Try a lexicon, and how figures and abbreviations are read.",
-    "models": "Prepare checkpoints: convert pickled weights, once.",
+    "models": "List checkpoints at hand, fetch others, convert pickled weights.",
+    "config": "Show settings, and where each comes from.",
+    "completion": "Print what completes commands in bash, zsh or fish.",
     "doctor": "Show versions, devices and caches, and what is missing.",
 }
+VARIABLES = "TTS_CLI"  # what the names of variables begin with
 EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away
 
 
@@ -67,7 +70,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(_unknown_command(args[0]))
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and command and not ctx.resilient_parsing and not {"-h", "--help"} & set(rest):
+            from tts_cli.commands.settings import use_settings
+
+            use_settings(ctx, name, command, rest)
+        return name, command, rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -117,6 +125,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     is_flag=True,
     is_eager=True,
     expose_value=False,
+    allow_from_autoenv=False,  # TTS_CLI_VERSION is somebody's note of it
     callback=_print_version,
     help="Show versions and exit.",
 )
@@ -178,7 +187,13 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(invocation: Invocation) -> int:
     try:
         signals.check()
-        code = cli.main(invocation.args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
+        code = cli.main(
+            invocation.args,
+            prog_name="tts-cli",
+            standalone_mode=False,
+            obj=invocation,
+            auto_envvar_prefix=VARIABLES,
+        )
         flush()
         signals.check()  # one that got lost somewhere
         return int(code or 0)

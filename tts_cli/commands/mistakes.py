@@ -94,7 +94,7 @@ def explain(error: click.ClickException) -> click.ClickException:
     words = _by_name(_WORDS).get(name)
     if flag in known:
         advice = f"here it is called {flag}"
-    elif words is not None and "MANIFEST" in ctx.command.collect_usage_pieces(ctx):
+    elif words is not None and "MANIFEST" in " ".join(ctx.command.collect_usage_pieces(ctx)):
         advice = words.format(command=ctx.info_name)
     elif words is not None and "voices" in words:
         advice = words

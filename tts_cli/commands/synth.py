@@ -20,7 +20,7 @@ from tts_cli.commands.options import (
     Invocation,
     common_options,
     device_options,
-    manifest_argument,
+    manifests_argument,
     model_options,
     output_options,
     reference_options,
@@ -32,7 +32,7 @@ from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted, StoppedEarly, UsageError
-from tts_cli.manifest.reader import Source, open_source
+from tts_cli.manifest.reader import Manifest, open_manifests
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -62,10 +62,11 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
     hidden=True,
     is_eager=True,
     expose_value=False,
+    allow_from_autoenv=False,
     cls=SectionedOption,
     callback=_point_at_say,
 )
-@manifest_argument
+@manifests_argument
 @output_options(is_out_required=True)
 @model_options
 @device_options
@@ -74,27 +75,29 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @reference_options
 @run_options
 @common_options
-def command(manifest: str, **options: Any) -> int:
+def command(manifests: tuple[str, ...], **options: Any) -> int:
     """Speak every row of a manifest; resumes by itself.
 
-    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or
-    TSV with a header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio
-    file a row, timings.jsonl with one line a row, run.json and runs.jsonl. Run the same command
-    again and only rows that are missing, changed or failed are spoken.
+    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...) or an
+    array of JSON, CSV, TSV or .xlsx with a header, plain .txt with one text a line, or - for JSONL
+    on stdin; several are spoken as if they were one. DIR gets one audio file a row, timings.jsonl
+    with one line a row, run.json and runs.jsonl. Run the same command again and only rows that are
+    missing, changed or failed are spoken.
 
     \b
     Examples:
       tts-cli synth lines.jsonl --out wavs/
       tts-cli synth lines.txt --out wavs/ --voice clara --seed 7 --format flac
-      tts-cli synth book.csv --out wavs/ --language english \\
+      tts-cli synth script.xlsx --out wavs/ --map "Line ID=id,Dialogue=text" --extra keep
+      tts-cli synth book.csv --out wavs/ --language en \\
         --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
     """
     config = RunConfig.from_options(options)
-    with open_source(manifest, config.manifest_format, config.ids) as source:
+    with open_manifests(manifests, config) as source:
         return run(source, config)
 
 
-def run(source: Source, config: RunConfig) -> int:
+def run(source: Manifest, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.dry_run import say_choices, show_plan
     from tts_cli.commands.output_folder import close_takes, open_folder
@@ -198,12 +201,21 @@ def record_unspoken(
             started=started,
             exit_code=exit_code,
             manifests=plan.source.paths,
+            read_as=plan.source.facts(),
+            cast=plan.rows.casting.cast.facts(),
+            origins=setting_origins(),
             anchor=anchor_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
         say_nothing_to_do(config, survey)
     return exit_code
+
+
+def setting_origins() -> dict[str, str]:
+    """Where the settings of this command come from that are not built in."""
+    ctx = click.get_current_context(silent=True)
+    return {} if ctx is None else ctx.ensure_object(Invocation).origins
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
@@ -307,7 +319,7 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         try:
             with signals.stopping(speech.stop):
                 speech.run(plan.due(recorder, speech.is_stopped))
-            plan.source.fingerprint.require_same()
+            plan.source.require_same()
         except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
@@ -328,6 +340,9 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
         started=started,
         exit_code=exit_code,
         manifests=plan.source.paths,
+        read_as=plan.source.facts(),
+        cast=plan.rows.casting.cast.facts(),
+        origins=setting_origins(),
         anchor=anchor_facts(plan),
     )
     report = keep_report(plan, runs, report)

@@ -69,7 +69,7 @@ class ManifestSummary:
 def bad_row_line(manifest: str, row: BadRow) -> str:
     """One bad row as a message names it: file, line, id, reason."""
     named = f"id '{row.id}': " if row.id is not None else ""
-    return f"{manifest}:{row.line}: {named}{row.message}"
+    return f"{row.file or manifest}:{row.line}: {named}{row.message}"
 
 
 class Tally:
