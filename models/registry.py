@@ -165,6 +165,17 @@ def convert(source: str, revision: str | None = None) -> Conversion | None:
     return conversion
 
 
+def family_of(folder: Path) -> tuple[str, Licence | None]:
+    """Name and licence of the family whose checkpoint a folder holds, by its config.json alone.
+
+    Raises:
+        CheckpointError: it is of none.
+    """
+    family = _family(folder)
+    licence = family.module(family.licence).LICENCE if family.licence else None
+    return family.folder, licence
+
+
 def licences() -> list[Licence]:
     """The licences that some family's weights ask to be accepted."""
     return [family.module(family.licence).LICENCE for family in FAMILIES if family.licence]
@@ -192,7 +203,7 @@ def _family(folder: Path) -> Family:
     """The family that a folder's config.json names."""
     path = folder / "config.json"
     if not os.path.exists(path):
-        raise CheckpointError(f"{folder}: no config.json; is this a checkpoint folder?")
+        raise CheckpointError(f"{folder}: has no config.json, so it is no checkpoint")
     kind = Section.from_file(path).values.get("model_type")
     for family in FAMILIES:
         if kind == family.model_type:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from models.sampling import SETTINGS, Range
+from models.sampling import ENDLESS, SETTINGS, Range
 from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
@@ -27,7 +27,8 @@ LAYOUTS = ("auto", "streaming", "non_streaming")
 WORDLESS = ("silence", "fail")
 SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
-MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt")
+MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
+EXTRAS = ("error", "keep", "drop")
 IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
@@ -54,7 +55,7 @@ RANGES: dict[str, Range] = {
     "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
     "retries": Range(0, 100, is_integer=True),
     "takes": Range(0, 100, is_integer=True),
-    "limit": Range(1, 2**63 - 1, is_integer=True),
+    "limit": Range(1, ENDLESS, is_integer=True),
     "sample_rate": Range(8_000, 192_000, is_integer=True),
     "max_batch": Range(1, 1024, is_integer=True),
     "pause_paragraph": Range(0.0, 10.0),
@@ -109,6 +110,23 @@ class RunConfig:
     # which rows
     manifest_format: str | None = _setting(
         None, "How to read the manifest.", "by its suffix; jsonl on stdin"
+    )
+    sheet: str | None = _setting(None, "Sheet of an .xlsx manifest.", "the first that shows")
+    encoding: str | None = _setting(
+        None, "Encoding of the manifest, such as cp1252 or utf-16.", "UTF-8, or as its bytes show"
+    )
+    map: str | None = _setting(
+        None,
+        "What the manifest's columns are: COLUMN=field,COLUMN=field, as in "
+        '"Line ID=id,Dialogue=text,Character=character". A name with a comma, an equals sign or a '
+        "quote stands in double quotes; COLUMN= is no field.",
+        "columns have the names of fields",
+    )
+    extra: str = _setting(
+        "error", "Columns that are no fields: an error, kept in timings.jsonl, or dropped."
+    )
+    cast: Path | None = _setting(  # noqa: RUF009
+        None, "Who speaks in which voice: a TOML file with a table a character.", "none"
     )
     ids: str = _setting(
         "number",
@@ -334,6 +352,7 @@ class RunConfig:
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,
+            "extra": EXTRAS,
             "ids": IDS,
             "wordless": WORDLESS,
             "progress": PROGRESS,

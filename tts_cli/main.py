@@ -27,7 +27,7 @@ from tts_cli.commands.streams import (
     silence,
     stdout_error,
 )
-from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError, UsageError
+from tts_cli.errors import Interrupted, SetupError, StoppedEarly, TtsCliError, UsageError
 
 log = logging.getLogger("tts_cli")
 
@@ -37,15 +37,18 @@ COMMANDS = {
     "book": "Markdown, EPUB or plain text to spoken chapters.",
     "pick": "Choose which take of a row is its file; the choice lasts.",
     "encode": "New files of rows that were spoken: other format, rate or level.",
-    "report": "Make a page to listen to a folder and choose what to speak again.",
+    "report": "Make a page to listen to a folder and choose what to redo.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",
     "validate": "Check a manifest without a model in memory.",
-    "voices": "List what a checkpoint can speak as; make voice files for cloning.",
+    "voices": "List what a checkpoint speaks as; make voice files for cloning.",
     "lexicon": "Try a lexicon, and how figures and abbreviations are read.",
-    "models": "Prepare checkpoints: convert pickled weights, once.",
+    "models": "List checkpoints at hand, fetch others, convert pickled weights.",
+    "config": "Show settings, and where each comes from.",
+    "completion": "Print what completes commands in bash, zsh or fish.",
     "doctor": "Show versions, devices and caches, and what is missing.",
 }
+VARIABLES = "TTS_CLI"  # what the names of variables begin with
 EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away
 
 
@@ -68,7 +71,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(_unknown_command(args[0]))
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and command and not ctx.resilient_parsing and not {"-h", "--help"} & set(rest):
+            from tts_cli.commands.settings import use_settings
+
+            use_settings(ctx, name, command, rest)
+        return name, command, rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -85,6 +93,10 @@ class LazyGroup(click.Group):
 def _unknown_command(name: str) -> str:
     import difflib
 
+    from tts_cli.commands.mistakes import command_meant
+
+    if meant := command_meant(name):
+        return f"no such command {name!r}; {meant}"
     close = difflib.get_close_matches(name, COMMANDS, n=1)
     advice = f"did you mean '{close[0]}'?" if close else "see tts-cli --help"
     return f"no such command {name!r}; {advice}"
@@ -114,6 +126,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     is_flag=True,
     is_eager=True,
     expose_value=False,
+    allow_from_autoenv=False,  # TTS_CLI_VERSION is somebody's note of it
     callback=_print_version,
     help="Show versions and exit.",
 )
@@ -175,7 +188,13 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(invocation: Invocation) -> int:
     try:
         signals.check()
-        code = cli.main(invocation.args, prog_name="tts-cli", standalone_mode=False, obj=invocation)
+        code = cli.main(
+            invocation.args,
+            prog_name="tts-cli",
+            standalone_mode=False,
+            obj=invocation,
+            auto_envvar_prefix=VARIABLES,
+        )
         flush()
         signals.check()  # one that got lost somewhere
         return int(code or 0)
@@ -193,7 +212,9 @@ def _run(invocation: Invocation) -> int:
 def _explain(error: Exception) -> int:
     """Tell of an error that ends a command; returns the exit code."""
     if isinstance(error, click.ClickException):
-        error.show()
+        from tts_cli.commands.mistakes import explain
+
+        explain(error).show()
         return 2
     if isinstance(error, BrokenPipeError):
         silence(sys.stdout)
@@ -203,6 +224,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         path = str(error.filename)
         error = UsageError(f"{path[:60]}{'...' * (len(path) > 60)}: the name or path is too long")
+    if isinstance(error, PermissionError) and error.filename:
+        remedy = "check its permissions, and those of the folders above"
+        error = SetupError(f"{os.fsdecode(error.filename)}: permission denied", remedy)
     if not isinstance(error, TtsCliError):
         kind = type(error).__name__
         error = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")

@@ -65,11 +65,21 @@ def resolve(source: str, revision: str | None = None) -> Path:
     looks_local = source.startswith((".", "/", "~")) or source.count("/") != 1
     if folder.exists() or looks_local:
         raise CheckpointError(f"{source}: no such checkpoint folder")
+    return fetch(source, revision, HUB_FILES)
+
+
+def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
+    """The folder of a repository in the hub's cache, with the files that match; what is there
+    already is not fetched again, and a file that was cut off goes on where it ended.
+
+    Raises:
+        CheckpointError: there is no such repository, or the hub cannot be reached.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(source, revision=revision, allow_patterns=HUB_FILES))
+        return Path(snapshot_download(source, revision=revision, allow_patterns=patterns))
     except HFValidationError as error:
         raise CheckpointError(f"{source}: neither a folder nor a repository id: {error}") from None
     except LocalEntryNotFoundError:

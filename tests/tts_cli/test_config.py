@@ -120,7 +120,7 @@ def test_no_range_holds_infinity(value: float) -> None:
 
 
 def all_options() -> dict[str, click.Option]:
-    @options.manifest_argument
+    @options.manifests_argument
     @options.model_options
     @options.device_options
     @options.row_options

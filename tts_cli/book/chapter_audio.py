@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
-import soundfile
 
 from tts_cli.book.chapter_level import ChapterLevel
 from tts_cli.deliver.filters import highpass
@@ -148,6 +147,8 @@ def _applied(treatment: Treatment, level: ChapterLevel | None) -> dict[str, Any]
 
 
 def _rate_of(path: Path) -> int:
+    import soundfile
+
     try:
         return int(soundfile.info(path).samplerate)
     except (soundfile.LibsndfileError, OSError) as error:
@@ -156,6 +157,8 @@ def _rate_of(path: Path) -> int:
 
 def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
     """(n,) samples of a row."""
+    import soundfile
+
     try:
         samples, found_hz = soundfile.read(path, dtype="int16" if is_int16 else "float32")
     except (soundfile.LibsndfileError, OSError) as error:
@@ -220,6 +223,8 @@ def _open_sink(part: Path, rate_hz: int, format: str, subtype: str, tags: Tags) 
             yield sink
             sink.finish()
         return
+    import soundfile
+
     with open(part, "x+b") as file:
         watched = _WatchedFile(file)
         with soundfile.SoundFile(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.manifest.reader import Source
+from tts_cli.manifest.reader import Manifest
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def show_plan(source: Source, config: RunConfig, info: ModelInfo) -> int:
+def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
     from tts_cli.book.book_file import made_names
     from tts_cli.commands.progress import long_step

@@ -1,8 +1,9 @@
-"""`tts-cli models`: prepare checkpoints."""
+"""`tts-cli models`: which checkpoints are at hand, fetch others, prepare them."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -15,16 +16,71 @@ from tts_cli.config import RunConfig
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Prepare checkpoints.
+    """List, fetch and prepare checkpoints.
 
     \b
-    Example:
+    Examples:
+      tts-cli models list
+      tts-cli models download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
       tts-cli models convert fishaudio/s2-pro
     """
     if ctx.invoked_subcommand is not None:
         refuse_misplaced(ctx)
         return 0
     click.echo(ctx.get_help())
+    return 0
+
+
+@command.command("list")
+@common_options
+def list_command(**options: Any) -> int:
+    """List the checkpoints that are at hand: the sample voice, and those in the hub's cache.
+
+    Folders elsewhere are looked at by `tts-cli voices --model FOLDER`.
+    """
+    config = RunConfig.from_options(options)
+    from tts_cli.commands.table import show_table
+    from tts_cli.output.writer import shown_size
+    from tts_cli.run.stored_models import stored_models
+
+    found = stored_models()
+    if config.json:
+        click.echo(json.dumps([model.facts() for model in found], indent=2))
+        return 0
+    rows = [
+        [model.name, model.family, shown_size(model.size_bytes), model.licence_state, model.path]
+        for model in found
+    ]
+    show_table("checkpoints at hand", ["model", "family", "size", "licence", "folder"], rows)
+    return 0
+
+
+@command.command("download")
+@click.argument("model", metavar="REPO")
+@config_option("revision", metavar="REV")
+@config_option("accept_licence")
+@common_options
+def download_command(model: str, **options: Any) -> int:
+    """Fetch a checkpoint into the hub's cache, with no more files than are read.
+
+    What the repository is, and whether its licence is accepted, is looked at before its weights
+    are fetched. A download that was stopped goes on where it ended.
+
+    \b
+    Example:
+      tts-cli models download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
+    """
+    config = replace(RunConfig.from_options(options), model=model)
+    from tts_cli.run.stored_models import download
+
+    done = download(config)
+    if config.json:
+        found = {"model": model, "family": done.family, "folder": str(done.folder)}
+        click.echo(json.dumps({**found, "next": done.next_step}, indent=2))
+        return 0
+    click.echo(f"{model} is in {done.folder}")
+    if done.next_step:
+        click.echo(f"next: {done.next_step}")
     return 0
 
 

@@ -16,9 +16,11 @@ import click
 from click.core import ParameterSource
 
 from models.sampling import SETTINGS
+from tts_cli.commands import completers
 from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
+    EXTRAS,
     IDS,
     LAYOUTS,
     MANIFEST_FORMATS,
@@ -35,6 +37,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
 LOGGERS = ("tts_cli", "models", "kernels")
+# Of words given for a choice that others take: what is meant here, and why.
+_CHOICE_HINTS = {
+    **dict.fromkeys(("fp16", "float16", "half"), "bfloat16 is meant? float16 overflows here."),
+    **dict.fromkeys(("bf16",), "bfloat16 is meant?"),
+    **dict.fromkeys(("fp32", "float"), "float32 is meant?"),
+    **dict.fromkeys(("pcm16", "pcm_s16le", "int16", "16"), "PCM_16 is meant?"),
+    **dict.fromkeys(("pcm24", "pcm_s24le", "int24", "24"), "PCM_24 is meant?"),
+    **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "FLOAT is the widest."),
+    **dict.fromkeys(("opus", "vorbis"), "ogg is Vorbis."),
+}
 _LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
 
@@ -44,6 +56,7 @@ class Invocation:
     """A command line, and what `main` must know of it."""
 
     args: list[str] = field(default_factory=list)  # without the program's name
+    origins: dict[str, str] = field(default_factory=dict)  # of settings: flag, variable, file
     is_debug: bool = False
 
 
@@ -95,8 +108,20 @@ def group(section: str, *options: Decorator[Any]) -> Decorator[Any]:
     return apply
 
 
+class _AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no type
+    """Words in any letter case; messages show them as they are written everywhere else."""
+
+    def __init__(self, values: tuple[str, ...]) -> None:
+        super().__init__(values, case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        message = f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
+        hint = _CHOICE_HINTS.get(str(value).casefold())
+        return f"{message} {hint}" if hint and hint.split()[0] in self.choices else message
+
+
 def _choice(values: tuple[str, ...]) -> click.Choice[str]:
-    return click.Choice(values, case_sensitive=False)
+    return _AnyCase(values)
 
 
 def refuse_misplaced(ctx: click.Context) -> None:
@@ -121,7 +146,13 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value
 
 
-manifest_argument = click.argument("manifest", type=click.Path(allow_dash=True))
+manifests_argument = click.argument(
+    "manifests",
+    metavar="MANIFEST...",
+    nargs=-1,
+    required=True,
+    type=click.Path(allow_dash=True),
+)
 
 model_options = group(
     "Model",
@@ -139,7 +170,7 @@ cloning_model_options = group(
 
 device_options = group(
     "Device",
-    config_option("device", metavar="DEVICE"),
+    config_option("device", metavar="DEVICE", shell_complete=completers.devices),
     config_option("dtype", type=_choice(DTYPES)),
     config_option("max_batch", type=int, metavar="N"),
     config_option("no_graphs"),
@@ -148,6 +179,13 @@ device_options = group(
 row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
+    config_option("map", metavar="COLUMN=field,..."),
+    config_option("extra", type=_choice(EXTRAS)),
+    config_option("sheet", metavar="NAME"),
+    config_option("encoding", metavar="NAME"),
+    config_option(
+        "cast", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.toml"
+    ),
     config_option("ids", type=_choice(IDS)),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
@@ -169,8 +207,8 @@ reference_options = group(
 
 text_options = group(
     "Text",
-    config_option("language", metavar="NAME"),
-    config_option("normalize", metavar="auto|off|LANGUAGE"),
+    config_option("language", metavar="NAME", shell_complete=completers.languages),
+    config_option("normalize", metavar="auto|off|LANGUAGE", shell_complete=completers.normalizers),
     config_option(
         "lexicon", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.tsv"
     ),
@@ -178,7 +216,7 @@ text_options = group(
 
 _speech_options = group(
     "Speech, where rows do not say otherwise",
-    config_option("voice", metavar="NAME"),
+    config_option("voice", metavar="NAME", shell_complete=completers.voices),
     config_option("layout", type=_choice(LAYOUTS)),
     config_option("seed", type=int, metavar="N"),
     config_option("max_seconds", type=float, metavar="S"),
@@ -244,7 +282,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
 _again_options = group(
     "Running again",
     config_option("dry_run"),
-    config_option("only", multiple=True, metavar="ID,..."),
+    config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids),
     config_option("overwrite"),
     config_option("takes", type=int, metavar="N"),
     config_option("retry_failed"),

@@ -1,22 +1,51 @@
-"""Help with its options under headings, in the order in which a command takes them."""
+"""Options and commands as all of ours are: help under headings, values from files and variables."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 UNNAMED = "Options"
 
 
 class SectionedOption(click.Option):
-    """An option that knows its heading; whoever groups options sets it."""
+    """An option that knows its heading; whoever groups options sets it. Its value may come from a
+    variable of its command (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
+    """
 
     section = UNNAMED
 
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """The variable's value; that of the command counts first."""
+        found = super().resolve_envvar_value(ctx)
+        if found is None and self.allow_from_autoenv and ctx.auto_envvar_prefix is not None:
+            from tts_cli.commands.settings import shared_variable
+
+            found = os.environ.get(shared_variable(str(self.name))) or None
+        return found
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """The flag, and the variable if it was that."""
+        hint = super().get_error_hint(ctx)
+        if ctx and ctx.get_parameter_source(str(self.name)) == ParameterSource.ENVIRONMENT:
+            from tts_cli.commands.settings import variable_of
+
+            hint += f" (from {variable_of(ctx, self)})"
+        return hint
+
 
 class SectionedCommand(click.Command):
-    """A command whose help has headings."""
+    """A command whose help has headings, and that tells which settings came from elsewhere."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from tts_cli.commands.settings import tell_origins, warn_of_unknown_variables
+
+        tell_origins(ctx)
+        warn_of_unknown_variables(ctx, self)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

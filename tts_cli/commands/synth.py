@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli import signals
+from tts_cli.commands import device
 from tts_cli.commands.options import (
     Invocation,
     common_options,
     device_options,
-    manifest_argument,
+    manifests_argument,
     model_options,
     output_options,
     reference_options,
@@ -31,7 +32,7 @@ from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted, StoppedEarly, UsageError
-from tts_cli.manifest.reader import Source, open_source
+from tts_cli.manifest.reader import Manifest, open_manifests
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -61,10 +62,11 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
     hidden=True,
     is_eager=True,
     expose_value=False,
+    allow_from_autoenv=False,
     cls=SectionedOption,
     callback=_point_at_say,
 )
-@manifest_argument
+@manifests_argument
 @output_options(is_out_required=True)
 @model_options
 @device_options
@@ -73,27 +75,29 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @reference_options
 @run_options
 @common_options
-def command(manifest: str, **options: Any) -> int:
+def command(manifests: tuple[str, ...], **options: Any) -> int:
     """Speak every row of a manifest; resumes by itself.
 
-    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...), CSV or
-    TSV with a header, plain .txt with one text a line, or - for JSONL on stdin. DIR gets one audio
-    file a row, timings.jsonl with one line a row, run.json and runs.jsonl. Run the same command
-    again and only rows that are missing, changed or failed are spoken.
+    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...) or an
+    array of JSON, CSV, TSV or .xlsx with a header, plain .txt with one text a line, or - for JSONL
+    on stdin; several are spoken as if they were one. DIR gets one audio file a row, timings.jsonl
+    with one line a row, run.json and runs.jsonl. Run the same command again and only rows that are
+    missing, changed or failed are spoken.
 
     \b
     Examples:
       tts-cli synth lines.jsonl --out wavs/
       tts-cli synth lines.txt --out wavs/ --voice clara --seed 7 --format flac
-      tts-cli synth book.csv --out wavs/ --language english \\
+      tts-cli synth script.xlsx --out wavs/ --map "Line ID=id,Dialogue=text" --extra keep
+      tts-cli synth book.csv --out wavs/ --language en \\
         --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
     """
     config = RunConfig.from_options(options)
-    with open_source(manifest, config.manifest_format, config.ids) as source:
+    with open_manifests(manifests, config) as source:
         return run(source, config)
 
 
-def run(source: Source, config: RunConfig) -> int:
+def run(source: Manifest, config: RunConfig) -> int:
     """Check, then speak. Returns the exit code."""
     from tts_cli.commands.dry_run import say_choices, show_plan
     from tts_cli.commands.output_folder import close_takes, open_folder
@@ -114,10 +118,7 @@ def run(source: Source, config: RunConfig) -> int:
     signals.check()  # after the imports, which may have swallowed one
     log.debug("versions: %s", _listed(versions()))
     log.debug("settings: %s", _listed(config.as_dict()))
-    if config.device not in ("auto", "cpu"):  # torch takes seconds, and may not be needed at all
-        from tts_cli.run.load import choose_device
-
-        choose_device(config)
+    device.refuse_absent(config)
     info = read_info(config) if config.dry_run else approved_info(config)
     check_settings(config, info)
     assert config.out is not None
@@ -143,6 +144,8 @@ def run(source: Source, config: RunConfig) -> int:
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
+        if survey.needs.rows:
+            device.require(config)
         if not is_ours:
             plan.journal, runs = open_folder(config, stack, is_new=True)
             stack.callback(close_takes, config, plan.journal)
@@ -239,7 +242,7 @@ def record_unspoken(
             totals.bad_rows += 1
     exit_code = int(totals.failed > 0)
     if config.json:
-        from tts_cli.run.load import model_facts  # and torch with it
+        from tts_cli.run.model_source import model_facts
 
         report = build_report(
             config,
@@ -251,12 +254,21 @@ def record_unspoken(
             started=started,
             exit_code=exit_code,
             manifests=plan.source.paths,
+            read_as=plan.source.facts(),
+            cast=plan.rows.casting.cast.facts(),
+            origins=setting_origins(),
             anchor=anchor_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
         say_nothing_to_do(config, survey)
     return exit_code
+
+
+def setting_origins() -> dict[str, str]:
+    """Where the settings of this command come from that are not built in."""
+    ctx = click.get_current_context(silent=True)
+    return {} if ctx is None else ctx.ensure_object(Invocation).origins
 
 
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
@@ -320,7 +332,8 @@ def speak(
     from tts_cli.deliver.metadata import synthetic
     from tts_cli.output.run_file import Totals, build_report
     from tts_cli.output.run_log import new_run_id
-    from tts_cli.run.load import device_facts, model_facts, open_session, prepare
+    from tts_cli.run.load import device_facts, open_session, prepare
+    from tts_cli.run.model_source import model_facts
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
@@ -379,7 +392,7 @@ def speak(
         try:
             with signals.stopping(speech.stop):
                 speech.run(plan.due(recorder, speech.is_stopped))
-            plan.source.fingerprint.require_same()
+            plan.source.require_same()
         except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
@@ -400,6 +413,9 @@ def speak(
         started=started,
         exit_code=exit_code,
         manifests=plan.source.paths,
+        read_as=plan.source.facts(),
+        cast=plan.rows.casting.cast.facts(),
+        origins=setting_origins(),
         anchor=anchor_facts(plan),
     )
     report = keep_report(plan, runs, report)

@@ -18,7 +18,7 @@ import click
 from tts_cli.commands.duration import shown_duration
 from tts_cli.commands.options import (
     common_options,
-    manifest_argument,
+    manifests_argument,
     model_options,
     output_options,
     reference_options,
@@ -27,7 +27,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand
 from tts_cli.config import RunConfig
-from tts_cli.manifest.reader import open_source
+from tts_cli.manifest.reader import open_manifests
 from tts_cli.output.run_file import measured_xrt
 from tts_cli.output.writer import check_space, shown_size
 
@@ -41,24 +41,24 @@ log = logging.getLogger(__name__)
 
 
 @click.command("validate", cls=SectionedCommand)
-@manifest_argument
+@manifests_argument
 @model_options
 @row_options
 @sampling_options
 @reference_options
 @output_options()
 @common_options
-def command(manifest: str, **options: Any) -> int:
-    """Check a manifest without a model in memory.
+def command(manifests: tuple[str, ...], **options: Any) -> int:
+    """Check manifests without a model in memory.
 
-    Reads every row of MANIFEST (JSONL, CSV, TSV, .txt, or - for JSONL on stdin) and reports bad
-    rows, duplicate ids, voices and languages the checkpoint lacks, and estimates of audio and disk.
-    With --out DIR also how long speaking it all takes, at the speed of the last run there; what is
-    done in DIR already is told by synth --dry-run. The options are those of synth, so its command
-    line can be tried here.
+    Reads every row of MANIFEST (JSONL, CSV, TSV, .xlsx, .txt, or - for JSONL on stdin) and reports
+    bad rows, duplicate ids, voices and languages the checkpoint lacks, and estimates of audio and
+    disk. With --out DIR also how long speaking it all takes, at the speed of the last run there;
+    what is done in DIR already is told by synth --dry-run. The options are those of synth, so its
+    command line can be tried here.
     """
     config = RunConfig.from_options(options)
-    with open_source(manifest, config.manifest_format, config.ids) as source:
+    with open_manifests(manifests, config) as source:
         from tts_cli.run.model_source import read_info
         from tts_cli.run.plan import RowPlan
 
@@ -161,13 +161,16 @@ def show_summary(
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
         ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
-        ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
+        ("selected", f"{summary.selected:,} rows"),
+        ("text", f"{summary.chars:,} characters"),
         ("audio", f"about {shown_duration(summary.audio_s)}"),
         ("disk", f"about {shown_size(summary.disk_bytes)}"),
     ]
     if summary.longest_chars:
         longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
-        lines.insert(2, ("longest text", longest))
+        lines.insert(3, ("longest text", longest))
+    if summary.selected == summary.rows:
+        del lines[1]  # it would say the same again
     if summary.split:
         lines.append(("in parts", f"{summary.split:,} rows, {summary.parts:,} parts"))
     if summary.anchor:
@@ -213,7 +216,11 @@ def _reasons(survey: Survey) -> dict[str, int]:
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
-    bad = [{"line": row.line, "id": row.id, "message": row.message} for row in summary.bad]
+    bad = [
+        {**({"file": row.file} if row.file else {}), "line": row.line, "id": row.id}
+        | {"message": row.message}
+        for row in summary.bad
+    ]
     return {**vars(summary), "audio_s": round(summary.audio_s, 3), "bad": bad}
 
 

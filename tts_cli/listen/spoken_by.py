@@ -13,7 +13,7 @@ from tts_cli.config import SAMPLING_FLAGS, RunConfig, describe_field, flag
 _ONCE = {"accept_licence", "json", "verbosity", "debug", "progress", "limit", "shard", "dry_run"}
 _ONCE |= {"out", "retries", "max_failures", "verify_files", "take_over"}
 _ONCE |= {"overwrite", "retry_failed", "only", "takes"}
-_PATHS = frozenset(["model", "voices", "ref_root", "lexicon"])
+_PATHS = frozenset(["model", "voices", "ref_root", "lexicon", "cast"])
 UNKNOWN_MANIFEST = "MANIFEST"
 
 

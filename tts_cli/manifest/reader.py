@@ -1,49 +1,56 @@
-"""Read manifests: JSONL, CSV or TSV with a header, plain text, or JSONL on stdin.
+"""Read manifests: JSONL or an array of JSON, CSV or TSV with a header, a sheet of an .xlsx file,
+plain text, or JSONL on stdin; one, or several as if they were one.
 
 `read_rows` streams: one row is in memory at a time and no line is read past 1 MiB, so neither a
-million rows nor one endless line can exhaust memory. A row that cannot be used is yielded as a
-`BadRow`; reading goes on behind it. Only a file that is unusable as a whole raises.
+million rows nor one endless line can exhaust memory; a sheet alone is read whole, and its size is
+bounded. A row that cannot be used is yielded as a `BadRow`; reading goes on behind it. Only a file
+that is unusable as a whole raises.
 
-Two decisions a reader may wonder about. Control characters in a text are refused rather than
-dropped, so that nothing is spoken other than what was written. TSV follows the quoting of CSV, as
-spreadsheets write it: a cell that starts with a quote must double the quotes inside it.
+A decision a reader may wonder about: control characters in a text are refused rather than dropped,
+so that nothing is spoken other than what was written.
 """
 
 from __future__ import annotations
 
-import codecs
-import csv
 import errno
-import json
+import io
+import logging
 import os
 import shlex
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from tts_cli.errors import ManifestError, SetupError
+from tts_cli.errors import ManifestError, SetupError, UsageError
+from tts_cli.manifest import not_manifests
+from tts_cli.manifest.columns import Columns, parse_map
+from tts_cli.manifest.encoding import (
+    UTF_8,
+    Encoding,
+    as_utf8,
+    blocks_of,
+    find_encoding,
+    known_encoding,
+    marked_encoding,
+)
 from tts_cli.manifest.fingerprint import Fingerprint
 from tts_cli.manifest.ids import ContentIds
-from tts_cli.manifest.row import (
-    ALIASES,
-    KINDS,
-    BadRow,
-    Row,
-    RowProblem,
-    build_row,
-    shown,
-    unknown_field,
-)
+from tts_cli.manifest.json_rows import array_rows, line_rows, starts_array
+from tts_cli.manifest.lines import MAX_LINE_BYTES, Lines
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.row_builder import RowBuilder
+from tts_cli.manifest.table import table_rows
 
-MAX_LINE_BYTES = 1 << 20
-_MAX_NUMBER_CHARS = 64
+if TYPE_CHECKING:
+    from tts_cli.config import RunConfig
+
+log = logging.getLogger(__name__)
+
+_PEEKED_BYTES = 4096
 _MAX_SHOWN = 60  # characters of a text that is no path
-_NOT_AN_ARRAY = "a manifest is one JSON object a line, not an array: jq -c '.[]' unpacks one"
 _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -51,7 +58,34 @@ _SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".txt": "txt",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What flags say of how manifests are read. None: as the file itself shows."""
+
+    format: str | None = None  # jsonl, csv, tsv, txt or xlsx
+    encoding: str | None = None  # as Python calls it
+    sheet: str | None = None
+    ids: str = "number"  # what rows without an id are named by: number or content
+
+    @classmethod
+    def of(cls, config: RunConfig) -> Rules:
+        """What the settings of a run say. Raises UsageError."""
+        encoding = None if config.encoding is None else known_encoding(config.encoding)
+        return cls(config.manifest_format, encoding, config.sheet, config.ids)
+
+
+@dataclass
+class Found:
+    """What the first reading of a file found out about it."""
+
+    encoding: Encoding | None = None
+    separator: str | None = None
+    sheet: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,15 +93,22 @@ class Source:
     """A manifest that can be read as often as needed."""
 
     name: str  # what messages call it, and where it is unless it was copied
-    format: str  # jsonl, csv, tsv or txt
+    format: str  # jsonl, csv, tsv, txt or xlsx
     folder: str  # where a relative ref_audio starts
     copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
-    ids: str = "number"  # what rows without an id are named by: number or content
+    rules: Rules = field(default_factory=Rules)
+    columns: Columns = field(default_factory=Columns, compare=False)
+    found: Found = field(default_factory=Found, init=False, compare=False)
     fingerprint: Fingerprint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         fingerprint = Fingerprint(self.name, is_copy=self.copy is not None)
         object.__setattr__(self, "fingerprint", fingerprint)
+
+    @property
+    def all(self) -> tuple[Source, ...]:
+        """The manifests it stands for."""
+        return (self,)
 
     @property
     def paths(self) -> list[str]:
@@ -90,34 +131,117 @@ class Source:
             file = open(self.name, "rb", buffering=0)  # noqa: SIM115
         return self.fingerprint.watch(cast(BinaryIO, file))
 
+    def require_same(self) -> None:
+        """Raise StoppedEarly if it was changed since it was read."""
+        self.fingerprint.require_same()
+
+    def facts(self) -> list[dict[str, Any]]:
+        """What a run's report says of it."""
+        found = self.found
+        facts = {
+            "path": self.name,
+            "format": self.format,
+            "encoding": found.encoding and found.encoding.name,
+            "separator": found.separator,
+            "sheet": found.sheet,
+        }
+        return [{name: value for name, value in facts.items() if value is not None}]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Several manifests, read as if one stood behind the other."""
+
+    all: tuple[Source, ...]
+    columns: Columns
+
+    @property
+    def name(self) -> str:
+        """What messages call them where no row is meant."""
+        return ", ".join(source.name for source in self.all)
+
+    @property
+    def paths(self) -> list[str]:
+        """Their files, see `Source.paths`."""
+        return [path for source in self.all for path in source.paths]
+
+    def require_same(self) -> None:
+        """Raise StoppedEarly if one was changed since it was read."""
+        for source in self.all:
+            source.require_same()
+
+    def facts(self) -> list[dict[str, Any]]:
+        """What a run's report says of them."""
+        return [fact for source in self.all for fact in source.facts()]
+
+
+Manifest = Source | Sources
+
 
 @contextmanager
-def open_source(manifest: str, format: str | None = None, ids: str = "number") -> Iterator[Source]:
+def open_manifests(manifests: Sequence[str], config: RunConfig) -> Iterator[Manifest]:
+    """Find out how to read the manifests of a run.
+
+    Raises:
+        ManifestError, SetupError: see `open_source`.
+        UsageError: a flag cannot be understood, or a file is named twice.
+    """
+    rules = Rules.of(config)
+    columns = Columns(parse_map(config.map or ""), config.extra, is_shared=len(manifests) > 1)
+    with ExitStack() as stack:
+        found: list[Source] = []
+        for manifest in manifests:
+            source = stack.enter_context(open_source(manifest, rules=rules, columns=columns))
+            if any(_is_same(source, other) for other in found):
+                raise UsageError(f"{source.name}: is named twice", "name each manifest once")
+            found.append(source)
+        yield found[0] if len(found) == 1 else Sources(tuple(found), columns)
+
+
+def _is_same(one: Source, other: Source) -> bool:
+    if one.copy is not None or other.copy is not None:
+        return one.name == other.name
+    return os.path.samefile(one.name, other.name)
+
+
+@contextmanager
+def open_source(
+    manifest: str,
+    format: str | None = None,
+    rules: Rules | None = None,
+    columns: Columns | None = None,
+) -> Iterator[Source]:
     """Find out how to read `manifest` ('-' is stdin); a pipe is copied to a temporary file.
 
+    Args:
+        format: how to read it, where the rules do not say.
+        columns: what becomes of its names; several manifests share one.
     Raises:
         ManifestError: no such file, a folder, not readable, or a suffix that says nothing.
         SetupError: no room for a copy of a pipe.
     """
+    rules, columns = rules or Rules(), columns or Columns()
+    format = rules.format or format
     if manifest == "-":
         if sys.stdin is None:
             raise ManifestError("<stdin>: is closed", remedy="give a manifest file, or pipe one in")
         with _copy_of(sys.stdin.buffer, "<stdin>") as copy:
-            yield Source("<stdin>", format or "jsonl", "", copy, ids)
+            yield Source("<stdin>", format or "jsonl", "", copy, rules, columns)
         return
     folder = os.path.dirname(manifest)
     file = _open(manifest)
     if os.path.isfile(manifest):
         file.close()
-        yield Source(manifest, format or _format_of(manifest), folder, ids=ids)
+        yield Source(manifest, format or _format_of(manifest), folder, None, rules, columns)
         return
     with file, _copy_of(file, manifest) as copy:
-        yield Source(manifest, format or "jsonl", folder, copy, ids)
+        yield Source(manifest, format or "jsonl", folder, copy, rules, columns)
 
 
 def _open(manifest: str) -> BinaryIO:
     if os.path.isdir(manifest):
-        raise ManifestError(f"{manifest}: is a folder", remedy="give a manifest file")
+        problem, remedy = not_manifests.of_folder(manifest)
+        raise ManifestError(f"{manifest}: {problem}", remedy)
     try:
         return open(manifest, "rb")
     except PermissionError as error:
@@ -149,9 +273,11 @@ def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
 def _format_of(manifest: str) -> str:
     suffix = os.path.splitext(manifest)[1].lower()
     if suffix not in _SUFFIXES:
+        if mistake := not_manifests.of_suffix(manifest):
+            raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} does not tell the format",
-            remedy="add --manifest-format jsonl, csv, tsv or txt",
+            remedy="add --manifest-format jsonl, csv, tsv, txt or xlsx",
         )
     return _SUFFIXES[suffix]
 
@@ -185,255 +311,79 @@ def _read_block(stream: BinaryIO, name: str) -> bytes:
         raise _unreadable(name, error, "check what is piped in") from error
 
 
-def read_rows(source: Source, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
+def read_rows(manifest: Manifest, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
     """Every row of a manifest in order, each judged by itself.
 
     Args:
         wanted: what an earlier reading to the end found out: row n is passed over, and hardly
             looked at, where item n - 1 is 0. None: all rows.
     Raises:
-        ManifestError: the file cannot be read, is UTF-16, or its table header is wrong.
+        ManifestError: a file cannot be read, is of another encoding, or its header is wrong.
+        SetupError: a library for its format is missing.
         StoppedEarly: it is not what it was when it was read first.
     """
-    try:
+    number = 0
+    is_by_content = any(source.rules.ids == "content" for source in manifest.all)
+    content_ids = ContentIds() if is_by_content else None
+    for source in manifest.all:
+        file = source.name if len(manifest.all) > 1 else ""
+        rows = RowBuilder(source, wanted, number, file, content_ids)
+        try:
+            if content_ids is None:
+                yield from _read(source, rows)
+            else:  # which sees every row, those that are passed over too
+                yield from (row for row in _read(source, rows) if not rows.is_passed)
+        except OSError as error:
+            raise _unreadable(source.name, error, "check the file") from error
+        number = rows.number
+    manifest.columns.require_met(manifest.name)
+
+
+def _read(source: Source, rows: RowBuilder) -> Generator[Row | BadRow, None, None]:
+    if source.format == "xlsx":
+        from tts_cli.manifest.workbook import workbook_rows
+
         with source.open() as file:
-            lines = _Lines(file, source.name)
-            if source.format in ("csv", "tsv"):
-                yield from _table_rows(lines, source, wanted)
-            else:
-                yield from _line_rows(lines, source, wanted)
-    except OSError as error:
-        raise _unreadable(source.name, error, "check the file") from error
-
-
-class _Lines:
-    """Decoded lines with their ends, each at most 1 MiB; an iterator for `csv.reader`.
-
-    A line that cannot be used sets `problem` and is still returned as well as it can be read, so
-    that a quoted cell around it keeps its end.
-    """
-
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file = file
-        self._name = name
-        self._row_bytes = 0
-        self.number = 0  # of the line read last, from 1
-        self.problem: str | None = None  # what is wrong with the row being read
-
-    def start_row(self) -> None:
-        """Forget the row before."""
-        self._row_bytes = 0
-        self.problem = None
-
-    def __iter__(self) -> _Lines:
-        return self
-
-    def __next__(self) -> str:
-        raw = self._file.readline(MAX_LINE_BYTES + 1)
-        if not raw:
-            raise StopIteration
-        self.number += 1
-        self._row_bytes += len(raw)
-        if len(raw) > MAX_LINE_BYTES:
-            while raw and not raw.endswith(b"\n"):
-                raw = self._file.readline(MAX_LINE_BYTES)
-            self._note(f"the line is longer than {MAX_LINE_BYTES} bytes")
-            return "?\n"
-        if self._row_bytes > MAX_LINE_BYTES:
-            raise RowProblem(f"the row is longer than {MAX_LINE_BYTES} bytes")
-        return self._decode(raw)
-
-    def _decode(self, raw: bytes) -> str:
-        skipped = self._skip_bom(raw) if self.number == 1 else 0
-        try:
-            text = raw[skipped:].decode("utf-8")
-        except UnicodeDecodeError as error:
-            place = error.start + skipped
-            self._note(
-                f"byte {place + 1} of line {self.number} (0x{raw[place]:02x}) is not UTF-8; "
-                "save the file as UTF-8"
-            )
-            text = raw[skipped:].decode("utf-8", "replace")
-        if "\0" in text:
-            self._note(f"holds a NUL character at position {text.index(chr(0)) + 1}")
-            text = text.replace("\0", "?")  # csv of Python 3.10 stops at it
-        return text
-
-    def _note(self, problem: str) -> None:
-        if self.problem is None:
-            self.problem = problem
-
-    def _skip_bom(self, raw: bytes) -> int:
-        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise ManifestError(f"{self._name}: is UTF-16", remedy="save it as UTF-8")
-        return len(codecs.BOM_UTF8) if raw.startswith(codecs.BOM_UTF8) else 0
-
-
-def _line_rows(
-    lines: _Lines, source: Source, wanted: Sequence[int] | None
-) -> Iterator[Row | BadRow]:
-    """JSONL and plain text: a row is a line; blank lines are skipped and not counted as rows."""
-    number = 0
-    content_ids = _content_ids(source)
-    for line in lines:
-        problem = lines.problem
-        lines.start_row()
-        if line.isspace() or not line:
-            continue
-        number += 1
-        is_passed = wanted is not None and not wanted[number - 1]
-        if is_passed and content_ids is None:
-            continue
-        try:
-            if problem is not None:
-                raise RowProblem(problem)
-            text = line.rstrip("\r\n")
-            values = {"text": text} if source.format == "txt" else _parse_object(text)
-        except RowProblem as error:
-            row: Row | BadRow = BadRow(lines.number, number, None, str(error))
+            yield from workbook_rows(file, source, rows)
+        return
+    if source.found.encoding is None:
+        source.found.encoding = _encoding_of(source)
+    with source.open() as raw:
+        file = as_utf8(raw, source.found.encoding.name, source.name)
+        if source.format in ("csv", "tsv"):
+            yield from table_rows(Lines(file), source, rows)
+        elif source.format == "jsonl" and starts_array(_start_of(file)):
+            yield from array_rows(file, source, rows)
         else:
-            row = build_row(
-                values,
-                line=lines.number,
-                number=number,
-                folder=source.folder,
-                content_ids=content_ids,
-            )
-        if not is_passed:
-            yield row
+            yield from line_rows(Lines(file), source, rows)
 
 
-def _content_ids(source: Source) -> ContentIds | None:
-    """What names rows by content; it must see them all, those that are passed over too."""
-    return ContentIds() if source.ids == "content" else None
+def _encoding_of(source: Source) -> Encoding:
+    """How a file's bytes become text. JSON is UTF-8, or UTF-16 where a mark says so: which bytes
+    are not is told by row.
+    """
+    if source.rules.encoding is not None:
+        return Encoding(source.rules.encoding, "as --encoding says")
+    with source.open() as file:
+        if source.format == "jsonl":
+            return _told(marked_encoding(_start_of(file)) or Encoding(), source.name)
+        return _told(find_encoding(blocks_of(file)), source.name)
 
 
-def _parse_object(line: str) -> dict[str, Any]:
-    """One JSON object, strictly: no repeated keys, no NaN or Infinity."""
-    try:
-        value = _decode(line)
-    except RowProblem:
-        raise
-    except json.JSONDecodeError as error:
-        advice = f"; {_NOT_AN_ARRAY}" if line.lstrip().startswith("[") else ""
-        raise RowProblem(f"not JSON: {error.msg} at column {error.colno}{advice}") from None
-    except RecursionError:
-        raise RowProblem("not a row: values are nested too deep") from None
-    if not isinstance(value, dict):
-        advice = f"; {_NOT_AN_ARRAY}" if isinstance(value, list) else ""
-        raise RowProblem(f"must be a JSON object, not {shown(value)}{advice}")
-    return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        twice = max(Counter(name for name, _ in pairs).items(), key=itemgetter(1))[0]
-        raise RowProblem(f"gives {shown(twice)} twice")
-    return values
-
-
-def _refuse_constant(name: str) -> Any:
-    raise RowProblem(f"{name} is not a number that JSON or a row can hold")
-
-
-def _bounded_int(digits: str) -> int:
-    if len(digits) > _MAX_NUMBER_CHARS:
-        raise RowProblem("holds a number with too many digits")
-    return int(digits)
-
-
-_decode = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_refuse_constant, parse_int=_bounded_int
-).decode
-
-
-def _table_rows(
-    lines: _Lines, source: Source, wanted: Sequence[int] | None
-) -> Iterator[Row | BadRow]:
-    """CSV and TSV: the first row names the columns; a row may span lines inside quotes."""
-    delimiter = "\t" if source.format == "tsv" else ","
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    header = _read_header(reader, lines, source)
-    content_ids = _content_ids(source)
-    number = 0
-    while True:
-        lines.start_row()
-        start = lines.number + 1
-        try:
-            cells = next(reader)
-            if lines.problem is not None:
-                raise RowProblem(lines.problem)
-            if not any(map(str.strip, cells)):
-                continue
-            if len(cells) != len(header):
-                raise RowProblem(
-                    f"has {len(cells)} cells, the header has {len(header)}; "
-                    "put a cell that holds the separator in quotes"
-                )
-        except StopIteration:
-            return
-        except (RowProblem, csv.Error) as problem:
-            number += 1
-            if wanted is None or wanted[number - 1]:
-                yield BadRow(start, number, None, _table_problem(problem, start, lines.number))
-            continue
-        number += 1
-        is_passed = wanted is not None and not wanted[number - 1]
-        if is_passed and content_ids is None:
-            continue
-        values = dict(zip(header, cells, strict=True))
-        row = build_row(
-            values,
-            line=start,
-            number=number,
-            folder=source.folder,
-            is_text=True,
-            content_ids=content_ids,
+def _told(found: Encoding, name: str) -> Encoding:
+    if found.words:
+        log.warning(
+            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, name another by --encoding",
+            name,
+            found.name,
+            found.reason,
+            found.words,
         )
-        if not is_passed:
-            yield row
+    elif found.name != UTF_8:
+        log.info("%s: read as %s, %s", name, found.name.upper(), found.reason)
+    return found
 
 
-def _reason(problem: Exception) -> str:
-    """What the csv module says; it names a tab by the tab itself."""
-    return str(problem).replace("\t", "\\t")
-
-
-def _table_problem(problem: Exception, start: int, end: int) -> str:
-    if isinstance(problem, csv.Error):
-        advice = "close every quote and double those inside a cell"
-        message = f"not a table row: {_reason(problem)}; {advice}"
-    else:
-        message = str(problem)
-    if end > start:
-        message += f" (the row runs from line {start} to {end}; is a quote never closed?)"
-    return message
-
-
-def _read_header(reader: Iterator[list[str]], lines: _Lines, source: Source) -> list[str]:
-    try:
-        header = [cell.strip() for cell in next(filter(any, reader), [])]
-        if lines.problem is not None:
-            raise RowProblem(lines.problem)
-    except (RowProblem, csv.Error) as problem:
-        raise ManifestError(
-            f"{source.name}:1: the header cannot be read: {_reason(problem)}"
-        ) from None
-    if not header:
-        raise ManifestError(
-            f"{source.name}: is empty", remedy="name the columns in the first row, as id,text"
-        )
-    if len(header) == 1 and ";" in header[0]:
-        raise ManifestError(
-            f"{source.name}:1: the columns are separated by ';'",
-            remedy="save it with commas, or with tabs as .tsv",
-        )
-    for name in header:
-        if ALIASES.get(name, name) not in KINDS:
-            raise ManifestError(f"{source.name}:1: {unknown_field(name)}")
-        if header.count(name) > 1:
-            raise ManifestError(f"{source.name}:1: the column {shown(name)} stands twice")
-    if not {"text", "input"} & set(header):
-        raise ManifestError(f"{source.name}:1: no column is called 'text'")
-    return header
+def _start_of(file: BinaryIO) -> bytes:
+    """The first bytes, which will be read again."""
+    return cast(io.BufferedReader, file).peek(_PEEKED_BYTES)

@@ -1,7 +1,7 @@
 """From a manifest row to the request a model speaks: every setting resolved, none left to chance.
 
-Precedence: the row, then the flag, then the checkpoint's generation_config.json, then the built-in
-    default.
+Precedence: the row, its character's table in the cast (`manifest.cast`), then the flag, then the
+    checkpoint's generation_config.json, then the built-in default.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row
 from tts_cli.manifest.seeds import attempt_seed, first_row_seed, row_seed
 from tts_cli.text.care import TextCare
+from tts_cli.text.language_code import named_language
 
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 # A row's cap when neither row nor flag gives one: three times that is a runaway.
@@ -39,14 +40,17 @@ class Requests:
         self.config = config
         self.info = info
         self.care = TextCare.of(config, info)
-        self._flags = _for_all(config.sampling)
+        self._language = named_language(config.language, info.languages)
+        self._flags = for_all(config.sampling)
         self._sampling = replace(info.sampling, **self._flags)
         self._voice = info.voices[0] if info.voices else None
 
     def build(self, row: Row) -> SpeechRequest:
         """Resolve one row. Raises SetupError: a library for its language is missing."""
         config = self.config
-        language = row.language or config.language
+        language = self._language
+        if row.language:
+            language = named_language(row.language, self.info.languages)
         if not self.care.is_idle and (reading := self.care.read(row.text, language)).changes:
             row = replace(row, text=reading.spoken)
         voice = row.voice
@@ -69,7 +73,7 @@ class Requests:
     def _sampling_of(self, row: Row) -> Sampling:
         if not row.sampling:
             return self._sampling
-        return replace(self.info.sampling, **{**self._flags, **_for_all(row.sampling)})
+        return replace(self.info.sampling, **{**self._flags, **for_all(row.sampling)})
 
 
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
@@ -91,7 +95,7 @@ def first_request(request: SpeechRequest, row_id: str, config: RunConfig) -> Spe
     return replace(request, seed=first_row_seed(config.seed, row_id))
 
 
-def _for_all(given: Mapping[str, float]) -> dict[str, Any]:
+def for_all(given: Mapping[str, float]) -> dict[str, Any]:
     """What a row or the flags give: its `greedy` holds for all codebooks unless it says otherwise
     for the further ones.
     """

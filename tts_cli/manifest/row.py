@@ -5,6 +5,7 @@ A row is judged by itself here; what needs the other rows or the checkpoint is i
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -20,17 +21,20 @@ from tts_cli.text.pauses import pause_problem
 MAX_TEXT_CHARS = 20_000
 MAX_NAME_CHARS = 200
 MAX_PATH_CHARS = 4096
+MAX_EXTRA_CHARS = 1 << 16
 
 ALIASES = {
     "input": "text",
     "speaker": "voice",
     "lang": "language",
     "instructions": "instruct",
+    "role": "character",
 }
 # field -> kind of value; `x_vector_only_mode` is an older way to give clone_mode.
 KINDS = {
     "id": "id",
     "text": "text",
+    "character": "name",
     "voice": "name",
     "language": "name",
     "instruct": "text",
@@ -64,6 +68,7 @@ class Row:
     number: int  # which row it is, from 1, bad ones counted
     id: str
     text: str  # 1 .. 20,000 characters, not blank; line ends are \n
+    character: str | None = None  # who says it; a cast tells in which voice
     voice: str | None = None
     language: str | None = None
     instruct: str | None = None
@@ -74,6 +79,8 @@ class Row:
     sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
     max_frames: int | None = None  # at most one of max_frames and max_seconds
     max_seconds: float | None = None
+    extra: Mapping[str, Any] | None = None  # columns that are no fields, if kept
+    file: str = ""  # the manifest it is from, where a run has several
 
     @property
     def record_id(self) -> str:
@@ -91,11 +98,14 @@ class BadRow:
     message: str
     text: str | None = None  # what it was to say, where that is known
     is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
+    file: str = ""  # see `Row`
 
     @property
     def record_id(self) -> str:
         """The id the failure is recorded under; '#' keeps it apart from ids of rows."""
-        return self.id if self.id is not None else f"#{self.line}"
+        if self.id is not None:
+            return self.id
+        return f"#{self.file}:{self.line}" if self.file else f"#{self.line}"
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -117,13 +127,6 @@ def nearest(name: str, valid: list[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
-def unknown_field(name: str) -> str:
-    """The message for a field that does not exist."""
-    close = nearest(name, [*KINDS, *ALIASES])
-    advice = f"did you mean '{close}'?" if close else "known fields: " + ", ".join(KINDS)
-    return f"unknown field {shown(name)}; {advice}"
-
-
 def build_row(
     values: Mapping[str, Any],
     *,
@@ -131,6 +134,7 @@ def build_row(
     number: int,
     folder: str,
     is_text: bool = False,
+    extra: Mapping[str, Any] | None = None,
     content_ids: ContentIds | None = None,
 ) -> Row | BadRow:
     """Check one row's values.
@@ -141,6 +145,7 @@ def build_row(
         line, number: position, see `Row`.
         folder: where a relative `ref_audio` starts.
         is_text: values are cells of a table, so numbers and booleans are written as text.
+        extra: see `Row`.
         content_ids: names rows that give no id; None: their number does.
     """
     row_id: str | None = None
@@ -155,16 +160,34 @@ def build_row(
             raise RowProblem("has no text")
         if row_id is None:
             assert content_ids is not None
-            row_id = content_ids.next(fields["text"], fields.get("voice"))
+            row_id = content_ids.next(
+                fields["text"], fields.get("voice") or fields.get("character")
+            )
         if problem := pause_problem(fields["text"]):
             raise RowProblem(f"text: {problem}")
         _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("gives both max_frames and max_seconds; give one")
         sampling = {name: fields.pop(name) for name in fields.keys() & SETTINGS.keys()}
+        if extra:
+            fields["extra"] = _bounded(extra)
         return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
     except RowProblem as problem:
         return BadRow(line, number, row_id, str(problem), text=_known_text(values))
+
+
+def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Columns to keep, if a line of the journal has room for them."""
+    try:
+        size = len(json.dumps(extra))
+    except RecursionError:
+        raise RowProblem("not a row: values are nested too deep") from None
+    if size > MAX_EXTRA_CHARS:
+        raise RowProblem(
+            f"has {size} characters of JSON in columns that are no fields, at most "
+            f"{MAX_EXTRA_CHARS} are kept; leave some out, or add --extra drop"
+        )
+    return extra
 
 
 def _known_text(values: Mapping[str, Any]) -> str | None:
@@ -179,7 +202,9 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
     for key, value in values.items():
         name = ALIASES.get(key, key)
         if name not in KINDS:
-            raise RowProblem(unknown_field(key))
+            from tts_cli.manifest.columns import unknown_names  # which knows our fields from here
+
+            raise RowProblem(unknown_names(values))
         if is_text and KINDS[name] != "text":
             value = value.strip()
         is_optional = is_text or name not in ("id", "text")

@@ -57,6 +57,8 @@ class RowRecord:
     text: str | None = None  # as the manifest has it
     spoken_text: str | None = None  # what the model was given; None: the text as it is
     text_chars: int = 0
+    character: str | None = None  # as the manifest has it; a cast gives it a voice
+    extra: dict[str, Any] = field(default_factory=dict)  # other columns of its, by --extra keep
     voice: str | None = None
     language: str | None = None
     instruct: str | None = None

@@ -117,6 +117,9 @@ def build_report(
     started: datetime,
     exit_code: int,
     manifests: Sequence[str] = (),
+    read_as: Sequence[Mapping[str, Any]] = (),
+    cast: Mapping[str, Any] | None = None,
+    origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
@@ -128,6 +131,9 @@ def build_report(
         device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
         manifests: absolute paths; none where rows came from a pipe or a book.
+        read_as: how each manifest was read (`Source.facts`).
+        origins: where settings come from that are not built in.
+        cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
     """
     sums = asdict(totals)
@@ -139,6 +145,9 @@ def build_report(
         "exit_code": exit_code,
         "manifests": list(manifests),
         "settings": config.as_dict(),
+        "settings_from": dict(origins or {}),
+        "read_as": [dict(manifest) for manifest in read_as],
+        "cast": None if cast is None else dict(cast),
         "model": dict(model),
         "text": dict(text),
         "anchor": None if anchor is None else dict(anchor),

@@ -22,17 +22,18 @@ class NamedRows:
         self.count = 0
         self._more = more
         self._ending = ending
-        self._shown: list[str] = []
+        self._shown: list[tuple[str, str]] = []  # manifest, if there are several, and the rest
 
     def add(self, row: Row, problem: object) -> None:
         """Take in a row."""
         self.count += 1
         if len(self._shown) < MAX_SHOWN:
-            self._shown.append(f"{row.line}: id '{row.id}': {problem}{self._ending}")
+            said = f"{row.line}: id '{row.id}': {problem}{self._ending}"
+            self._shown.append((row.file, said))
 
     def lines(self, manifest: str) -> list[str]:
         """The warnings."""
-        lines = [f"{manifest}:{shown}" for shown in self._shown]
+        lines = [f"{file or manifest}:{said}" for file, said in self._shown]
         if self.count > len(lines):
             lines.append(f"{manifest}: {self.count - len(lines)} more {self._more}")
         return lines

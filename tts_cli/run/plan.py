@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import RowError, StoppedEarly, UsageError
 from tts_cli.manifest.ids import is_in_shard
-from tts_cli.manifest.reader import Source
+from tts_cli.manifest.reader import Manifest
 from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.seeds import take_seed
@@ -136,7 +136,7 @@ class RowPlan:
 
     def __init__(
         self,
-        source: Source,
+        source: Manifest,
         config: RunConfig,
         info: ModelInfo,
         journal: Journal | None = None,
@@ -212,7 +212,7 @@ class RowPlan:
         if self.anchor is not None:
             found.summary.anchor = self.anchor.id
             found.summary.is_anchor_spoken = self.anchor.is_spoken
-        self.source.fingerprint.require_same()
+        self.source.require_same()
         return found
 
     def __iter__(self) -> Iterator[SpeechRow | BadRow]:
@@ -236,7 +236,10 @@ class RowPlan:
             need = self._resolve(request, is_silent)
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
-            yield BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
+            message = str(error)
+            yield BadRow(
+                row.line, row.number, row.id, message, row.text, is_late=True, file=row.file
+            )
             return
         own = None
         if wanted & OWN:
@@ -294,6 +297,7 @@ class RowPlan:
         """A row on its way."""
         planned = self._planned(row.id, request, need, is_silent)
         planned.place = place
+        planned.character, planned.extra = row.character, row.extra
         planned.content_hash = self._content(request, need, is_silent)
         if request.text != row.text:
             planned.reading = self.care.read(row.text, request.language)
@@ -687,7 +691,7 @@ class RowPlan:
         return journal.done(row.id, digest, writer.delivery_hash, take)
 
 
-def check_manifest(source: Source, config: RunConfig, info: ModelInfo) -> ManifestSummary:
+def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> ManifestSummary:
     """Judge every row of a manifest and sum up, whatever a folder holds.
 
     Raises:

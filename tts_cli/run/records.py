@@ -183,6 +183,8 @@ class Recorder:
             text=text,
             spoken_text=None if row.reading is None else request.text,
             text_chars=len(text),
+            character=row.character,
+            extra=dict(row.extra or {}),
             voice=request.voice,
             language=request.language,
             instruct=request.instruct,

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
-from tts_cli.manifest.reader import Source, read_rows
-from tts_cli.manifest.row import BadRow, Row, nearest, shown
+from tts_cli.manifest.reader import Manifest, read_rows
+from tts_cli.manifest.row import BadRow, Row, RowProblem, nearest, shown
+from tts_cli.run.casting import Casting
+from tts_cli.text.language_code import named_language
 from tts_cli.voices.folder import VoiceFolder
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 MAX_PATH_BYTES = 4096  # PATH_MAX of Linux
 PATH_EXTRAS = 80  # folder of runaways, suffix and temporary name around an id
 _MAX_NAMES = 20  # voices or languages a message lists
+_LINE_BITS = 40
 
 
 class CheckedRows:
@@ -28,16 +31,20 @@ class CheckedRows:
     48 bytes a row.
 
     Raises:
-        UsageError: `--voice` or `--language` is not one of the checkpoint's.
+        UsageError: `--voice` or `--language` is not one of the checkpoint's, or the cast asks for
+            what it does not have.
     """
 
-    def __init__(self, source: Source, config: RunConfig, info: ModelInfo) -> None:
+    def __init__(self, source: Manifest, config: RunConfig, info: ModelInfo) -> None:
         self._source = source
         self._config = config
         self._info = info
         self._voices = VoiceFolder(config.voices)
-        self._lines = IdTable()  # hash of a folded id -> the first line it stands on
+        self._places = IdTable()  # hash of a folded id -> manifest and first line it stands on
+        names = [one.name for one in source.all]
+        self._file_bits = {name: index << _LINE_BITS for index, name in enumerate(names)}
         check_settings(config, info, self._voices)
+        self.casting = Casting(config, info, self._voices, self._setting_problem)
 
     def read(self, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
         """The rows in order, or those that are wanted, see `read_rows`; again, with the same
@@ -50,31 +57,48 @@ class CheckedRows:
         longest = MAX_PATH_BYTES - len(os.fsencode(self._config.out or "")) - PATH_EXTRAS
         for row in read_rows(self._source, wanted):
             if row.id is not None:
-                first = self._lines.setdefault(id_hash(fold_id(row.id)), row.line)
-                if first != row.line:
-                    yield BadRow(row.line, row.number, None, _taken(row.id, first), row.text)
+                place = row.line if not row.file else row.line | self._file_bits[row.file]
+                first = self._places.setdefault(id_hash(fold_id(row.id)), place)
+                if first != place:
+                    yield _bad(row, self._taken(row.id, first), has_id=False)
                     continue
+            if isinstance(row, Row) and row.character is not None:
+                try:
+                    row = self.casting.played(row)
+                except RowProblem as error:
+                    row = _bad(row, str(error))
             if isinstance(row, Row) and (problem := self._problem(row)):
-                row = BadRow(row.line, row.number, row.id, problem, row.text)
+                row = _bad(row, problem)
             elif len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
                 problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes of any path"
-                row = BadRow(row.line, row.number, row.id, problem, row.text)
+                row = _bad(row, problem)
             yield row
 
     def has_id(self, row_id: str) -> bool:
         """Whether a row that was read has this id, letter case ignored."""
-        return self._lines.get(id_hash(fold_id(row_id))) is not None
+        return self._places.get(id_hash(fold_id(row_id))) is not None
 
     def _problem(self, row: Row) -> str | None:
         return row_problem(row, self._config, self._info, self._voices)
+
+    def _setting_problem(self, row: Row) -> str | None:
+        return setting_problem(row, self._config, self._info, self._voices)
+
+    def _taken(self, row_id: str, place: int) -> str:
+        line = place & ((1 << _LINE_BITS) - 1)
+        by = f"line {line}"
+        if len(self._source.all) > 1:
+            by = f"{self._source.all[place >> _LINE_BITS].name}:{line}"
+        return f"id '{row_id}' is taken by {by} (letter case is ignored); make ids unique"
 
 
 def _num_bytes(row_id: str) -> int:
     return len(row_id.encode("utf-8", "surrogatepass"))
 
 
-def _taken(row_id: str, line: int) -> str:
-    return f"id '{row_id}' is taken by line {line} (letter case is ignored); make ids unique"
+def _bad(row: Row | BadRow, problem: str, has_id: bool = True) -> BadRow:
+    row_id = row.id if has_id else None
+    return BadRow(row.line, row.number, row_id, problem, row.text, file=row.file)
 
 
 def require_speakable(info: ModelInfo) -> None:
@@ -103,6 +127,14 @@ def row_problem(row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolde
 
     A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
     """
+    problem = setting_problem(row, config, info, voices)
+    return problem if problem is not None else _voice_missing(row, config, info)
+
+
+def setting_problem(
+    row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder
+) -> str | None:
+    """The same, whatever a row leaves open."""
     if problem := _clone_problem(row, config, info):
         return problem
     if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
@@ -131,6 +163,10 @@ def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
             f"clone_mode {row.clone_mode}: this checkpoint clones by {', '.join(info.clone_modes)} "
             "only; give ref_text, what the reference says"
         )
+    return None
+
+
+def _voice_missing(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
     if not info.needs_reference:
         return None
     if row.ref_audio is None and row.voice is None and config.voice is None:
@@ -157,6 +193,8 @@ def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | No
 
 def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
     valid = list(info.voices if field == "voice" else info.languages)
+    if field == "language":
+        value = named_language(value, info.languages)
     if value.casefold() in (entry.casefold() for entry in valid):
         return None
     if not valid:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
+from tts_cli.text.language_code import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.normalize import LANGUAGES, normalize
 from tts_cli.text.pauses import pause_spans
@@ -45,7 +46,7 @@ class TextCare:
         own = [name for name in info.languages if name != AUTO]
         language = own[0] if len(own) == 1 else None
         if asked not in (AUTO, OFF):
-            language = asked
+            language = named_language(asked, LANGUAGES)
             if language not in LANGUAGES:
                 known = ", ".join(LANGUAGES)
                 raise UsageError(

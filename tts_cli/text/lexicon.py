@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tts_cli.errors import UsageError
+from tts_cli.text.language_code import named_language
 from tts_cli.text.reading import Change, without
 from tts_cli.text.rule import one_of
 
@@ -210,7 +211,7 @@ def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | s
     for name, cell in given.items():
         if len(cell) > MAX_CHARS or _CONTROL.search(cell):
             return f"{name!r} has a control character or more than {MAX_CHARS} characters"
-    language = given.get("language", "").lower() or ANY
+    language = named_language(given.get("language", "").lower() or ANY, LANGUAGES)
     if language not in (ANY, *LANGUAGES):
         return f"language {language!r} is not known; known are {', '.join(LANGUAGES)}"
     case = given.get("case", "").lower() or ANY

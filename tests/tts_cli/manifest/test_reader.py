@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tts_cli.errors import ManifestError, SetupError
+from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.manifest import reader
-from tts_cli.manifest.reader import MAX_LINE_BYTES, Source, open_source, read_rows
+from tts_cli.manifest.reader import MAX_LINE_BYTES, Source, Sources, open_source, read_rows
 from tts_cli.manifest.row import BadRow, Row
 
 MakeSource = Callable[..., Source]
@@ -110,9 +110,13 @@ def test_invalid_bytes_after_a_byte_order_mark_are_counted_from_the_file(
     assert "byte 6 of line 1" in bad.message
 
 
-def test_utf16_is_named(make_source: MakeSource) -> None:
-    with pytest.raises(ManifestError, match=r"m\.jsonl: is UTF-16; save it as UTF-8"):
-        list(read_rows(make_source('{"text":"a"}'.encode("utf-16"))))
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize(
+    "content", ['{"text":"a ü"}\n{"text":"b"}', '[{"text":"a ü"},{"text":"b"}]']
+)
+def test_wide_encodings(make_source: MakeSource, encoding: str, content: str) -> None:
+    """As PowerShell writes it; without a mark the NULs tell."""
+    assert texts(make_source(content.encode(encoding))) == ["a ü", "b"]
 
 
 def test_deepest_line_is_bounded_in_memory(make_source: MakeSource) -> None:
@@ -192,7 +196,7 @@ class TestTables:
         assert all(isinstance(row, Row) for row in rows[1:])
 
     def test_invalid_bytes_inside_a_quoted_cell(self, make_source: MakeSource) -> None:
-        rows = list(read_rows(make_source(b'text\n"a\n\xff\n"\nb\n', "m.csv")))
+        rows = list(read_rows(make_source(b'text\n"a \xc3\xbc\xc3\xbc\n\xff\n"\nb\n', "m.csv")))
         assert isinstance(rows[0], BadRow)
         assert "of line 3 (0xff) is not UTF-8" in rows[0].message
         assert isinstance(rows[-1], Row)
@@ -203,10 +207,10 @@ class TestTables:
             ("id,txt", "m.csv:1: unknown field 'txt'; did you mean 'text'?"),
             ("id,seed", "no column is called 'text'"),
             ("text,text", "the column 'text' stands twice"),
-            ("id;text", "separated by ';'"),
-            ("id,text,", "unknown field ''"),
+            ("id,text\tnote", "unknown field 'text\\tnote'; did you mean 'text'?"),
+            ("id,seed,", "no column is called 'text'; add --map \"COLUMN=text\""),
             ('"id', "header cannot be read"),
-            ("i\xffd".encode("latin-1"), "header cannot be read"),
+            ("üi\0d", "header cannot be read"),
             ("", "is empty"),
         ],
     )
@@ -231,7 +235,7 @@ class TestOpening:
             pass
 
     def test_unknown_suffix(self, tmp_path: Path) -> None:
-        path = tmp_path / "m.xlsx"
+        path = tmp_path / "m.xyz"
         path.write_text("x")
         with pytest.raises(ManifestError, match="--manifest-format"), open_source(str(path)):
             pass
@@ -334,3 +338,26 @@ def test_damaged_files_never_crash_the_reader(make_source: MakeSource, name: str
         except ManifestError:
             continue
         assert all(row.line >= 1 and row.record_id for row in rows)
+
+
+def test_several_manifests_are_one(make_source: MakeSource, tmp_path: Path) -> None:
+    """Numbers go on, each file has a folder of its own, and items of `wanted` count over all."""
+    (tmp_path / "sub").mkdir()
+    first = make_source('{"text":"a"}\nbad\n', "a.jsonl")
+    second = make_source("text,ref_audio\nb,x.wav\nc,\n", "sub/b.csv")
+    both = Sources((first, second), first.columns)
+    rows = list(read_rows(both))
+    assert [(row.number, row.line, row.file) for row in rows] == [
+        *((1, 1, first.name), (2, 2, first.name)),
+        *((3, 2, second.name), (4, 3, second.name)),
+    ]
+    assert [row.id for row in rows] == ["000001", None, "000003", "000004"]
+    assert rows[1].record_id == f"#{first.name}:2"
+    assert isinstance(rows[2], Row)
+    assert rows[2].ref_audio == str(tmp_path / "sub" / "x.wav")
+    assert [row.number for row in read_rows(both, bytes([0, 0, 0, 1]))] == [4]
+    Path(second.name).write_text("text,ref_audio\nb,x.wav\nd,\n")
+    with pytest.raises(StoppedEarly, match=r"b\.csv: the manifest was changed"):
+        both.require_same()
+    with pytest.raises(StoppedEarly, match=r"b\.csv: the manifest was changed"):
+        list(read_rows(both))

@@ -1,0 +1,199 @@
+"""Manifests as other programs export them, from the message with the flag to the audio: files in
+the ways of Excel, Google Sheets, Numbers, Yarn Spinner, articy:draft and Unreal, made here.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from make_xlsx import workbook
+from workbench import Workbench, as_jsonl
+
+CAP = ("--max-seconds", 0.2, "--accept-truncated")
+
+# Excel, German: semicolons, Windows' code page, CRLF, a column of notes, an empty one behind.
+EXCEL = "Nr;Rolle;Satz;Anmerkung;\r\n1;dora;Grüß Gott;laut;\r\n2;emil;Tschüß;;\r\n".encode("cp1252")
+# Excel's "Unicode Text": UTF-16 and tabs.
+UNICODE_TEXT = "Line ID\tCharacter\tDialogue\r\nq1\tDora\tHello there.\r\n".encode("utf-16")
+# Google Sheets and Numbers: UTF-8, commas, quotes around line breaks; Numbers with a mark.
+SHEETS = '\ufeffLine ID,Character,Dialogue\nq1,Dora,"Hello,\nyou."\n'.encode()
+# Yarn Spinner: ids that name no file.
+YARN = b"language,id,text,file,node,lineNumber\nen,line:0a1b,Hello there.,a.yarn,Start,4\n"
+# A string table of Unreal: key and source string.
+UNREAL = b'Key,SourceString,Context\n"greet","Hello there.","in the street"\n'
+ARTICY = [
+    ["Technical Name", "Speaker", "Text", "Stage Directions", "Id"],
+    ["DFr_01", "dora", "Hello there.", "calm", 72057594037927950],
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("de.csv", EXCEL, {"1": "Grüß Gott", "2": "Tschüß"}),
+        ("unicode.csv", UNICODE_TEXT, {"q1": "Hello there."}),
+        ("sheets.csv", SHEETS, {"q1": "Hello,\nyou."}),
+        ("unreal.csv", UNREAL, {"greet": "Hello there."}),
+        ("articy.xlsx", workbook(ARTICY), {"DFr_01": "Hello there."}),
+    ],
+)
+def test_the_message_tells_the_flags(
+    bench: Workbench, name: str, content: bytes, wanted: dict[str, str]
+) -> None:
+    """What the error says to add is added, and then all rows are spoken."""
+    manifest = bench.write(content, name)
+    if name == "articy.xlsx":  # whose own Id would be taken before the technical name
+        advice = '--map "Technical Name=id,Speaker=voice,Text=text,Stage Directions=instruct"'
+        flags = [*shlex.split(advice), "--extra", "keep"]
+    else:
+        result = bench.synth(manifest)
+        assert result.code == 2
+        advice = result.err.splitlines()[-1].partition("; add ")[2]
+        flags = shlex.split(advice.partition(" (or ")[0].partition(", or ")[0])
+        assert flags[0] == "--map"
+    result = bench.synth(manifest, *flags, *CAP)
+    assert result.code == 0, result.err
+    records = bench.out().records
+    assert {row_id: record["text"] for row_id, record in records.items()} == wanted
+
+
+def test_ids_that_name_no_file(bench: Workbench) -> None:
+    """Of Yarn Spinner: numbered instead, the id kept in the journal."""
+    manifest = bench.write(YARN, "lines.csv")
+    result = bench.synth(manifest, "--extra", "keep")
+    assert result.code == 2
+    assert "id 'line:0a1b' holds ':'" in result.err
+    result = bench.synth(manifest, "--extra", "keep", "--map", "id=", *CAP)
+    assert result.code == 0
+    record = bench.out().records["000001"]
+    assert record["extra"] == {
+        "id": "line:0a1b",
+        "file": "a.yarn",
+        "node": "Start",
+        "lineNumber": "4",
+    }
+    assert record["language"] == "english"
+
+
+def test_a_code_is_the_language_it_stands_for(bench: Workbench) -> None:
+    """So a row that was spoken under the name stays done, and the other way round."""
+    row = {"id": "a", "text": "Hello there."}
+    assert bench.synth([{**row, "language": "english"}], *CAP).code == 0
+    result = bench.synth([{**row, "language": "en-US"}], *CAP)
+    assert "nothing to do: all 1 rows are done already" in result.out
+    assert "nothing to do" in bench.synth([row], *CAP, "--language", "en").out
+    result = bench.synth([{**row, "language": "xx"}], *CAP)
+    assert "language: 'xx' is unknown; the checkpoint has auto, chinese, english" in result.err
+
+
+CAST = """\
+[Anna]
+voice = "dora"
+seed = 5
+
+[characters."Old Tom"]
+voice = "emil"
+language = "en"
+"""
+SCENE = [
+    {"id": "a", "text": "Hello there.", "character": "Anna"},
+    {"id": "b", "text": "Good morning.", "character": "old tom"},
+    {"id": "c", "text": "Good night.", "role": "Fang"},
+    {"id": "d", "text": "Good night.", "character": "Anna", "voice": "fang", "seed": 9},
+]
+
+
+def write_cast(bench: Workbench, content: str = CAST) -> Path:
+    return bench.write(content, "cast.toml")
+
+
+def test_a_cast(bench: Workbench) -> None:
+    cast = write_cast(bench)
+    result = bench.synth(SCENE, *CAP, "--cast", cast, "--voice", "fang")
+    assert result.code == 0, result.err
+    records = bench.out().records
+    assert [records[row]["voice"] for row in "abcd"] == ["dora", "emil", "fang", "fang"]
+    assert [records[row]["character"] for row in "abc"] == ["Anna", "old tom", "Fang"]
+    assert (records["a"]["seed"], records["d"]["seed"]) == (5, 9)
+    assert records["b"]["language"] == "english"
+    assert bench.out().report["cast"]["characters"] == ["Anna", "Old Tom"]
+    plain = [
+        {"id": "a", "text": "Hello there.", "voice": "dora", "seed": 5},
+        {"id": "b", "text": "Good morning.", "voice": "emil", "language": "english"},
+    ]
+    assert "nothing to do" in bench.synth(plain, *CAP).out  # a cast is a way to write rows
+    write_cast(bench, CAST.replace("seed = 5", "seed = 6"))
+    result = bench.synth(SCENE, *CAP, "--cast", cast, "--dry-run")
+    assert "to speak: 1 rows: 1 changed" in result.out
+
+
+@pytest.mark.parametrize(
+    ("content", "rows", "words"),
+    [
+        (CAST, [{"text": "a", "character": "Ana"}], "character 'Ana' is not in {cast}; did you "),
+        (None, [{"text": "a", "character": "Tom"}], "character 'Tom' is no speaker here; name its"),
+        (CAST.replace("dora", "doora"), SCENE, "{cast}:1: [Anna] voice: 'doora' is unknown; did "),
+        (CAST + 'ref_audio = "a.wav"\n', SCENE, "{cast}:5: [Old Tom] gives ref_audio, but a cust"),
+        (CAST + 'voise = "a"\n', SCENE, "{cast}:8: unknown key 'voise'; did you mean 'voice'?"),
+    ],
+)
+def test_a_cast_that_does_not_fit(
+    bench: Workbench, content: str | None, rows: list[dict[str, str]], words: str
+) -> None:
+    flags: list[object] = []
+    if content is not None:
+        flags = ["--cast", write_cast(bench, content)]
+    result = bench.synth(rows, *flags)
+    assert result.code == 2
+    assert words.format(cast=bench.folder / "cast.toml") in result.err
+    assert not bench.out().path.exists()
+
+
+def test_several_manifests(bench: Workbench) -> None:
+    """Numbers go on, columns may differ, and what is wrong is told by file and line."""
+    (bench.folder / "sub").mkdir()
+    first = bench.write(as_jsonl([{"text": "Hello."}, {"text": "Hm."}]), "a.jsonl")
+    second = bench.write("Satz;Notiz\nGuten Tag;laut\n", "sub/b.csv")
+    flags = ["--map", "Satz=text", "--extra", "keep", *CAP]
+    command = [*bench.command(first, *flags), str(second)]
+    result = bench.run(*command)
+    assert result.code == 0, result.err
+    assert list(bench.out().files) == ["000001.wav", "000002.wav", "000003.wav"]
+    assert bench.out().records["000003"]["extra"] == {"Notiz": "laut"}
+    manifests = bench.out().report["read_as"]
+    assert [manifest["path"] for manifest in manifests] == [str(first), str(second)]
+    assert manifests[1]["separator"] == ";"
+    assert "nothing to do" in bench.run(*command).out
+    bench.write("Satz;id\nGuten Tag;000001\n ;x\n", "sub/b.csv")
+    result = bench.run(*command)
+    assert result.code == 2
+    assert f"{second}:2: id '000001' is taken by {first}:1" in result.err
+    assert f"{second}:3: id 'x': text: is blank" in result.err
+    assert f"error: {first}, {second}: 2 of 4 rows are bad" in result.err
+    result = bench.run(*command, "--skip-invalid")
+    assert result.code == 1
+    assert f"#{second}:2" in bench.out().records
+    assert "is named twice" in bench.run(*bench.command(first), bench.folder / "a.jsonl").err
+    result = bench.run("validate", first, second, *flags[:4], "--model", bench.model, "--json")
+    assert result.json["rows"] == 2
+    assert [bad["file"] for bad in result.json["bad"]] == [str(second)] * 2
+
+
+def test_a_workbook_is_spoken(bench: Workbench) -> None:
+    rows = [["id", "text", "scene"], ["a", "Hello there.", 3], ["b", "Hm.", None]]
+    manifest = bench.write(workbook(rows), "lines.xlsx")
+    assert bench.synth(manifest, *CAP, "--extra", "keep").code == 0
+    assert bench.out().records["a"]["extra"] == {"scene": "3"}
+    assert bench.out().report["read_as"][0]["sheet"] == "Sheet1"
+    bench.write(workbook([*rows[:2], ["b", "Ha.", None]]), "lines.xlsx")
+    result = bench.synth(manifest, *CAP, "--extra", "drop", "--dry-run")
+    assert "to speak: 1 rows: 1 changed" in result.out
+
+
+def test_an_array_on_stdin_of_a_shell(bench: Workbench) -> None:
+    manifest = bench.write(json.dumps([{"id": "a", "text": "Hello."}], indent=2), "rows.json")
+    assert bench.synth(manifest, *CAP).code == 0
+    assert list(bench.out().files) == ["a.wav"]

@@ -1,0 +1,252 @@
+"""Settings from files and variables: which counts, where it is told, and what they may not do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from workbench import ROOT, Workbench
+
+ROW = [{"id": "a", "text": "Hello there."}]
+CAP = ("--max-seconds", 0.2, "--accept-truncated")
+
+
+@pytest.fixture
+def project(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a folder below, which is the working folder."""
+    below = bench.folder / "project" / "below"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    for name in [name for name in os.environ if name.startswith("TTS_CLI_")]:
+        monkeypatch.delenv(name)
+    return below.parent
+
+
+def write(folder: Path, content: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "tts-cli.toml"
+    path.write_text(content)
+    return path
+
+
+def shown(bench: Workbench, *args: str) -> dict[str, tuple[object, str]]:
+    """Value and origin of each setting."""
+    result = bench.run("config", "show", *args, "--json")
+    assert result.code == 0, result.err
+    return {
+        name: (entry["value"], entry["origin"]) for name, entry in result.json["settings"].items()
+    }
+
+
+def test_what_counts_first(
+    bench: Workbench, project: Path, config_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write(
+        config_home / "tts-cli",
+        'voice = "arthur"\nseed = 1\nretries = 1\n[synth]\nseed = 2\nformat = "flac"\n',
+    )
+    theirs = write(project, 'seed = 3\n# a note\nmax-batch = 4\n[synth]\nvoice = "benjamin"\n')
+    monkeypatch.setenv("TTS_CLI_MAX_BATCH", "8")
+    monkeypatch.setenv("TTS_CLI_RETRIES", "5")
+    monkeypatch.setenv("TTS_CLI_SYNTH_RETRIES", "6")
+    found = shown(bench)
+    assert found["voice"] == ("benjamin", f"{theirs}:5")
+    assert found["seed"] == (3, f"{theirs}:1")
+    assert found["format"] == ("flac", f"{own}:6")
+    assert found["max_batch"][1] == "TTS_CLI_MAX_BATCH"
+    assert found["retries"] == ("6", "TTS_CLI_SYNTH_RETRIES")
+    assert found["split"] == ("auto", "built-in")
+    assert found["subtalker_temperature"][1] == "checkpoint"
+    assert shown(bench, "validate")["voice"] == found["voice"]
+    assert shown(bench, "book")["voice"] == ("arthur", f"{own}:1")
+    assert shown(bench, "voices")["model"] == (None, "built-in")
+
+
+def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
+    path = write(project, 'seed = 3\nvoice = "emil"\nmap = {Dialogue = "text"}\n')
+    rows = [{"id": "a", "Dialogue": "Hello there."}]
+    result = bench.synth(rows, *CAP, "--seed", 4)
+    assert result.code == 0, result.err
+    assert f"settings of {path}: map Dialogue=text, voice emil" in result.err
+    assert bench.out().records["a"]["voice"] == "emil"
+    report = bench.out().report
+    assert report["settings"]["seed"] == 4
+    assert report["settings_from"]["voice"] == f"{path}:2"
+    assert report["settings_from"]["seed"] == "flag"
+    assert "split" not in report["settings_from"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('voise = "a"', "tts-cli.toml:1: unknown key 'voise'; did you mean 'voice'?"),
+        ('[sinth]\nvoice = "a"', ":1: unknown key 'sinth'; did you mean 'synth'?"),
+        ('[synth]\n\nvoise = "a"', ":3: unknown key 'voise'; did you mean 'voice'?"),
+        ("[synth.voice]\na = 1", ":1: voice: must be text, not an object"),
+        ("synth = 5", ":1: [synth] must be a table"),
+        ("seed = 1.5", ":1: seed: must be a whole number, not 1.5"),
+        ("seed = true", ":1: seed: must be a whole number, not True"),
+        ('seed = "1"', ":1: seed: must be a whole number, not '1'"),
+        ("seed = -1", ":1: seed: --seed must be 0 to"),
+        ("greedy = 1", ":1: greedy: must be true or false, not 1"),
+        ("temperature = nan", ":1: temperature: --temperature must be 0.001 to 100"),
+        ('dtype = "float8"', ":1: dtype: 'float8' is not one of 'auto', 'float32', 'bfloat16'"),
+        ("max_batch = 3", ":1: max_batch: --max-batch must be a power of two"),
+        ('lexicon = "no.tsv"', ":1: lexicon: File '"),
+        ("voices = ['a']", ":1: voices: must be text, not a list"),
+        ('out = "x"', ":1: out can only be given on the command line"),
+        ("overwrite = true", ":1: overwrite can only be given on the command line"),
+        ("accept-licence = true", ":1: accept_licence can only be given on the command line"),
+        ("[synth]\nquiet = 1", ":2: quiet can only be given on the command line"),
+        ('ref_root = "."', ":1: ref_root is not for a project's file; put it into "),
+        ("seed = \nvoice", "not TOML: Invalid value (at line 1, column 8); mend it"),
+        ("a = " + "[" * 50_000, "tts-cli.toml: "),
+        ("a\0 = 1", "not TOML: "),
+        ("#" * (1 << 21), "larger than 1 MiB"),
+    ],
+)
+def test_files_that_are_none(bench: Workbench, project: Path, content: str, words: str) -> None:
+    path = write(project, content)
+    result = bench.synth(ROW, *CAP)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: {path}")
+    assert words in result.err
+    assert len(result.err) < 600
+    assert not bench.out().path.exists()
+    assert bench.run("synth", "--help").code == 0
+
+
+def test_paths_start_from_the_file(bench: Workbench, project: Path) -> None:
+    (project / "words.tsv").write_text("Hello\tGood day\n")
+    (project / "ckpt").mkdir()
+    write(project, 'lexicon = "words.tsv"\nmodel = "ckpt"\nsplit = 300\n')
+    found = shown(bench)
+    assert found["lexicon"][0] == str(project / "words.tsv")
+    assert found["model"][0] == str(project / "ckpt")
+    assert found["split"][0] == "300"
+    write(project, 'model = "org/name"\n')
+    assert shown(bench)["model"][0] == "org/name"
+
+
+def test_a_file_of_somebody_else(
+    bench: Workbench, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that all may write to, anybody can leave one."""
+    path = write(project, "seed = 3\n")
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    if path.stat().st_uid != 0:
+        result = bench.run("config", "show")
+        assert f"{path}: belongs to another user, so it is not read" in result.err
+        assert "built-in" in shown(bench)["seed"][1]
+    monkeypatch.setenv("TTS_CLI_SETTINGS", str(path))
+    assert shown(bench)["seed"][0] == 3
+    monkeypatch.setenv("TTS_CLI_SETTINGS", "off")
+    assert shown(bench)["seed"][0] == 0
+    monkeypatch.setenv("TTS_CLI_SETTINGS", str(project / "gone.toml"))
+    assert "gone.toml: no plain file" in bench.run("config", "show").err
+
+
+def test_variables_that_are_wrong(
+    bench: Workbench, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTS_CLI_VERSION", "0.2.0")  # somebody's note of what is installed
+    monkeypatch.setenv("TTS_CLI_TEMPERATURE", "hot")
+    result = bench.synth(ROW)
+    assert result.code == 2
+    assert "'--temperature' (from TTS_CLI_TEMPERATURE): 'hot' is not a valid float" in result.err
+    monkeypatch.setenv("TTS_CLI_TEMPERATURE", "0")
+    assert "TTS_CLI_TEMPERATURE: --temperature must be 0.001 to 100" in bench.synth(ROW).err
+    monkeypatch.setenv("TTS_CLI_TEMPERATURE", "")
+    monkeypatch.setenv("TTS_CLI_VOISE", "x")
+    result = bench.synth(ROW, *CAP)
+    assert result.code == 0
+    assert "TTS_CLI_VOISE is no setting; did you mean TTS_CLI_VOICE?" in result.err
+
+
+def test_subcommands_have_settings(bench: Workbench, project: Path) -> None:
+    path = write(project, '[voices.add]\nref_silence = 0.1\n[lexicon.test]\nlanguage = "xx"\n')
+    result = bench.run("lexicon", "test", "NASA")
+    assert result.code == 2
+    assert "language: 'xx' is unknown" in result.err
+    assert bench.run("voices").code == 0
+    path.write_text("[lexicon.test]\nlanguag = 1\n")
+    assert f"{path}:2: unknown key 'languag'" in bench.run("lexicon", "test", "NASA").err
+
+
+def test_of_no_command(bench: Workbench, project: Path) -> None:
+    result = bench.run("config", "show", "sinth")
+    assert result.code == 2
+    assert "no such command 'sinth'; there are synth, say" in result.err
+    result = bench.run("config", "show")
+    assert result.out.startswith("synth; files: none, such as ")
+    assert bench.run("config").out.startswith("Usage: tts-cli config")
+
+
+def complete(line: str, folder: Path, **variables: str) -> tuple[list[str], float]:
+    """What bash is given for a line, the cursor at its end, and the seconds it took."""
+    words = line.split(" ")
+    started_s = time.perf_counter()
+    program = (
+        "import sys; from tts_cli.main import main\n"
+        "try:\n    main([])\nfinally:\n    print('torch' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "_TTS_CLI_COMPLETE": "bash_complete",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == "False\n", done.stderr
+    found = [answer.partition(",")[2] for answer in done.stdout.split()]
+    return found, time.perf_counter() - started_s
+
+
+def test_completion(bench: Workbench, project: Path) -> None:
+    write(project, "not toml")  # nobody wants to hear of it now
+    assert complete("tts-cli comp", project)[0] == ["completion"]
+    assert "--voice" in complete("tts-cli synth --vo", project)[0]
+    model = f"tts-cli synth --model {bench.model} "
+    voices, took_s = complete(f"{model}--voice ", project)
+    assert voices == ["dora", "emil", "fang"]
+    assert took_s < 3  # 0.3 s on an idle machine
+    assert complete(f"{model}--voice E", project)[0] == ["emil"]
+    assert "english" in complete(f"{model}--language e", project)[0]
+    assert complete("tts-cli synth --device c", project)[0][:1] == ["cpu"]
+    assert complete("tts-cli synth --model org/not-here --voice ", project)[0] == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(bench: Workbench, shell: str) -> None:
+    result = bench.run("completion", shell)
+    assert result.code == 0
+    assert "_TTS_CLI_COMPLETE" in result.out
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=result.out, text=True).returncode == 0
+
+
+def test_completing_ids(bench: Workbench) -> None:
+    import click
+
+    from tts_cli.commands import completers
+
+    lines = [json.dumps({"id": name}) for name in ("intro/1", "intro/2", "end")]
+    bench.write("\n".join([*lines, "{torn"]), "timings.jsonl")
+    ctx = click.Context(click.Command("synth"))
+    param = click.Option(["--only"])
+    ctx.params["out"] = str(bench.folder)
+    assert completers.ids(ctx, param, "intro") == ["intro/1", "intro/2"]
+    ctx.params["out"] = None
+    assert completers.ids(ctx, param, "intro") == []

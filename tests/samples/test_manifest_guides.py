@@ -1,0 +1,72 @@
+"""The pages on manifests and settings: what they show can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from tts_cli.commands.settings import Settings, load_settings
+from tts_cli.main import cli
+from tts_cli.manifest.cast import read_cast
+from tts_cli.manifest.columns import Columns, parse_map
+
+GUIDE = Path(__file__).parents[2] / "samples" / "guide"
+MANIFESTS = (GUIDE / "manifests.md").read_text()
+SETTINGS = (GUIDE / "settings.md").read_text()
+FLAGS = re.findall(r'--map (?:"[^"\n]*"|\'[^\'\n]*\')', MANIFESTS)
+
+
+def block(page: str, first: str) -> str:
+    """The indented lines that begin with one."""
+    lines = page[page.index(first) :].splitlines()
+    end = next(n for n, line in enumerate(lines) if line and n and not line.startswith("    "))
+    return "\n".join(line.removeprefix("    ") for line in lines[:end])
+
+
+@pytest.mark.parametrize("flag", sorted(set(FLAGS)))
+def test_maps(flag: str) -> None:
+    assert parse_map(shlex.split(flag)[1])
+
+
+def test_the_table_of_exports_has_its_columns() -> None:
+    for columns, flag in re.findall(r"^\| .*\((`.*`)\) \| `(--map .*?)`", MANIFESTS, re.MULTILINE):
+        names = [name for part in re.findall("`([^`]*)`", columns) for name in part.split(",")]
+        fields = Columns(parse_map(shlex.split(flag)[1])).fields
+        assert set(fields) <= {name.strip() for name in names}
+
+
+def test_the_cast(tmp_path: Path) -> None:
+    path = tmp_path / "cast.toml"
+    path.write_text(block(MANIFESTS, "    # cast.toml"))
+    assert list(read_cast(path).characters) == ["Anna", "Old Tom"]
+
+
+def test_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config_home: Callable[..., Path]
+) -> None:
+    (tmp_path / "cast.toml").write_text('[a]\nvoice = "b"\n')
+    (tmp_path / "tts-cli.toml").write_text(block(SETTINGS, "    # tts-cli.toml"))
+    monkeypatch.chdir(tmp_path)
+    ctx = click.Context(cli, info_name="tts-cli")
+    synth = cli.get_command(ctx, "synth")
+    assert synth is not None
+    found: Settings = load_settings(ctx, ("synth",), synth)
+    assert found.values["map"] == "Line ID=id,Dialogue=text"
+    assert found.values["cast"] == str(tmp_path / "cast.toml")
+
+
+def test_commands_and_flags_are_there() -> None:
+    ctx = click.Context(cli, info_name="tts-cli")
+    for page in (MANIFESTS, SETTINGS):
+        for line in re.findall(r"tts-cli ([a-z].*?)[)\"`\n]", page):
+            words = line.split()
+            command = cli.get_command(ctx, words[0])
+            assert command is not None, line
+            flags = {flag for param in command.params for flag in param.opts}
+            if not isinstance(command, click.Group):
+                assert {word for word in words if word.startswith("--")} <= flags, line

@@ -1,0 +1,172 @@
+"""Columns to fields: what `--map` takes, and what is said of names that nobody knows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+import pytest
+
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.manifest.columns import Columns, as_flag, fitting, parse_map, unknown_names
+from tts_cli.manifest.reader import Source, read_rows
+from tts_cli.manifest.row import BadRow, Row, RowProblem
+
+MakeSource = Callable[..., Source]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", {}),
+        ("Line ID=id,Dialogue=text", {"Line ID": "id", "Dialogue": "text"}),
+        (" Line ID = id , Dialogue=input ", {"Line ID": "id", "Dialogue": "text"}),
+        ('"Line, ID"=id,"a=b"=text', {"Line, ID": "id", "a=b": "text"}),
+        ('"say ""it"""=text', {'say "it"': "text"}),
+        ("speaker=,Text (EN)=text", {"speaker": "", "Text (EN)": "text"}),
+        ("Satz=text,Zeile=text", {"Satz": "text", "Zeile": "text"}),  # of two manifests
+    ],
+)
+def test_maps(text: str, wanted: dict[str, str]) -> None:
+    assert parse_map(text) == wanted
+    (typed,) = shlex.split(as_flag(wanted))[1:]
+    assert parse_map(typed) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Dialogue", "--map: cannot be read from 'Dialogue' on; write COLUMN=field"),
+        ("a,b=text", "cannot be read from 'a,b=text' on"),
+        ('"a=text', "cannot be read from '\"a=text' on"),
+        ("=text", "no column stands before '=text'"),
+        ("Dialogue=txt", "'Dialogue' cannot become 'txt'; did you mean 'text'?"),
+        ("Dialogue=qqqq", "'Dialogue' cannot become 'qqqq'; fields: id, text"),
+        ("a=id,a=text", "names 'a' twice"),
+        ("a=id,", "ends with a comma"),
+    ],
+)
+def test_maps_that_are_none(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_map(text)
+    assert words in str(caught.value)
+
+
+# Headers as the exports of several tools write them, and the flags they are told to add.
+EXPORTS = [
+    ("Line ID,Character,Dialogue", '--map "Line ID=id,Character=character,Dialogue=text"'),
+    # Yarn Spinner's string table
+    (
+        "language,id,text,file,node,lineNumber",
+        "add --extra keep (or --extra drop: 'file', 'node', 'lineNumber' would be left out)",
+    ),
+    # articy:draft's Excel export
+    (
+        "Technical Name,Speaker,Text,Stage Directions",
+        '--map "Technical Name=id,Speaker=voice,Text=text,Stage Directions=instruct"',
+    ),
+    ("ID,Text,Voice", '--map "ID=id,Text=text,Voice=voice"'),
+    ("String Key,English,Comment", '--map "String Key=id,English=text" --extra keep'),
+    ("Nr;Rolle;Satz", '--map "Nr=id,Rolle=character,Satz=text"'),
+    ('"Line, ID",Dialogue', "--map '\"Line, ID\"=id,Dialogue=text'"),
+    ("id,text,voise", "unknown field 'voise'; did you mean 'voice'? add --map \"voise=voice\""),
+]
+
+
+@pytest.mark.parametrize(("header", "words"), EXPORTS)
+def test_exports_are_told_the_flag(make_source: MakeSource, header: str, words: str) -> None:
+    separator = ";" if ";" in header else ","
+    with pytest.raises(ManifestError) as caught:
+        list(read_rows(make_source(header + "\n" + separator.join("aaaaaaa") + "\n", "m.csv")))
+    assert words in str(caught.value)
+
+
+def test_a_field_is_proposed_once() -> None:
+    assert fitting(["Dialogue", "Line", "id"]) == {"Dialogue": "text"}
+    assert fitting(["text", "Dialogue"]) == {}
+    assert "--extra keep (or --extra drop: 'Line' would" in unknown_names(["Dialogue", "Line"])
+
+
+def test_what_is_mapped_already_stays_in_the_advice() -> None:
+    said = unknown_names(["A", "Dialogue", "x"], {"A": "id", "x": ""})
+    assert 'add --map "A=id,x=,Dialogue=text"' in said
+
+
+def values(columns: Columns) -> tuple[dict[str, object], dict[str, object]]:
+    return columns.split({"Dialogue": "Hi.", "id": "a", "scene": [1, {"a": 2}], "none": None})
+
+
+def test_extra_columns() -> None:
+    fields = {"Dialogue": "text"}
+    known = {"text": "Hi.", "id": "a"}
+    assert values(Columns(fields, "drop")) == (known, {})
+    assert values(Columns(fields, "keep")) == (known, {"scene": [1, {"a": 2}], "none": None})
+    with pytest.raises(RowProblem, match="unknown fields 'scene', 'none'"):
+        values(Columns(fields))
+    assert Columns({"id": ""}, "keep").split({"id": "a", "text": "b"}) == (
+        {"text": "b"},
+        {"id": "a"},
+    )
+
+
+def test_two_values_for_one_field() -> None:
+    columns = Columns({"Dialogue": "text"})
+    with pytest.raises(
+        RowProblem, match=r"gives 'text' twice, once as 'Dialogue'.*--map \"text=\""
+    ):
+        columns.split({"text": "a", "Dialogue": "b"})
+    assert columns.split({"text": "a", "Dialogue": "a"}) == ({"text": "a"}, {})
+    assert columns.split({"text": "a", "Dialogue": ""}) == ({"text": "a"}, {})
+    assert columns.split({"text": None, "Dialogue": "b"}) == ({"text": "b"}, {})
+
+
+def read(source: Source, columns: Columns) -> list[Row | BadRow]:
+    object.__setattr__(source, "columns", columns)
+    return list(read_rows(source))
+
+
+def test_a_column_that_is_nowhere(make_source: MakeSource) -> None:
+    for content, name in ((b'{"Dialogue": "a"}\n', "m.jsonl"), (b"Dialogue\na\n", "m.csv")):
+        with pytest.raises(ManifestError, match="names 'Dialog', which is not there; did you mean"):
+            read(make_source(content, name), Columns({"Dialog": "text"}))
+    with pytest.raises(ManifestError, match="names 'x', which is not there; there are 'Dialogue'"):
+        read(make_source(b"Dialogue\na\n", "m.csv"), Columns({"x": "text"}))
+
+
+def test_rows_of_tables(make_source: MakeSource) -> None:
+    content = b"Dialogue,Notes,,id,Empty\nHi.,loud,,a,\nHo., ,,b,\nHa.,,?,c,\n"
+    columns = {"Dialogue": "text"}
+    first, second, third = read(make_source(content, "m.csv"), Columns(columns, "keep"))
+    assert isinstance(first, Row)
+    assert isinstance(second, Row)
+    assert (first.id, first.text, first.extra) == ("a", "Hi.", {"Notes": "loud"})
+    assert second.extra is None
+    assert isinstance(third, BadRow)
+    assert third.message == "has '?' in a column without a name"
+    dropped = read(make_source(content, "m.csv"), Columns(columns, "drop"))[0]
+    assert isinstance(dropped, Row)
+    assert dropped.extra is None
+
+
+def test_what_is_kept_has_room_in_the_journal(make_source: MakeSource) -> None:
+    content = '{"text": "a", "note": "%s"}\n{"text": "b", "note": "%s"}\n'
+    good, bad = read(make_source(content % ("ü" * 10_000, "ü" * 11_000)), Columns({}, "keep"))
+    assert isinstance(good, Row)
+    assert isinstance(bad, BadRow)
+    assert "at most 65536 are kept; leave some out, or add --extra drop" in bad.message
+    deep = '{"text": "a", "note": ' + "[" * 900 + "]" * 900 + "}\n"
+    assert len(read(make_source(deep), Columns({}, "keep"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("Notes,text,Notes", "the column 'Notes' stands twice"),
+        ("Dialogue,text", "'Dialogue' and 'text' both become 'text'; leave one out: --map"),
+    ],
+)
+def test_columns_in_each_others_way(make_source: MakeSource, header: str, words: str) -> None:
+    columns = Columns({"Dialogue": "text"} if "Dialogue" in header else {}, "keep")
+    with pytest.raises(ManifestError) as caught:
+        read(make_source(header + "\na,b,c\n", "m.csv"), columns)
+    assert words in str(caught.value)

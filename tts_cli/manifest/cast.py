@@ -1,0 +1,121 @@
+"""Who speaks in which voice: a cast file, and what it gives to a row of a character.
+
+A cast is TOML with a table a character, `[Anna]` or `[characters."Old Tom"]`, of fields that rows
+have too. What a row says itself counts before its character's table, and that before the flags.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tts_cli.errors import UsageError
+from tts_cli.manifest.request import for_all
+from tts_cli.manifest.row import ALIASES, KINDS, BadRow, Row, build_row, nearest, shown
+from tts_cli.manifest.toml_file import TomlFile
+
+GROUP = "characters"
+FIELDS = tuple(name for name in KINDS if name not in ("id", "text", "character"))
+_CLONING = ("ref_audio", "ref_text", "clone_mode")
+_CAPS = ("max_frames", "max_seconds")
+
+
+@dataclass(frozen=True)
+class Cast:
+    """The characters of a cast file. Each is a row that says nothing."""
+
+    path: Path | None = None
+    sha256: str | None = None
+    characters: Mapping[str, Row] = field(default_factory=dict)  # by name, as it is written
+    places: Mapping[str, str] = field(default_factory=dict)  # file and line of each
+
+    def find(self, name: str) -> Row | None:
+        """What a character is given: under its name, or that in other letter case."""
+        found = self.characters.get(name)
+        if found is None and self.characters:
+            folded = name.casefold()
+            same = (key for key in self.characters if key.casefold() == folded)
+            found = self.characters.get(next(same, ""))
+        return found
+
+    def facts(self) -> dict[str, Any] | None:
+        """What a run's report says of it."""
+        if self.path is None:
+            return None
+        return {
+            "path": str(self.path),
+            "sha256": self.sha256,
+            "characters": list(self.characters),
+        }
+
+
+def read_cast(path: Path) -> Cast:
+    """Read a cast file. Raises UsageError naming file and line."""
+    file = TomlFile(path, UsageError)
+    tables: dict[str, tuple[str, ...]] = {}
+    group = file.values.get(GROUP, {})
+    is_group = isinstance(group, dict) and all(isinstance(value, dict) for value in group.values())
+    for name in file.values:
+        if name == GROUP and is_group:
+            continue
+        tables[name] = (name,)
+    for name in group if is_group else ():
+        if name in tables:
+            raise UsageError(f"{file.place(GROUP, name)}: {shown(name)} has a table already")
+        tables[name] = (GROUP, name)
+    if not tables:
+        raise UsageError(f"{path}: has no characters", remedy='write [NAME] and voice = "..."')
+    folded: dict[str, str] = {}
+    for name in tables:
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            raise UsageError(
+                f"{file.place(*tables[name])}: {shown(name)} and {shown(other)} differ in letter "
+                "case alone"
+            )
+    characters = {name: _character(file, keys) for name, keys in tables.items()}
+    places = {name: file.place(*keys) for name, keys in tables.items()}
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Cast(path, digest, characters, places)
+
+
+def _character(file: TomlFile, keys: tuple[str, ...]) -> Row:
+    values: Any = file.values
+    for key in keys:
+        values = values[key]
+    if not isinstance(values, dict):
+        raise UsageError(
+            f"{file.place(*keys)}: {keys[-1]!r} is no table",
+            remedy=f"write [{keys[-1]}], and what is true of that character below",
+        )
+    for name in values:
+        if ALIASES.get(name, name) not in FIELDS:
+            close = nearest(name, [*FIELDS, *(key for key in ALIASES if ALIASES[key] in FIELDS)])
+            advice = f"did you mean '{close}'?" if close else f"there are {', '.join(FIELDS)}"
+            raise UsageError(f"{file.place(*keys, name)}: unknown key {shown(name)}", advice)
+    row = build_row({**values, "text": "."}, line=1, number=1, folder=str(file.path.parent))
+    if isinstance(row, BadRow):
+        named = next((name for name in values if row.message.startswith(f"{name}:")), None)
+        place = file.place(*keys, named) if named else file.place(*keys)
+        raise UsageError(f"{place}: [{'.'.join(keys)}] {row.message}")
+    return row
+
+
+def with_character(row: Row, character: Row) -> Row:
+    """A row, with what its character is given where it says nothing itself."""
+    names = ["language", "instruct", "seed"]
+    if row.voice is None and row.ref_audio is None:
+        names += ["voice", *_CLONING]
+    if row.max_frames is None and row.max_seconds is None:
+        names += _CAPS
+    given = {
+        name: getattr(character, name)
+        for name in names
+        if getattr(row, name) is None and getattr(character, name) is not None
+    }
+    if character.sampling:
+        given["sampling"] = {**for_all(character.sampling), **for_all(row.sampling)}
+    return replace(row, **given)

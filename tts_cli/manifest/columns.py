@@ -1,0 +1,246 @@
+"""Which column of a manifest is which field, where its names are not ours: `--map` and `--extra`.
+
+A map is written as one line of CSV, `Line ID=id,Dialogue=text`: a name with a comma, an equals sign
+or a quote stands in quotes, with quotes inside it doubled. A name with nothing behind the equals
+sign is no field, even if it is called like one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tts_cli.config import EXTRAS
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.manifest.not_fields import instead_of
+from tts_cli.manifest.row import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, nearest, shown
+
+ERROR, KEEP, DROP = EXTRAS
+_MAX_NAMED = 8
+_LEAST_RATIO = 0.75  # of likeness; "context" is not "text"
+_ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
+
+# What exports of spreadsheets, game engines and writing tools call a field, in small letters and
+# with spaces; beside the field's own name.
+_USUAL_NAMES = {
+    "id": (
+        "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
+        "guid,uid,uuid,identifier,technical name,technicalname,file name,filename,file,audio file,"
+        "asset id,asset name,cue,cue id,loc key,localization key,nr,no"
+    ),
+    "text": (
+        "dialogue,dialog,dialogue text,dialog text,line,lines,sentence,utterance,script,transcript,"
+        "source,source text,source string,sourcestring,string,content,message,prompt,spoken text,"
+        "line text,original,"
+        "english,zeile,satz,texte,replique,réplique,texto,dialogo,diálogo,testo"
+    ),
+    "character": (
+        "character name,actor,role,speaker name,speaker display name,who,"
+        "sprecher,rolle,figur,personnage,personaje,personaggio"
+    ),
+    "instruct": (
+        "direction,directions,stage direction,stage directions,stagedirections,acting notes,"
+        "acting direction,voice direction,vo direction,delivery,emotion,regie"
+    ),
+    "language": "locale,language code,lang code,culture,sprache,langue,idioma,lingua",
+    "voice": "voice name,voice id,speaker id,stimme,voix,voz,voce",
+}
+_USUAL = {name: target for target, names in _USUAL_NAMES.items() for name in names.split(",")}
+
+
+def is_field(name: str) -> bool:
+    """Whether a column's name is that of a field."""
+    return ALIASES.get(name, name) in KINDS
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """Column -> field, or "" for a column that is none. Raises UsageError."""
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        match = _ENTRY.match(text, place)
+        if match is None:
+            raise UsageError(
+                f"--map: cannot be read from {shown(text[place:])} on",
+                remedy='write COLUMN=field,COLUMN=field; a name with a comma, = or " goes in '
+                "quotes: --map '\"Line, ID\"=id'",
+            )
+        quoted, plain, target, _ = match.groups()
+        name = (plain if quoted is None else quoted.replace('""', '"')).strip()
+        if not name:
+            raise UsageError(f"--map: no column stands before '={target}'")
+        if target and not is_field(target):
+            close = nearest(target, [*KINDS, *ALIASES])
+            advice = f"did you mean '{close}'?" if close else "fields: " + ", ".join(KINDS)
+            raise UsageError(f"--map: {shown(name)} cannot become {shown(target)}", advice)
+        if name in found:
+            raise UsageError(f"--map: names {shown(name)} twice")
+        target = ALIASES.get(target, target)
+        found[name] = target
+        place = match.end()
+    if text.rstrip().endswith(","):
+        raise UsageError("--map: ends with a comma")
+    return found
+
+
+def map_text(fields: Mapping[str, str]) -> str:
+    """A map as `parse_map` reads it."""
+    return ",".join(f"{_quoted(name)}={target}" for name, target in fields.items())
+
+
+def as_flag(fields: Mapping[str, str]) -> str:
+    """A map as it can be typed into a shell."""
+    text = map_text(fields)
+    return f'--map "{text}"' if not re.search(r'["$`\\!]', text) else f"--map {shlex.quote(text)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if re.search(r'[,="]', name) else name
+
+
+def fitting(names: Iterable[str]) -> dict[str, str]:
+    """For names that are no fields: what they may stand for, each field once."""
+    names = list(names)  # what cannot be shown cannot be typed
+    taken = {ALIASES.get(name, name) for name in names if is_field(name)}
+    found: dict[str, str] = {}
+    guesses = (_own_name, _usual_name, _mistyped_name)
+    for guess in guesses:  # a sure one for a later column goes before a wild one for this
+        for name in names:
+            is_open = name.isprintable() and not is_field(name) and name not in found
+            target = guess(name) if is_open else None
+            target = ALIASES.get(target, target) if target else None
+            if target and target not in taken:
+                found[name] = target
+                taken.add(target)
+    return {name: found[name] for name in names if name in found}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_\-.:,;#/]+", " ", name[:MAX_NAME_CHARS]).strip().casefold()
+
+
+def _own_name(name: str) -> str | None:
+    plain = _plain(name).replace(" ", "_")
+    return plain if is_field(plain) else None
+
+
+def _usual_name(name: str) -> str | None:
+    return _USUAL.get(_plain(name))
+
+
+def _mistyped_name(name: str) -> str | None:
+    close = None if instead_of(name) else nearest(name, [*KINDS, *ALIASES])
+    ratio = difflib.SequenceMatcher(None, name.casefold(), close).ratio() if close else 0.0
+    return close if ratio >= _LEAST_RATIO else None
+
+
+def unknown_names(names: Iterable[str], fields: Mapping[str, str] | None = None) -> str:
+    """What is said of columns, or keys of an object, that are no fields.
+
+    Args:
+        names: all of them.
+        fields: what `--map` says already.
+    """
+    given = dict(fields or {})
+    names = [given.get(name) or name for name in names if given.get(name) != ""]
+    unknown = [name for name in dict.fromkeys(names) if not is_field(name)]
+    fits = fitting(names)
+    rest = [name for name in unknown if name not in fits]
+    instead = [(name, advice) for name in rest if (advice := instead_of(name))]
+    if len(unknown) == 1 and instead:
+        said = f"unknown field {shown(unknown[0])}; {instead[0][1]}; or "
+    elif len(unknown) == 1:
+        close = nearest(unknown[0], [*KINDS, *ALIASES])
+        advice = f"did you mean '{close}'? " if close else ""
+        if not close and not fits:
+            advice = f"known fields: {', '.join(KINDS)}. "
+        said = f"unknown field {shown(unknown[0])}; {advice}"
+    else:
+        listed = ", ".join(map(shown, unknown[:_MAX_NAMED])) + ", ..." * (len(unknown) > _MAX_NAMED)
+        said = f"unknown fields {listed}; "
+        said += "".join(f"{shown(name)}: {advice}; " for name, advice in instead[:_MAX_NAMED])
+    flags = [as_flag({**given, **fits})] if fits else []
+    if rest:
+        flags.append("--extra keep")
+        return f"{said}add {' '.join(flags)} (or --extra drop: {_named(rest)} would be left out)"
+    return f"{said}add {' '.join(flags)}, or --extra keep or drop"
+
+
+def _named(names: list[str]) -> str:
+    shown_ones = ", ".join(map(shown, names[:_MAX_NAMED]))
+    return shown_ones + ", ..." * (len(names) > _MAX_NAMED)
+
+
+@dataclass
+class Columns:
+    """What becomes of the names of a run's manifests.
+
+    Raises:
+        UsageError: `--map` cannot be read.
+    """
+
+    fields: Mapping[str, str] = field(default_factory=dict)  # column -> field, "": none
+    extra: str = ERROR  # what becomes of those that are no fields
+    is_shared: bool = False  # by several manifests, of which each may lack some
+    _missing: set[str] = field(init=False)  # columns of the map that no manifest had so far
+    _others: dict[str, None] = field(default_factory=dict, init=False)  # names seen instead
+
+    def __post_init__(self) -> None:
+        self._missing = set(self.fields)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every name stands for itself, or is an error."""
+        return not self.fields and self.extra == ERROR
+
+    def field_of(self, name: str) -> str | None:
+        """The field that a column becomes; None: it is an extra one."""
+        target = self.fields.get(name)
+        if target is None:
+            return name if is_field(name) else None
+        return target or None
+
+    def meet(self, name: str) -> None:
+        """A column is there."""
+        if name in self._missing:
+            self._missing.discard(name)
+        elif self._missing and len(self._others) < 1000:
+            self._others[name] = None
+
+    def require_met(self, where: str) -> None:
+        """Raise ManifestError if a column of the map was in none of the manifests read."""
+        for name in self.fields:
+            if name in self._missing:
+                close = nearest(name, list(self._others))
+                has = f"did you mean {shown(close)}?" if close else ""
+                has = has or "there are " + _named(list(self._others))
+                raise ManifestError(f"{where}: --map names {shown(name)}, which is not there", has)
+
+    def split(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """An object's values by field, and those that are none and shall be kept.
+
+        Raises:
+            RowProblem: a name is no field, or two become the same field and differ.
+        """
+        known: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        for name, value in values.items():
+            if self._missing:
+                self.meet(name)
+            target = self.field_of(name)
+            if target is not None:
+                if known.get(target) not in (None, "", value) and value not in (None, ""):
+                    raise RowProblem(
+                        f"gives '{target}' twice, once as {shown(name)}; leave one out by "
+                        f"{as_flag({target: ''})}, or map one of them only"
+                    )
+                known[target] = known[target] if value in (None, "") and target in known else value
+            elif self.extra == KEEP:
+                others[name] = value
+            elif self.extra == ERROR and name not in self.fields:
+                raise RowProblem(unknown_names(values, self.fields))
+        return known, others

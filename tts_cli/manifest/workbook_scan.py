@@ -1,0 +1,330 @@
+"""What must be known of an .xlsx file before a library reads it: that its sizes are bearable, and
+what the library does not tell.
+
+The file is a zip of XML. Its parts are unpacked here, no further than a limit, and packed again
+without compression: the library gets what was looked at, and no bomb. It makes room for the whole
+rectangle of a sheet's cells, so a lone cell in the last corner would end the process: the sheet is
+walked through beforehand. The walk also finds cells that show an error, formulas that were never
+calculated, and how numbers are shown: the library gives the first two as empty cells.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import posixpath
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+
+from tts_cli.errors import ManifestError
+
+MAX_FILE_BYTES = 64 << 20
+MAX_UNPACKED_BYTES = 256 << 20
+MAX_CELLS = 4_000_000  # of the rectangle that holds all of a sheet's
+MAX_COLUMNS = 16_384
+MAX_ROWS = 1 << 20
+_MAX_SHEETS = 1000
+
+_SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
+_WORKBOOK = "xl/workbook.xml"
+_RELATIONS = "xl/_rels/workbook.xml.rels"
+_ROOT = (  # by which the library knows the kind of file
+    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    '<Relationship Id="rId1" Target="xl/workbook.xml" Type="http://schemas.openxmlformats.org/'
+    'officeDocument/2006/relationships/officeDocument"/></Relationships>'
+)
+_SHARED, _STYLES = "sharedStrings", "styles"
+# RuntimeError: a password, or a version or method that is not implemented.
+_ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(OSError, EOFError, RuntimeError, ValueError),
+)
+_PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+_BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"}
+_BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), *range(45, 48)), "yyyy")}
+_NUMBER = re.compile(r"(?:#,##)?(0+)(?:\.(0+))?(%?)")
+_NO_LETTERS = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')  # of a number format: texts, colours
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How a number is shown: padded with zeros, with so many decimals, as a percentage."""
+
+    digits: int
+    decimals: int
+    is_percent: bool
+
+    def show(self, value: float) -> str:
+        """The number as its cell shows it."""
+        value *= 100 if self.is_percent else 1
+        width = self.digits + (self.decimals + 1 if self.decimals else 0) + (value < 0)
+        return f"{value:0{width}.{self.decimals}f}" + "%" * self.is_percent
+
+
+@dataclass
+class SheetScan:
+    """What a sheet's XML says besides its values. Places are (row, column), both from 0."""
+
+    hidden_rows: int = 0
+    problems: dict[tuple[int, int], str] = field(default_factory=dict)  # why a cell has no value
+    # How a number is shown, where that is not its value; None: in a way that is not followed.
+    formats: dict[tuple[int, int], NumberFormat | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One sheet of a workbook, as the workbook lists it."""
+
+    name: str
+    part: str  # of the zip
+    is_hidden: bool
+
+
+class WorkbookFile:
+    """The parts of one .xlsx file.
+
+    Raises:
+        ManifestError: it is none, or too large.
+    """
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self._name = name
+        self._left = MAX_UNPACKED_BYTES
+        if len(data) > MAX_FILE_BYTES:
+            raise self._error(f"is larger than {MAX_FILE_BYTES >> 20} MiB", _SAVE_AS_CSV)
+        if data.startswith(b"\xd0\xcf\x11\xe0"):
+            raise self._error(
+                "is protected by a password, or of a version of Excel before 2007",
+                "save it as .xlsx without a password, or as CSV (UTF-8)",
+            )
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except _ZIP_ERRORS as error:
+            raise self._error(f"is no workbook: {error}", "save it as .xlsx again") from None
+        relations = self._relations()
+        self._shared = relations.get(_SHARED, "")
+        self._styles = relations.get(_STYLES, "")
+        self.sheets = self._sheets(relations)
+
+    def repacked(self, sheet: Sheet) -> tuple[bytes, SheetScan]:
+        """A workbook that the library can be given, and what it will not tell of one sheet."""
+        content = self._part(sheet.part)
+        scan = self._scan(content, sheet)
+        found = io.BytesIO()
+        with zipfile.ZipFile(found, "w") as packed:
+            for part in (_WORKBOOK, _RELATIONS, self._styles, self._shared):
+                if part:
+                    packed.writestr(part, self._part(part))
+            packed.writestr(sheet.part, content)
+            packed.writestr("_rels/.rels", _ROOT)
+        return found.getvalue(), scan
+
+    def _error(self, problem: str, remedy: str) -> ManifestError:
+        return ManifestError(f"{self._name}: {problem}", remedy=remedy)
+
+    def _part(self, part: str) -> bytes:
+        try:
+            with self._zip.open(part) as file:
+                content = file.read(self._left + 1)
+        except KeyError:
+            raise self._error(
+                f"is no workbook of Excel: it has no {part}", "save it as .xlsx again"
+            ) from None
+        except _ZIP_ERRORS as bad:
+            raise self._error(f"is damaged: {part}: {bad}", "save it as .xlsx again") from None
+        self._left -= len(content)
+        if self._left < 0:
+            raise self._error(
+                f"is larger than {MAX_UNPACKED_BYTES >> 20} MiB when unpacked", _SAVE_AS_CSV
+            )
+        return content
+
+    def _relations(self) -> dict[str, str]:
+        """Id, or last part of the kind, of what the workbook refers to -> part of the zip."""
+        found: dict[str, str] = {}
+
+        def start(tag: str, values: Mapping[str, str]) -> None:
+            if tag != "Relationship" or values.get("TargetMode") == "External":
+                return
+            target = values.get("Target", "")
+            part = target[1:] if target.startswith("/") else posixpath.join("xl", target)
+            part = posixpath.normpath(part)
+            found[values.get("Id", "")] = part
+            kind = values.get("Type", "").rpartition("/")[2]
+            if kind in (_SHARED, _STYLES):
+                found[kind] = part
+
+        self._walk(self._part(_RELATIONS), _RELATIONS, start)
+        return found
+
+    def _sheets(self, relations: Mapping[str, str]) -> list[Sheet]:
+        found: list[Sheet] = []
+
+        def start(tag: str, values: Mapping[str, str]) -> None:
+            if tag != "sheet" or len(found) > _MAX_SHEETS:
+                return
+            link = next((values[key] for key in values if key.rpartition(":")[2] == "id"), "")
+            part = relations.get(link, "")
+            if "worksheets/" in part:  # others are charts and dialogs
+                is_hidden = values.get("state", "visible") != "visible"
+                found.append(Sheet(values.get("name", ""), part, is_hidden))
+
+        self._walk(self._part(_WORKBOOK), _WORKBOOK, start)
+        return found
+
+    def _scan(self, content: bytes, sheet: Sheet) -> SheetScan:
+        walk = _SheetWalk(self._formats())
+        self._walk(content, sheet.part, walk.start, walk.text)
+        walk.end_cell()
+        num_rows, num_columns = walk.last_row + 1, walk.last_column + 1
+        if num_rows > MAX_ROWS or num_columns > MAX_COLUMNS or num_rows * num_columns > MAX_CELLS:
+            raise self._error(
+                f"sheet {sheet.name!r} has {num_rows:,} rows and {num_columns:,} columns, at most "
+                f"{MAX_CELLS:,} cells are read",
+                f"delete what is far outside of the table, or {_SAVE_AS_CSV}",
+            )
+        return walk.scan
+
+    def _formats(self) -> list[NumberFormat | bool | None]:
+        """By style of a cell: how numbers are shown; None: not followed, False: as they are."""
+        own: dict[int, str] = {}
+        found: list[NumberFormat | bool | None] = []
+        is_cell_style = False
+
+        def start(tag: str, values: Mapping[str, str]) -> None:
+            nonlocal is_cell_style
+            if tag == "numFmt":
+                own[_number(values.get("numFmtId"))] = values.get("formatCode", "")
+            elif tag in ("cellXfs", "cellStyleXfs", "cellStyles", "dxfs"):
+                is_cell_style = tag == "cellXfs"
+            elif tag == "xf" and is_cell_style:
+                number = _number(values.get("numFmtId"))
+                found.append(_number_format(own.get(number, _BUILT_IN.get(number, "?"))))
+
+        if self._styles:
+            self._walk(self._part(self._styles), self._styles, start)
+        return found
+
+    def _walk(
+        self,
+        content: bytes,
+        part: str,
+        start: Callable[[str, Mapping[str, str]], None],
+        text: Callable[[str], None] | None = None,
+    ) -> None:
+        """Call `start` for every element, by its name without a prefix, and `text` for texts."""
+
+        def refuse(*_: Any) -> None:
+            raise self._error(f"{part} declares a document type", "save it as .xlsx again")
+
+        def local(tag: str, values: dict[str, str]) -> None:
+            start(tag.rpartition(":")[2] if ":" in tag else tag, values)
+
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = local
+        parser.StartDoctypeDeclHandler = refuse
+        if text is not None:
+            parser.CharacterDataHandler = text
+        try:
+            parser.Parse(content, True)
+        except expat.ExpatError as error:
+            raise self._error(f"is damaged: {part}: {error}", "save it as .xlsx again") from None
+
+
+class _SheetWalk:
+    """Notes what a sheet's elements say, in their order."""
+
+    def __init__(self, formats: list[NumberFormat | bool | None]) -> None:
+        self.scan = SheetScan()
+        self.last_row = self.last_column = -1
+        self._formats = formats
+        self._row = self._column = -1
+        self._has_formula = self._has_value = self._is_error = False
+        self._is_in_value = self._is_text = False
+
+    def text(self, _: str) -> None:
+        """Take in a text."""
+        self._has_value = self._has_value or self._is_in_value
+
+    def start(self, tag: str, values: Mapping[str, str]) -> None:
+        """Take in the start of an element."""
+        self._is_in_value = tag in ("v", "t")
+        if tag == "v":
+            self._has_value = self._has_value or self._is_text
+        elif tag == "f":
+            self._has_formula = True
+        elif tag == "c":
+            self.end_cell()
+            self._start_cell(values)
+        elif tag == "row":
+            self.end_cell()
+            self._row = _number(values.get("r"), self._row + 2) - 1
+            self._column = -1
+            self.last_row = max(self.last_row, self._row)
+            self.scan.hidden_rows += values.get("hidden") in ("1", "true")
+
+    def _start_cell(self, values: Mapping[str, str]) -> None:
+        match = _PLACE.fullmatch(values.get("r", ""))
+        if match is None:
+            self._column += 1
+        else:
+            self._column, self._row = _column_number(match[1]), int(match[2]) - 1
+        self.last_row = max(self.last_row, self._row)
+        self.last_column = max(self.last_column, self._column)
+        kind = values.get("t", "n")
+        self._is_error = kind == "e"
+        self._is_text = kind == "str"  # whose result may be empty
+        if kind == "n" and "s" in values:
+            style = _number(values["s"])
+            shape = self._formats[style] if 0 <= style < len(self._formats) else False
+            if not isinstance(shape, bool):
+                self.scan.formats[self._row, self._column] = shape
+
+    def end_cell(self) -> None:
+        """The cell before is complete."""
+        if self._is_error:
+            self.scan.problems[self._row, self._column] = "shows an error"
+        elif self._has_formula and not self._has_value:
+            self.scan.problems[self._row, self._column] = (
+                "holds a formula whose result was never saved; open and save the file in Excel"
+            )
+        self._has_formula = self._has_value = self._is_error = False
+        self._is_in_value = self._is_text = False
+
+
+def _number(text: str | None, default: int = -1) -> int:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else default
+
+
+def _column_number(letters: str) -> int:
+    """A is 0, AA is 26."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + ord(letter) - 64
+    return number - 1
+
+
+def column_letters(number: int) -> str:
+    """The name of a column; 0 is A."""
+    letters = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters
+
+
+def _number_format(code: str) -> NumberFormat | bool | None:
+    """None: shown in a way that is not followed. False: as it is, or a date."""
+    if code in ("General", "@", "0", ""):
+        return False
+    if match := _NUMBER.fullmatch(code):
+        return NumberFormat(len(match[1]), len(match[2] or ""), bool(match[3]))
+    letters = _NO_LETTERS.sub("", code).lower()
+    return False if re.search("[ymdhs]", letters) else None

@@ -1,0 +1,46 @@
+"""Languages by their ISO codes: `en`, `en-US`, `zh-CN`, `pt_BR` and `deu` stand for the names that
+checkpoints have. A name is never changed, so what was spoken under it stays the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+CODES = {  # of two letters and of three (ISO 639-1, 639-2 and 639-3) -> names that checkpoints use
+    "chinese": ("zh", "zho", "chi", "cmn"),
+    "english": ("en", "eng"),
+    "french": ("fr", "fra", "fre"),
+    "german": ("de", "deu", "ger"),
+    "italian": ("it", "ita"),
+    "japanese": ("ja", "jpn"),
+    "korean": ("ko", "kor"),
+    "portuguese": ("pt", "por"),
+    "russian": ("ru", "rus"),
+    "spanish": ("es", "spa"),
+}
+_NAMES = {code: name for name, codes in CODES.items() for code in codes}
+_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
+
+
+def named_language(value: str, known: Iterable[str]) -> str:
+    """A language as one of those known is called, where the value is a code of it.
+
+    Args:
+        value: a name or a code, as a user wrote it.
+        known: names, in small letters.
+    Returns:
+        The value itself where it is no code, or one of a language that is not known.
+    """
+    return _named(value, known if isinstance(known, tuple) else tuple(known))
+
+
+@lru_cache(maxsize=256)
+def _named(value: str, known: tuple[str, ...]) -> str:
+    folded = value.casefold()
+    if folded in (name.casefold() for name in known):
+        return value
+    match = _TAG.fullmatch(folded)
+    name = _NAMES.get(match[1]) if match else None
+    return name if name in known else value
