@@ -152,6 +152,21 @@ def test_a_cast_that_does_not_fit(
     assert not bench.out().path.exists()
 
 
+def test_a_cast_that_is_not_there_yet(bench: Workbench) -> None:
+    """All that it must have is said, however many lines they speak; the flag fits the column."""
+    rows = "".join(f"Role {n % 30},This is line {n}.\n" for n in range(60))
+    manifest = bench.write(f"Who,Line\n{rows}", "a.csv")
+    given = "Who=character,Line=text"
+    result = bench.run("validate", manifest, "--model", bench.model, "--map", given)
+    assert result.code == 2
+    assert 'leave the column out: --map "Who=,Line=text"' in result.err
+    assert "40 more bad rows" in result.err
+    named = ", ".join(f"'Role {n}'" for n in range(30))
+    assert f"a.csv: 30 characters have no voice: {named}\n" in result.err
+    result = bench.run("validate", manifest, "--model", bench.model, "--map", "Who=,Line=text")
+    assert (result.code, result.err) == (0, "")
+
+
 def test_several_manifests(bench: Workbench) -> None:
     """Numbers go on, columns may differ, and what is wrong is told by file and line."""
     (bench.folder / "sub").mkdir()
