@@ -382,13 +382,13 @@ def deliver(day: Day, num_rows: int, suffix: str) -> str:
 
 
 def expect_once(day: Day) -> None:
-    """Nothing is spoken twice: the same request of a row stands in the journal once. What failed
-    is told apart.
+    """Nothing is spoken twice: a row's words stand in the journal once with the same seed. What
+    failed is told apart.
     """
     speeches = [line for line in day.speeches().values() if line["status"] == "ok"]
-    twice = Counter((line["id"], line["request_hash"]) for line in speeches)
+    twice = Counter((line["id"], line["content_hash"], line["seed"]) for line in speeches)
     again = [key for key, times in twice.items() if times > 1]
-    day.expect(not again, f"{len(again)} requests were spoken twice, such as {again[:1]}")
+    day.expect(not again, f"{len(again)} speeches were made twice, such as {again[:1]}")
     runs = [json.loads(line) for line in (day.out / "runs.jsonl").read_text().splitlines()]
     told = sum(run["totals"]["ok"] + run["totals"]["takes"] for run in runs)
     day.expect(told == len(speeches), f"runs tell of {told} speeches, lines of {len(speeches)}")
