@@ -70,7 +70,8 @@ def test_the_row_is_what_is_done(bench: Workbench) -> None:
         count = len(bench.out().lines)
         assert bench.synth(rows, *flags).code == 0
         assert {line["id"] for line in bench.out().lines[count:]} == {"long"}
-    assert bench.out().files == first
+    files = bench.out().files
+    assert {name: file for name, file in files.items() if not name.startswith("takes/")} == first
 
 
 def test_killed_within_a_row(bench: Workbench) -> None:

@@ -54,6 +54,8 @@ TIMINGS = {  # field -> types of a row that was spoken
     "ref_sha256": type(None),
     "anchor": type(None),
     "anchor_digest": type(None),
+    "character": type(None),
+    "extra": dict,
     "clone_mode": type(None),
     "seed": int,
     "attempts": int,
