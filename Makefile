@@ -1,8 +1,20 @@
 # Two commands do all set-up: `make demo` speaks the sample manifest, `make test` runs the suite.
+# TORCH=cpu takes the CPU build of PyTorch, 0.2 GB instead of some.
 PYTHON ?= python3
-TORCH ?= torch==2.13.0
+VERSION := 2.13.0
+TORCH ?= torch==$(VERSION)
 VENV := .venv
 BIN := $(VENV)/bin
+
+# Only PyTorch's own index has CPU builds for Linux. pip finds them where it is told to look there
+# (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, pip.conf); uv knows the place by itself.
+ifeq ($(TORCH),cpu)
+INSTALL_TORCH = $(BIN)/pip install --quiet "torch==$(VERSION)+cpu" 2>/dev/null || \
+	{ $(BIN)/pip install --quiet uv && $(BIN)/uv pip install --quiet --python $(BIN)/python \
+	--torch-backend cpu "torch==$(VERSION)"; }
+else
+INSTALL_TORCH = $(BIN)/pip install --quiet "$(TORCH)"
+endif
 
 # On all cores, eight at most (a worker takes 1 GB); in one process where a GPU is (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
@@ -14,7 +26,7 @@ $(BIN)/python:
 
 # torch first and by itself: a later range is then already satisfied and fetches nothing more.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install --quiet "$(TORCH)"
+	$(BIN)/python -c "import torch" 2>/dev/null || { $(INSTALL_TORCH); }
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 

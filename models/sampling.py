@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 SUBTALKER = "subtalker_"
+ENDLESS = 2**63 - 1  # a limit that only stands for the width of a number
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Range:
             return None
         span = f"over {self.low:g} and at most {self.high:g}"
         if self.is_integer:
-            span = f"{self.low} to {self.high}"
+            span = f"{self.low} to {self.high}" if self.high < ENDLESS else f"at least {self.low}"
         elif not self.is_low_open:
             span = f"{self.low:g} to {self.high:g}"
         return f"must be {span}, not {value}" + (f" ({self.hint})" if self.hint else "")

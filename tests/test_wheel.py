@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -29,15 +31,56 @@ def run(*command: str, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
+PIP = ("-m", "pip", "--disable-pip-version-check", "-q")
+FLAGS = ("--no-deps", "--no-index")
+HEAVY = ("torch", "transformers")  # not for what speaks nothing
+
+
+def build(folder: Path) -> Path:
+    """The wheel of this checkout."""
+    built = ("wheel", *FLAGS, "--no-build-isolation", "-w", str(folder), str(ROOT))
+    run(*PIP, *built, cwd=folder)
+    (wheel,) = folder.glob("tts_cli-*.whl")
+    return wheel
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_every_python_installs_the_wheel_and_validates(version: str, tmp_path: Path) -> None:
+    """Fetches what the wheel requires, but for what only speaking needs."""
+    works = [sys.executable] if sys.version.startswith(f"{version}.") else []
+    works += [found] if (found := shutil.which(f"python{version}")) else []
+    for python in works:
+        if subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:
+            break
+    else:
+        pytest.skip(f"no Python {version} here")
+    wheel = build(tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        lines = archive.read(name).decode().splitlines()
+    needs = [line.removeprefix("Requires-Dist: ") for line in lines if "Requires-Dist: " in line]
+    light = [need for need in needs if "extra ==" not in need and not need.startswith(HEAVY)]
+    assert len(light) == len([need for need in needs if "extra ==" not in need]) - len(HEAVY)
+    subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
+    own = str(tmp_path / "venv" / "bin" / "python")
+    for packages in (light, ["--no-deps", str(wheel)]):
+        subprocess.run([own, *PIP, "install", *packages], check=True, capture_output=True)
+    manifest = tmp_path / "lines.txt"
+    manifest.write_text("Good morning.\n")
+    for args in (["validate", str(manifest)], ["voices"], ["--help"]):
+        command = [str(tmp_path / "venv" / "bin" / "tts-cli"), *args]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert done.stdout
+
+
 def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
     """A list of packages by hand once had to be kept up with every new folder."""
-    pip = ("-m", "pip", "--disable-pip-version-check", "-q")
-    flags = ("--no-deps", "--no-index")
-    built = ("wheel", *flags, "--no-build-isolation", "-w", str(tmp_path), str(ROOT))
-    run(*pip, *built, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("tts_cli-*.whl")
+    wheel = build(tmp_path)
     site = tmp_path / "site"
-    run(*pip, "install", *flags, "--target", str(site), str(wheel), cwd=tmp_path)
+    run(*PIP, "install", *FLAGS, "--target", str(site), str(wheel), cwd=tmp_path)
     assert not (site / "tests").exists()
     assert not (site / "samples").exists()
     work = tmp_path / "work"

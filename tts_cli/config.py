@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from models.sampling import SETTINGS, Range
+from models.sampling import ENDLESS, SETTINGS, Range
 from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
@@ -51,7 +51,7 @@ RANGES: dict[str, Range] = {
     "max_seconds": Range(0.0, 86_400.0, is_low_open=True),
     "retries": Range(0, 100, is_integer=True),
     "takes": Range(0, 100, is_integer=True),
-    "limit": Range(1, 2**63 - 1, is_integer=True),
+    "limit": Range(1, ENDLESS, is_integer=True),
     "sample_rate": Range(8_000, 192_000, is_integer=True),
     "max_batch": Range(1, 1024, is_integer=True),
     "pause_paragraph": Range(0.0, 10.0),

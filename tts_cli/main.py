@@ -27,7 +27,7 @@ from tts_cli.commands.streams import (
     silence,
     stdout_error,
 )
-from tts_cli.errors import Interrupted, StoppedEarly, TtsCliError, UsageError
+from tts_cli.errors import Interrupted, SetupError, StoppedEarly, TtsCliError, UsageError
 
 log = logging.getLogger("tts_cli")
 
@@ -92,6 +92,10 @@ class LazyGroup(click.Group):
 def _unknown_command(name: str) -> str:
     import difflib
 
+    from tts_cli.commands.mistakes import command_meant
+
+    if meant := command_meant(name):
+        return f"no such command {name!r}; {meant}"
     close = difflib.get_close_matches(name, COMMANDS, n=1)
     advice = f"did you mean '{close[0]}'?" if close else "see tts-cli --help"
     return f"no such command {name!r}; {advice}"
@@ -207,7 +211,9 @@ def _run(invocation: Invocation) -> int:
 def _explain(error: Exception) -> int:
     """Tell of an error that ends a command; returns the exit code."""
     if isinstance(error, click.ClickException):
-        error.show()
+        from tts_cli.commands.mistakes import explain
+
+        explain(error).show()
         return 2
     if isinstance(error, BrokenPipeError):
         silence(sys.stdout)
@@ -217,6 +223,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         path = str(error.filename)
         error = UsageError(f"{path[:60]}{'...' * (len(path) > 60)}: the name or path is too long")
+    if isinstance(error, PermissionError) and error.filename:
+        remedy = "check its permissions, and those of the folders above"
+        error = SetupError(f"{os.fsdecode(error.filename)}: permission denied", remedy)
     if not isinstance(error, TtsCliError):
         kind = type(error).__name__
         error = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")

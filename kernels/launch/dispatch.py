@@ -5,7 +5,8 @@ off switch. `triton` insists, and on CPU tensors works only in Triton's interpre
 (TRITON_INTERPRET=1, set before the first kernel import), which is how the CPU tests run the
 kernels. The choice and its reason are logged once.
 
-Triton is optional: without it every operation still runs by its reference, so op files take `jit`,
+Triton is imported only where it can be used, on a machine with a CUDA device or in its interpreter,
+and it is optional: without it every operation still runs by its reference, so op files take `jit`,
 `tl`, `TensorDescriptor` and `next_power_of_2` from here instead of importing it.
 """
 
@@ -21,7 +22,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+# Triton reads the variable when a kernel is decorated, so the answer is fixed from here on.
+_is_interpreter_wanted = os.environ.get("TRITON_INTERPRET", "0") == "1"
 try:
+    if not (_is_interpreter_wanted or torch.cuda.is_available()):
+        raise ImportError("nothing here could use it, and it takes 0.2 s")
     import triton
     import triton.language as tl
     from triton.tools.tensor_descriptor import TensorDescriptor
@@ -33,8 +38,7 @@ except ImportError:
 Mode = Literal["auto", "triton", "reference"]
 
 HAS_TRITON: bool = triton is not None
-# Triton reads the variable when a kernel is decorated, so the answer is fixed from here on.
-IS_INTERPRETED: bool = HAS_TRITON and os.environ.get("TRITON_INTERPRET", "0") == "1"
+IS_INTERPRETED: bool = HAS_TRITON and _is_interpreter_wanted
 
 _log = logging.getLogger(__name__)
 HOPPER = (9, 0)
@@ -45,7 +49,7 @@ _logged: set[str] = set()
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`triton.jit`, or the plain function (never called) where Triton is not installed.
+    """`triton.jit`, or the plain function (never called) where Triton is not imported.
 
     With options (those of `triton.jit`) alone it returns the decorator.
     """
@@ -84,13 +88,13 @@ def use_triton(tensor: Tensor) -> bool:
     elif _mode == "reference":
         answer = False
     else:
-        if not HAS_TRITON:
-            raise RuntimeError("kernel mode 'triton', but the triton package cannot be imported")
-        if not (tensor.is_cuda or IS_INTERPRETED):
+        if not (tensor.is_cuda or _is_interpreter_wanted):
             raise RuntimeError(
                 f"kernel mode 'triton' on a {tensor.device.type} tensor needs Triton's "
                 "interpreter: set TRITON_INTERPRET=1 before the first kernel import"
             )
+        if not HAS_TRITON:
+            raise RuntimeError("kernel mode 'triton', but the triton package cannot be imported")
         answer = True
     if tensor.device.type not in _logged:
         _log_once(tensor.device.type)
@@ -114,10 +118,10 @@ def describe(device: torch.device | str | None = None) -> str:
     is_cuda = torch.device(device).type == "cuda"
     if _mode == "reference":
         return "PyTorch reference (Triton switched off)"
-    if not HAS_TRITON:
-        return "PyTorch reference (triton is not installed)"
     if _mode == "auto" and not is_cuda:
         return "PyTorch reference (not a CUDA device)"
+    if not HAS_TRITON:
+        return "PyTorch reference (triton is not installed)"
     if IS_INTERPRETED:
         return f"Triton {triton.__version__}, interpreted (TRITON_INTERPRET=1)"
     return f"Triton {triton.__version__} (CUDA device)"

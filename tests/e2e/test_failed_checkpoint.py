@@ -31,7 +31,7 @@ class TestCheckpoint:
         assert not bench.out().path.exists()
 
     def test_not_a_checkpoint(self, bench: Workbench) -> None:
-        self.refuse(bench, bench.folder, "no config.json; is this a checkpoint folder?")
+        self.refuse(bench, bench.folder, "has no config.json, so it is no checkpoint")
         (bench.folder / "config.json").write_text('{"model_type": "llama"}')
         self.refuse(bench, bench.folder, "model_type 'llama' is not one of qwen3_tts")
         (bench.folder / "config.json").write_text("{")

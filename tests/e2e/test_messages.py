@@ -111,3 +111,26 @@ def test_debug(bench: Workbench) -> None:
         re.MULTILINE,
     )
     assert "Traceback" in result.err
+
+
+def test_a_cap_of_the_row_wins_over_that_of_a_retry(bench: Workbench, endless: Path) -> None:
+    """Retried with more seconds, such rows failed again within their own, and nobody said why."""
+    rows = [
+        {"id": "own", "text": "Hm.", "max_frames": 1},
+        {"id": "other", "text": "Hm.", "max_seconds": 0.01},
+        {"id": "free", "text": "Hm."},
+    ]
+    first = bench.synth(rows, "--retries", 0, "--max-seconds", 0.01, model=endless)
+    assert first.code == 1
+    assert "wins over" not in first.err
+    assert "row own failed: no end of speech within 1 frame (0.0 s)" in first.err
+    again = ("--retry-failed", "--max-seconds", 30, "--dry-run")
+    result = bench.synth(rows, *again, model=endless)
+    assert (
+        "rows.jsonl: 2 rows give max_seconds or max_frames, 'own' first, which wins over "
+        "--max-seconds 30: change it there\n"
+    ) in result.err
+    # The next command has --retries once.
+    step = first.out.splitlines()[-1]
+    assert step.count("--retries") == 1
+    assert step.endswith("--retry-failed --retries 2")

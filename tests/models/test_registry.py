@@ -62,7 +62,7 @@ def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "no config.json; is this a checkpoint folder"),
+        (None, "has no config.json, so it is no checkpoint"),
         ("{", "not readable as JSON"),
         ("[]", "a JSON object was expected"),
         ("\xff\xfe", "not readable as JSON"),

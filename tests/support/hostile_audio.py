@@ -208,7 +208,7 @@ HOSTILE: dict[str, tuple[Maker, str]] = {
         _file(lambda: encoded(tone(12, 192_000, 6), "FLAC", "PCM_16", 192_000)),
         "MiB once decoded, at most 64",
     ),
-    "sparse": (_sparse, "has 10240 MiB, at most 64 are read"),
+    "sparse": (_sparse, "has 10,737,418,240 bytes, at most 67,108,864 are read"),
     "short": (_file(lambda: encoded(tone(0.9))), "lasts 0.90 s, at least 1 s"),
     "nan": (_floats(lambda wave: _with(wave, 30_000, np.nan)), "values that are not numbers"),
     "infinity": (_floats(lambda wave: _with(wave, -1, -np.inf)), "values that are not numbers"),

@@ -178,7 +178,7 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
         (OSError(28, "No space left on device"), 3, "cannot write to stdout: No space left"),
-        (OSError(13, "Permission denied", "f"), 4, "internal error: PermissionError"),
+        (OSError(13, "Permission denied", "f"), 3, "f: permission denied; check its permissions"),
         (click.UsageError("odd"), 2, "odd"),
         (click.FileError("f", "gone"), 2, "gone"),
     ],
@@ -405,7 +405,7 @@ class TestValidate:
         assert err == ""
         assert out.splitlines()[:3] == [
             "rows: 3 good, 0 bad",
-            "selected: 3 rows, 36 characters",
+            "text: 36 characters",
             "longest text: 12 characters, id 000001",
         ]
 
@@ -454,7 +454,7 @@ class TestValidate:
     ) -> None:
         from tts_cli.output import writer
 
-        usage = type("Usage", (), {"free": 10})
+        usage = type("Usage", (), {"total": 10**6, "free": 10})
         monkeypatch.setattr(writer.shutil, "disk_usage", lambda _: usage)
         path = tmp_path / "m.txt"
         path.write_text("hi\n")

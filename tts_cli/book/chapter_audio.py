@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
-import soundfile
 
 from tts_cli.deliver.join import FADE_S, cut_ends, fade_in_
 from tts_cli.errors import RowError, UsageError
@@ -95,6 +94,8 @@ def write_chapter(path: Path, takes: list[Take], format: str, subtype: str) -> J
 
 
 def _rate_of(path: Path) -> int:
+    import soundfile
+
     try:
         return int(soundfile.info(path).samplerate)
     except (soundfile.LibsndfileError, OSError) as error:
@@ -103,6 +104,8 @@ def _rate_of(path: Path) -> int:
 
 def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
     """(n,) samples of a row."""
+    import soundfile
+
     try:
         samples, found_hz = soundfile.read(path, dtype="int16" if is_int16 else "float32")
     except (soundfile.LibsndfileError, OSError) as error:
@@ -152,6 +155,8 @@ def _open_sink(part: Path, rate_hz: int, format: str, subtype: str) -> Iterator[
             yield sink
             sink.finish()
         return
+    import soundfile
+
     with open(part, "x+b") as file:
         watched = _WatchedFile(file)
         with soundfile.SoundFile(

@@ -116,6 +116,8 @@ def kernels() -> list[Finding]:
 
 def caches() -> list[Finding]:
     """Where compiled kernels and downloaded checkpoints are kept, and the room there."""
+    from tts_cli.output.writer import shown_size
+
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(hub_home()) / "hub")
     triton = Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
     found = []
@@ -127,7 +129,7 @@ def caches() -> list[Finding]:
         free = shutil.disk_usage(place).free
         status = "ok" if free > MIN_FREE_BYTES else "note"
         remedy = "" if free > MIN_FREE_BYTES else "make room; a checkpoint takes 2 to 5 GB"
-        found.append(Finding(name, status, f"{folder} ({state}), {free / 1e9:.1f} GB free", remedy))
+        found.append(Finding(name, status, f"{folder} ({state}), {shown_size(free)} free", remedy))
     return found
 
 

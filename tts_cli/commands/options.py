@@ -37,6 +37,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
 LOGGERS = ("tts_cli", "models", "kernels")
+# Of words given for a choice that others take: what is meant here, and why.
+_CHOICE_HINTS = {
+    **dict.fromkeys(("fp16", "float16", "half"), "bfloat16 is meant? float16 overflows here."),
+    **dict.fromkeys(("bf16",), "bfloat16 is meant?"),
+    **dict.fromkeys(("fp32", "float"), "float32 is meant?"),
+    **dict.fromkeys(("pcm16", "pcm_s16le", "int16", "16"), "PCM_16 is meant?"),
+    **dict.fromkeys(("pcm24", "pcm_s24le", "int24", "24"), "PCM_24 is meant?"),
+    **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "FLOAT is the widest."),
+    **dict.fromkeys(("opus", "vorbis"), "ogg is Vorbis."),
+}
 _LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
 
@@ -90,8 +100,20 @@ def group(section: str, *options: Decorator[Any]) -> Decorator[Any]:
     return apply
 
 
+class _AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no type
+    """Words in any letter case; messages show them as they are written everywhere else."""
+
+    def __init__(self, values: tuple[str, ...]) -> None:
+        super().__init__(values, case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        message = f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
+        hint = _CHOICE_HINTS.get(str(value).casefold())
+        return f"{message} {hint}" if hint and hint.split()[0] in self.choices else message
+
+
 def _choice(values: tuple[str, ...]) -> click.Choice[str]:
-    return click.Choice(values, case_sensitive=False)
+    return _AnyCase(values)
 
 
 def refuse_misplaced(ctx: click.Context) -> None:

@@ -125,11 +125,11 @@ def show(result: dict[str, Any]) -> None:
             f"{stage['p95_ms']:.3f}",
             percent(stage["share"]),
             "-" if stage["launches"] is None else str(stage["launches"]),
-            f"{stage['num_bytes'] / 1e6:.1f}" if stage["num_bytes"] else "-",
-            f"{stage['num_ops'] / 1e9:.1f}" if stage["num_ops"] else "-",
-            f"{stage['gb_s']:.0f}" if stage["gb_s"] else "-",
+            amount(stage["num_bytes"] / 1e6) if stage["num_bytes"] else "-",
+            amount(stage["num_ops"] / 1e9) if stage["num_ops"] else "-",
+            amount(stage["gb_s"]) if stage["gb_s"] else "-",
             percent(stage["gb_s_share"]),
-            f"{stage['tflop_s']:.2f}" if stage["tflop_s"] else "-",
+            amount(stage["tflop_s"]) if stage["tflop_s"] else "-",
             percent(stage["tflop_s_share"]),
             "-" if stage["roofline_ms"] is None else f"{stage['roofline_ms']:.3f}",
         ]
@@ -137,13 +137,23 @@ def show(result: dict[str, Any]) -> None:
     ]
     columns = ["stage", "p50 ms", "p95 ms", "of frame", "kernels", "MB", "GFLOP"]
     columns += ["GB/s", "of peak", "TFLOP/s", "of peak", "roofline ms"]
-    show_table(f"batch {result['batch']}", columns, rows)
+    shown = [i for i in range(len(columns)) if i == 0 or any(row[i] != "-" for row in rows)]
+    show_table(
+        f"batch {result['batch']}",
+        [columns[i] for i in shown],
+        [[row[i] for i in shown] for row in rows],
+    )
     speedup = result["graph_speedup"]
     against = "" if speedup is None else f", graph {speedup:.1f} times as fast as eager"
     click.echo(
         f"  codes {result['codes_xrt']:.1f} xRT, vocoder {result['vocoder_xrt']:.1f} xRT, "
         f"together {result['xrt']:.1f} xRT (RTF {result['rtf']:.4f}){against}"
     )
+
+
+def amount(value: float) -> str:
+    """A quantity in the table: three digits of small ones, whole large ones."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def percent(share: float | None) -> str:

@@ -34,6 +34,7 @@ def command(out: Path, **options: Any) -> int:
       tts-cli report wavs/
     """
     from tts_cli.config import RunConfig
+    from tts_cli.output.writer import shown_size
 
     config = RunConfig.from_options(options)
     started_s = time.perf_counter()
@@ -44,7 +45,7 @@ def command(out: Path, **options: Any) -> int:
         click.echo(json.dumps({"page": str(page), "bytes": size, "totals": totals}, indent=2))
         return 0
     found = f"{totals['rows']} rows, {totals['failed']} failed, {totals['suspect']} suspect"
-    click.echo(f"{page}: {found}, {size / 1e6:.1f} MB, made in {seconds:.1f} s")
+    click.echo(f"{page}: {found}, {shown_size(size)}, made in {seconds:.1f} s")
     return 0
 
 

@@ -71,8 +71,8 @@ def _row_lines(totals: Totals, left_out: str) -> list[str]:
         lines[0] += f", {totals.failed} failed"
     if totals.xrt is not None:
         lines.append(
-            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s: "
-            f"{totals.xrt:,.1f} s of audio a second (RTF {totals.rtf:.4f})"
+            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s, "
+            f"{totals.xrt:,.1f} times real time"
         )
     if totals.is_length_off:
         lines.append(
@@ -130,10 +130,11 @@ def next_step(
         again = [arg for arg in args if arg != "--overwrite"]
         if failures.count == failures.extras:
             return f"next, for as many takes once more: {_command(args)}"
-        again = _without_takes(again)
+        again = _without(again, "--takes")
         if not config.retry_failed:
             again.append("--retry-failed")
         if failures.runaways:  # the same seeds would end the same way
+            again = _without(again, "--retries")
             again += ["--retries", str(min(MAX_RETRIES, 2 * config.retries + 2))]
         return f"next, for what failed: {_command(again)}"
     if num_bad:
@@ -141,13 +142,14 @@ def next_step(
     return None
 
 
-def _without_takes(args: Sequence[str]) -> list[str]:
-    """A command line that speaks no more takes."""
-    kept = [arg for arg in args if not arg.startswith("--takes=")]
-    if "--takes" in kept:
-        place = kept.index("--takes")
-        del kept[place : place + 2]
-    return kept
+def _without(args: Sequence[str], flag: str) -> list[str]:
+    """A command line without an option and its value."""
+    behind = {index + 1 for index, arg in enumerate(args) if arg == flag}
+    return [
+        arg
+        for index, arg in enumerate(args)
+        if index not in behind and arg != flag and not arg.startswith(f"{flag}=")
+    ]
 
 
 def _command(args: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli import signals
+from tts_cli.commands import device
 from tts_cli.commands.options import (
     Invocation,
     common_options,
@@ -111,10 +112,7 @@ def run(source: Manifest, config: RunConfig) -> int:
     signals.check()  # after the imports, which may have swallowed one
     log.debug("versions: %s", _listed(versions()))
     log.debug("settings: %s", _listed(config.as_dict()))
-    if config.device not in ("auto", "cpu"):  # torch takes seconds, and may not be needed at all
-        from tts_cli.run.load import choose_device
-
-        choose_device(config)
+    device.refuse_absent(config)
     info = read_info(config) if config.dry_run else approved_info(config)
     check_settings(config, info)
     assert config.out is not None
@@ -139,6 +137,8 @@ def run(source: Manifest, config: RunConfig) -> int:
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
+        if survey.needs.rows:
+            device.require(config)
         if not is_ours:
             plan.journal, runs = open_folder(config, stack, is_new=True)
             stack.callback(close_takes, config, plan.journal)
@@ -189,7 +189,7 @@ def record_unspoken(
             totals.bad_rows += 1
     exit_code = int(totals.failed > 0)
     if config.json:
-        from tts_cli.run.load import model_facts  # and torch with it
+        from tts_cli.run.model_source import model_facts
 
         report = build_report(
             config,
@@ -265,7 +265,8 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     from tts_cli.commands.summary import next_step, summary_lines, take_lines
     from tts_cli.output.run_file import Totals, build_report
     from tts_cli.output.run_log import new_run_id
-    from tts_cli.run.load import device_facts, model_facts, open_session, prepare
+    from tts_cli.run.load import device_facts, open_session, prepare
+    from tts_cli.run.model_source import model_facts
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun

@@ -147,13 +147,16 @@ def show_summary(
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
         ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
-        ("selected", f"{summary.selected:,} rows, {summary.chars:,} characters"),
+        ("selected", f"{summary.selected:,} rows"),
+        ("text", f"{summary.chars:,} characters"),
         ("audio", f"about {shown_duration(summary.audio_s)}"),
         ("disk", f"about {shown_size(summary.disk_bytes)}"),
     ]
     if summary.longest_chars:
         longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
-        lines.insert(2, ("longest text", longest))
+        lines.insert(3, ("longest text", longest))
+    if summary.selected == summary.rows:
+        del lines[1]  # it would say the same again
     if summary.split:
         lines.append(("in parts", f"{summary.split:,} rows, {summary.parts:,} parts"))
     if summary.anchor:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tts_cli.config import EXTRAS
 from tts_cli.errors import ManifestError, UsageError
+from tts_cli.manifest.not_fields import instead_of
 from tts_cli.manifest.row import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, nearest, shown
 
 ERROR, KEEP, DROP = EXTRAS
@@ -131,7 +132,7 @@ def _usual_name(name: str) -> str | None:
 
 
 def _mistyped_name(name: str) -> str | None:
-    close = nearest(name, [*KINDS, *ALIASES])
+    close = None if instead_of(name) else nearest(name, [*KINDS, *ALIASES])
     ratio = difflib.SequenceMatcher(None, name.casefold(), close).ratio() if close else 0.0
     return close if ratio >= _LEAST_RATIO else None
 
@@ -148,7 +149,10 @@ def unknown_names(names: Iterable[str], fields: Mapping[str, str] | None = None)
     unknown = [name for name in dict.fromkeys(names) if not is_field(name)]
     fits = fitting(names)
     rest = [name for name in unknown if name not in fits]
-    if len(unknown) == 1:
+    instead = [(name, advice) for name in rest if (advice := instead_of(name))]
+    if len(unknown) == 1 and instead:
+        said = f"unknown field {shown(unknown[0])}; {instead[0][1]}; or "
+    elif len(unknown) == 1:
         close = nearest(unknown[0], [*KINDS, *ALIASES])
         advice = f"did you mean '{close}'? " if close else ""
         if not close and not fits:
@@ -157,6 +161,7 @@ def unknown_names(names: Iterable[str], fields: Mapping[str, str] | None = None)
     else:
         listed = ", ".join(map(shown, unknown[:_MAX_NAMED])) + ", ..." * (len(unknown) > _MAX_NAMED)
         said = f"unknown fields {listed}; "
+        said += "".join(f"{shown(name)}: {advice}; " for name, advice in instead[:_MAX_NAMED])
     flags = [as_flag({**given, **fits})] if fits else []
     if rest:
         flags.append("--extra keep")

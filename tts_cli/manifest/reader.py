@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tts_cli.errors import ManifestError, SetupError, UsageError
+from tts_cli.manifest import not_manifests
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.encoding import (
     UTF_8,
@@ -239,7 +240,8 @@ def open_source(
 
 def _open(manifest: str) -> BinaryIO:
     if os.path.isdir(manifest):
-        raise ManifestError(f"{manifest}: is a folder", remedy="give a manifest file")
+        problem, remedy = not_manifests.of_folder(manifest)
+        raise ManifestError(f"{manifest}: {problem}", remedy)
     try:
         return open(manifest, "rb")
     except PermissionError as error:
@@ -271,6 +273,8 @@ def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
 def _format_of(manifest: str) -> str:
     suffix = os.path.splitext(manifest)[1].lower()
     if suffix not in _SUFFIXES:
+        if mistake := not_manifests.of_suffix(manifest):
+            raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} does not tell the format",
             remedy="add --manifest-format jsonl, csv, tsv, txt or xlsx",

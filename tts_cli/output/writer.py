@@ -71,10 +71,11 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
     while not place.exists():
         place = place.parent
     try:
-        free_bytes = shutil.disk_usage(place).free
+        usage = shutil.disk_usage(place)
     except OSError as error:
         return f"the free space of {place} is unknown: {error.strerror or error}"
-    if needed_bytes <= free_bytes:
+    free_bytes = usage.free
+    if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others tell no size
         return None
     message = f"needs about {shown_size(needed_bytes)}, and {shown_size(free_bytes)} are free"
     if free_bytes == 0:
@@ -89,8 +90,10 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
 def shown_size(num_bytes: float) -> str:
     """Bytes in the unit that shows their first digits."""
     for unit in ("bytes", "kB", "MB", "GB"):
-        if num_bytes < 1000:
-            return f"{num_bytes:.0f} {unit}" if unit == "bytes" else f"{num_bytes:.1f} {unit}"
+        digits = 0 if unit == "bytes" else 1
+        if round(num_bytes, digits) < 1000:
+            name = "byte" if unit == "bytes" and round(num_bytes) == 1 else unit
+            return f"{num_bytes:.{digits}f} {name}"
         num_bytes /= 1000
     return f"{num_bytes:,.1f} TB"
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, watch
-from models.base import ModelInfo, SpeechModel
+from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
 from models.registry import load_model
@@ -23,6 +23,7 @@ from tts_cli import signals
 from tts_cli.config import RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
+from tts_cli.output.writer import shown_size
 from tts_cli.run.model_source import model_label, model_source
 from tts_cli.run.needs import Needs
 
@@ -32,7 +33,6 @@ BATCH_CUDA, BATCH_CPU = 256, 16  # at most: as many as there are rows, and as th
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
 COMPILED_STEP = 20  # kernels between two words about compiling
-GIB = 2**30
 
 
 @dataclass
@@ -55,16 +55,18 @@ def choose_device(config: RunConfig) -> torch.device:
     signals.check()  # torch has been imported
     if config.device == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    device = torch.device("cuda:0" if config.device == "cuda" else config.device)
-    if device.type == "cuda":
+    kind, _, number = config.device.partition(":")
+    index = int(number or 0)  # torch keeps eight bits of it: of cuda:300 it makes cuda:44
+    if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= count:
+        if index >= count:
             found = f"{count} CUDA devices found" if count else "no CUDA device found"
             raise SetupError(
                 f"--device {config.device}: {found}",
                 remedy="use --device cpu, or see `tts-cli doctor`",
             )
-    return device
+        return torch.device(kind, index)
+    return torch.device(kind)
 
 
 def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
@@ -132,13 +134,13 @@ def prepare(session: Session, needs: Needs) -> None:
     session.room = replace(needs, max_positions=max_positions)
     log.debug(
         "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
-        "%d reference frames; caches of %.2f GiB",
+        "%d reference frames; caches of %s",
         batch.rows,
         max_positions,
         needs.max_frames,
         needs.max_trailing,
         needs.max_reference_frames,
-        batch.rows * model.slot_bytes(max_positions) / GIB,
+        shown_size(batch.rows * model.slot_bytes(max_positions)),
     )
     if runners:
         count = sum(len(runner.keys) for runner in runners)
@@ -183,10 +185,10 @@ def _fit_cache(session: Session, max_positions: int) -> None:
     if batch.rows < asked:
         log.log(
             _level(session),
-            "the longest row needs %.2f GiB of cache a slot, so %d rows are spoken at once "
+            "the longest row needs %s of cache a slot, so %d rows are spoken at once "
             "instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
-            slot_bytes / GIB,
+            shown_size(slot_bytes),
             batch.rows,
             asked,
         )
@@ -237,16 +239,3 @@ def device_facts(session: Session) -> dict[str, Any]:
         facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
         facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
     return facts
-
-
-def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
-    """What run.json says of the model."""
-    return {
-        "source": model_label(config.model),
-        "family": info.family,
-        "type": info.type,
-        "size": info.size,
-        "identity": info.identity,
-        "licence": None if info.licence is None else info.licence.name,
-        "default_voice": config.voice or (info.voices[0] if info.voices else None),
-    }

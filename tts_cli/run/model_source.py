@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from models.base import ModelInfo
 from models.checkpoint.files import CheckpointError
@@ -73,3 +74,16 @@ def read_info(config: RunConfig) -> ModelInfo:
         raise SetupError(
             str(error), remedy="see `tts-cli voices --help` for what --model takes"
         ) from None
+
+
+def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
+    """What run.json says of the model."""
+    return {
+        "source": model_label(config.model),
+        "family": info.family,
+        "type": info.type,
+        "size": info.size,
+        "identity": info.identity,
+        "licence": None if info.licence is None else info.licence.name,
+        "default_voice": config.voice or (info.voices[0] if info.voices else None),
+    }

@@ -92,6 +92,8 @@ class Tally:
         self._ignored_instruct = 0
         self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
         self._no_instruct = 0
+        self._own_caps = 0  # rows to retry that --max-seconds does not reach
+        self._first_capped = ""  # its id
         self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
         self._marked_up = NamedRows("rows with markup that would be read aloud")
         self._no_pauses = NamedRows("rows whose pauses are left out")
@@ -146,6 +148,10 @@ class Tally:
         """A row to speak, in parts or in one, or to keep as silence."""
         found = self.summary
         found.due += 1
+        if self._config.retry_failed and self._config.max_seconds is not None:
+            has_own = row.max_frames is not None or row.max_seconds is not None
+            self._first_capped = self._first_capped or (row.id if has_own else "")
+            self._own_caps += has_own
         if parts:
             found.split += 1
             found.parts += len(parts)
@@ -187,6 +193,12 @@ class Tally:
             found.append(
                 f"{name}: {_counted(self.summary.wordless)} without any letter or digit, "
                 f"'{self._first_wordless}' first: {fate}"
+            )
+        if self._own_caps:
+            rows = "1 row gives" if self._own_caps == 1 else f"{self._own_caps} rows give"
+            found.append(
+                f"{name}: {rows} max_seconds or max_frames, '{self._first_capped}' first, which "
+                f"wins over --max-seconds {self._config.max_seconds:g}: change it there"
             )
         if self._unread:
             found.append(

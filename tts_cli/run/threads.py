@@ -326,7 +326,8 @@ class SpeechRun:
         tries = f" in {job.attempts} attempts" if job.attempts > 1 else ""
         if job.attempts > job.attempt:
             tries += ", the last of which gave NaN or infinite values"
-        length = f"{job.frames} frames ({job.frames * self.model.info.frame_s:.1f} s)"
+        frames = "1 frame" if job.frames == 1 else f"{job.frames} frames"
+        length = f"{frames} ({job.frames * self.model.info.frame_s:.1f} s)"
         if job.reason == "early":
             least = job.row.least_frames
             return f"its speech ended after {length}, its text takes at least {least}{tries}"

@@ -43,7 +43,7 @@ def opened(
         if not size:
             raise RowError("is empty")
         if size > max_bytes:
-            raise RowError(f"has {size / 2**20:.0f} MiB, at most {max_bytes / 2**20:g} are read")
+            raise RowError(f"has {size:,} bytes, at most {max_bytes:,} are read")
         yield handle
     finally:
         os.close(handle)

@@ -54,7 +54,7 @@ def convert(folder: Path) -> Conversion:
     size, sha256 = source.stat().st_size, file_hash(source)
     if target.is_file() and _notes(target).get(SOURCE_HASH) == sha256:
         return Conversion(source, target, sha256, is_new=False)
-    log.info("reading %s (%.2f GB)", source, size / 1e9)
+    log.info("reading %s (%.3g GB)", source, size / 1e9)
     tensors = read_pickled(source, config)
     notes = {
         "format": "pt",

@@ -78,6 +78,7 @@ def test_unknown_mode_is_refused() -> None:
 
 def test_without_triton_auto_uses_the_reference_and_triton_raises(monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "HAS_TRITON", False)
+    monkeypatch.setattr(dispatch, "_is_interpreter_wanted", True)
     assert not dispatch.use_triton(torch.zeros(1))
     assert "not installed" in dispatch.describe("cuda")
     with dispatch.override("triton"), pytest.raises(RuntimeError, match="cannot be imported"):
@@ -85,7 +86,7 @@ def test_without_triton_auto_uses_the_reference_and_triton_raises(monkeypatch) -
 
 
 def test_forcing_triton_on_cpu_needs_the_interpreter(monkeypatch) -> None:
-    monkeypatch.setattr(dispatch, "IS_INTERPRETED", False)
+    monkeypatch.setattr(dispatch, "_is_interpreter_wanted", False)
     with dispatch.override("triton"), pytest.raises(RuntimeError, match="TRITON_INTERPRET=1"):
         dispatch.use_triton(torch.zeros(1))
 

@@ -36,7 +36,7 @@ def test_closing_lines() -> None:
     )
     first, speed, load, failed, place = lines(totals, failures(("a/b", "no end", "max_frames")))
     assert first == "6 of 10 rows spoken, 3 were done already, 1 failed"
-    assert "300.0 s of audio a second (RTF 0.0033)" in speed
+    assert "300.0 times real time" in speed
     assert "loading 3.0 s" in load
     assert failed == "failed: a/b: no end"
     assert place == PLACE

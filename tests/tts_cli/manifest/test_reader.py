@@ -235,7 +235,7 @@ class TestOpening:
             pass
 
     def test_unknown_suffix(self, tmp_path: Path) -> None:
-        path = tmp_path / "m.docx"
+        path = tmp_path / "m.xyz"
         path.write_text("x")
         with pytest.raises(ManifestError, match="--manifest-format"), open_source(str(path)):
             pass

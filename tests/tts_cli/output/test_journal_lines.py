@@ -20,7 +20,8 @@ def test_the_last_line_of_a_row_counts(tmp_path: Path) -> None:
         journal.append(RowRecord("a", "ok", text="two"), RowRecord("c", "ok", text="three"))
         journal.append(RowRecord("c", "failed", error="no"))
     with open(tmp_path / JOURNAL_NAME, "ab") as file:
-        file.write(b'garbage\n[1]\n{"id": 3}\n{"id": "b", "status": "ok", "take": 2}\n{"id": "torn')
+        file.write(b'garbage\n[1]\n{"id": 3}\n')
+        file.write(b'{"id": "b", "status": "ok", "take": 2, "role": "extra"}\n{"id": "torn')
     with JournalLines(tmp_path) as lines:
         found = {row_id: lines.get(row_id) for row_id in ("a", "b", "c", "torn", "none")}
     assert {key: line and line["text"] for key, line in found.items()} == {

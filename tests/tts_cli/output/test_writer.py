@@ -232,8 +232,35 @@ def test_output_folder_that_cannot_be_written(
         prepare_folder(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("num_bytes", "words"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),  # this was 1000.0 kB
+        (22_927_200_000, "22.9 GB"),  # this was 22,927.2 MB
+        (40_000, "40.0 kB"),  # and this 0.0 MB
+        (2e15, "2,000.0 TB"),
+    ],
+)
+def test_sizes_show_their_first_digits(num_bytes: float, words: str) -> None:
+    assert output.shown_size(num_bytes) == words
+
+
+def test_a_place_that_tells_no_size_is_not_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--out /proc/x: the disk is full."""
+    usage = type("Usage", (), {"total": 0, "free": 0})
+    monkeypatch.setattr(output.shutil, "disk_usage", lambda _: usage)
+    assert check_space(tmp_path, 1000) is None
+
+
 def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type("Usage", (), {"free": 1000})
+    usage = type("Usage", (), {"total": 10**6, "free": 1000})
     monkeypatch.setattr(output.shutil, "disk_usage", lambda _: usage)
     place = tmp_path / "not" / "yet"
     assert check_space(place, 1000) is None

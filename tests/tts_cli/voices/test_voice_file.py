@@ -31,7 +31,7 @@ ICL = StoredVoice(
     model="qwen3_tts 0b6 base",
     sample_rate_hz=24_000,
     reference="0" * 64,
-    created_by="tts-cli 0.1.0",
+    created_by="tts-cli 0.2.0",
 )
 XVEC = replace(ICL, codes=None, text=None, mode="xvec")
 METADATA = json.loads(encode(ICL)[8 : 8 + int.from_bytes(encode(ICL)[:8], "little")])[
@@ -181,7 +181,7 @@ def test_files_that_are_none(folder: VoiceFolder, tmp_path: Path) -> None:
         ("link", "lies outside of the voices folder"),
         ("dir", "is a folder"),
         ("fifo", "is not a plain file"),
-        ("big", "has 4 MiB, at most 4 are read"),
+        ("big", "has 4,194,305 bytes, at most 4,194,304 are read"),
     ):
         with pytest.raises(RowError, match=words):
             folder.load(name)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from tts_cli.manifest import not_fields
+from tts_cli.manifest.not_fields import instead_of
+from tts_cli.manifest.row import ALIASES, KINDS, BadRow, build_row
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("speed", "say it in instruct, as 'speaks slowly'"),  # did you mean 'seed'?
+        ("Speech Rate", "say it in instruct"),
+        ("pause", "[pause 500ms]"),
+        ("style", "describe it in instruct"),
+        ("mood", "describe it in instruct"),
+        ("pitch", "choose another voice"),
+        ("volume", "levels are set for a whole run"),
+        ("prompt-audio", "name a recording to clone ref_audio"),
+    ],
+)
+def test_what_others_take_as_a_field(name: str, words: str) -> None:
+    row = build_row({"text": "Hello.", name: "1"}, line=1, number=1, folder="", is_text=True)
+    assert isinstance(row, BadRow)
+    assert row.message.startswith(f"unknown field '{name}'; ")
+    assert words in row.message
+    assert "--map" not in row.message
+
+
+def test_several_at_once() -> None:
+    values = {"text": "Hello.", "speed": "1", "foo": "2", "Emotion": "sad"}
+    row = build_row(values, line=1, number=1, folder="", is_text=True)
+    assert isinstance(row, BadRow)
+    assert "unknown fields 'speed', 'foo', 'Emotion'; 'speed': speech has no speed" in row.message
+    assert '--map "Emotion=instruct" --extra keep' in row.message
+
+
+def test_no_field_of_ours_is_among_them() -> None:
+    assert not set(not_fields._BY_NAME) & {*KINDS, *ALIASES}
+    assert instead_of("txet") is None

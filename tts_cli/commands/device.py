@@ -1,0 +1,28 @@
+"""Whether the device of `--device` is there, asked of torch as late as can be: importing it takes
+seconds, and a rerun that has nothing to do needs none.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tts_cli.config import RunConfig
+
+DRIVERS = ("/dev/nvidiactl", "/dev/dxg")  # of NVIDIA GPUs: Linux, and Linux inside Windows
+ALWAYS_THERE = ("auto", "cpu")
+
+
+def refuse_absent(config: RunConfig) -> None:
+    """Raises SetupError at once where there is not even a driver for the device."""
+    if not any(map(os.path.exists, DRIVERS)):
+        require(config)
+
+
+def require(config: RunConfig) -> None:
+    """Raises SetupError where the device is not there, or too few of them."""
+    if config.device not in ALWAYS_THERE:
+        from tts_cli.run.load import choose_device
+
+        choose_device(config)
