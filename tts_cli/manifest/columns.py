@@ -104,13 +104,14 @@ def _quoted(name: str) -> str:
 
 def fitting(names: Iterable[str]) -> dict[str, str]:
     """For names that are no fields: what they may stand for, each field once."""
-    names = list(names)
+    names = list(names)  # what cannot be shown cannot be typed
     taken = {ALIASES.get(name, name) for name in names if is_field(name)}
     found: dict[str, str] = {}
     guesses = (_own_name, _usual_name, _mistyped_name)
     for guess in guesses:  # a sure one for a later column goes before a wild one for this
         for name in names:
-            target = None if is_field(name) or name in found else guess(name)
+            is_open = name.isprintable() and not is_field(name) and name not in found
+            target = guess(name) if is_open else None
             target = ALIASES.get(target, target) if target else None
             if target and target not in taken:
                 found[name] = target

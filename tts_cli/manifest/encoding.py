@@ -118,7 +118,10 @@ def _old_encoding(sample: bytes) -> Encoding:
         if is_western and match.coherence >= found[0].coherence - _SLACK:
             name = _WESTERN
             break
-    text = sample.decode(name, "replace")
+    try:
+        text = codecs.getincrementaldecoder(name)().decode(sample)  # the sample may end amid a sign
+    except UnicodeError:
+        return Encoding()  # of none that is known: its lines are told one by one
     words = dict.fromkeys(re.findall(r"\w*[^\W\x00-\x7f]\w*", text) or re.findall(r"\S+", text))
     shown = ", ".join(word[:20] for word in list(words)[:_MAX_WORDS])
     return Encoding(name, "which it is by its letters", shown)
