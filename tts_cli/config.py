@@ -18,6 +18,9 @@ from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 DTYPES = ("auto", "float32", "bfloat16")
+LOUDNESS_PATTERN = re.compile(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?")
+LOUDNESS_RANGE = Range(-40.0, -10.0)
+PAD_RANGE = Range(0.0, 60.0)
 SPLIT_PATTERN = re.compile(r"auto|off|[0-9]{1,9}")
 SPLIT_RANGE = Range(40, 20_000, is_integer=True)
 LAYOUTS = ("auto", "streaming", "non_streaming")
@@ -30,10 +33,11 @@ IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
 SUBTYPES: dict[str, tuple[str, ...]] = {
-    "wav": ("PCM_16", "PCM_24", "FLOAT"),
+    "wav": ("PCM_16", "PCM_24", "FLOAT", "ULAW", "ALAW"),
     "flac": ("PCM_16", "PCM_24"),
     "ogg": ("PCM_16",),
     "mp3": ("PCM_16",),
+    "opus": ("PCM_16",),
 }
 # Ways to speak again, of which a run takes one.
 AGAIN = (("overwrite", "retry_failed"), ("overwrite", "takes"), ("retry_failed", "takes"))
@@ -57,6 +61,7 @@ RANGES: dict[str, Range] = {
     "pause_paragraph": Range(0.0, 10.0),
     "pause_sentence": Range(0.0, 10.0),
     "pause_clause": Range(0.0, 10.0),
+    "highpass": Range(10.0, 500.0),
     "ref_silence": Range(0.0, 10.0, hint="0 is what the official package does"),
 }
 
@@ -201,12 +206,30 @@ class RunConfig:
     out: Path | None = _setting(  # noqa: RUF009
         None, "Folder for the audio, timings.jsonl and run.json.", "nothing is written"
     )
-    format: str = _setting("wav", "Audio format; ogg and mp3 are lossy.")
-    subtype: str = _setting("PCM_16", "Sample format of wav and flac (FLOAT: wav only).")
+    format: str = _setting("wav", "Audio format; ogg (Vorbis), mp3 and opus are lossy.")
+    subtype: str = _setting(
+        "PCM_16",
+        "Sample format of wav and flac; FLOAT, ULAW and ALAW (telephony, lossy): wav only.",
+    )
     sample_rate: int | None = _setting(
         None,
         "Sample rate in Hz, 8000 to 192000.",
         "the checkpoint's",
+    )
+    loudness: str | None = _setting(
+        None,
+        "Level of each file: LUFS (-40 to -10, ITU-R BS.1770-4; true peaks up to -1 dBTP), ebu "
+        "(-23), podcast (-16), or acx (RMS -20 dB, peaks up to -3 dB, noise floor looked at).",
+        "as the model speaks",
+    )
+    highpass: float | None = _setting(
+        None, "Take out rumble and DC below so many Hz, 10 to 500; 60 to 80 suit speech.", "off"
+    )
+    trim: bool = _setting(False, "Cut silence at both ends down to 0.05 s.")
+    pad: tuple[float, float] | None = _setting(
+        None,
+        "Seconds of silence, 0 to 60, put at both ends, or in front and behind: 0.5,1.",
+        "none",
     )
     save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
     subtitles: str | None = _setting(
@@ -319,6 +342,11 @@ class RunConfig:
             raise UsageError(f"--split {self.split!r}: must be auto, off or a number of characters")
         if self.split_limit is not None and (problem := SPLIT_RANGE.problem(self.split_limit)):
             raise UsageError(f"--split {problem}")
+        if self.loudness is not None:
+            self._check_loudness(self.loudness)
+        for seconds in self.pad or ():
+            if problem := PAD_RANGE.problem(seconds):
+                raise UsageError(f"--pad {problem}")
         choices: dict[str, tuple[str, ...]] = {
             "dtype": DTYPES,
             "layout": LAYOUTS,
@@ -340,6 +368,15 @@ class RunConfig:
                 remedy=f"use --format {fits[0]}" if fits else "use PCM_16, PCM_24 or FLOAT",
             )
 
+    @staticmethod
+    def _check_loudness(text: str) -> None:
+        if not LOUDNESS_PATTERN.fullmatch(text):
+            raise UsageError(
+                f"--loudness {text!r}: must be ebu, acx, podcast or a number of LUFS, such as -19"
+            )
+        if text.startswith("-") and (problem := LOUDNESS_RANGE.problem(float(text))):
+            raise UsageError(f"--loudness {problem}")
+
     def as_dict(self) -> dict[str, Any]:
         """The settings as JSON can hold them, for run.json."""
         values: dict[str, Any] = {}
@@ -349,6 +386,7 @@ class RunConfig:
                 values |= value
             else:
                 values[name] = str(value) if isinstance(value, Path) else value
+        values["pad"] = None if self.pad is None else "{:g},{:g}".format(*self.pad)
         values["shard"] = None if self.shard is None else f"{self.shard[0]}/{self.shard[1]}"
         return values
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "say": "Speak one text into a file.",
     "book": "Markdown, EPUB or plain text to spoken chapters.",
     "pick": "Choose which take of a row is its file; the choice lasts.",
+    "encode": "New files of rows that were spoken: other format, rate or level.",
     "report": "Make a page to listen to a folder and choose what to redo.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",

@@ -378,6 +378,11 @@ class SlotModel:
         with limited_threads(vocoder_threads(self._vocoder_weights)):
             return self.vocoder.decode(codes, references)
 
+    @property
+    def num_entries(self) -> int | None:
+        """Entries of each of the vocoder's codebooks, as `CodecDecoder.num_entries`."""
+        return self.vocoder.network.num_entries
+
     @cached_property
     def _vocoder_weights(self) -> int:
         return sum(weight.numel() for weight in self.vocoder.network.parameters())

@@ -143,6 +143,11 @@ class CodecDecoder(nn.Module):
         """Keep samples in [-1, 1], in place."""
         raise NotImplementedError
 
+    @property
+    def num_entries(self) -> int | None:
+        """Entries of each codebook: what is beyond is no code. None: it counts as the last one."""
+        return None
+
     def check_codes(self, codes: Tensor, most: int) -> None:
         """Raise ValueError for codes (B, K, F) of another K, no frame or more than `most`."""
         count = self.num_codebooks

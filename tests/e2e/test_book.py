@@ -9,7 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 from make_epub import XHTML, document, package, small_epub, write_epub
 from workbench import Folder, Result, Workbench, finish
 
@@ -444,3 +446,34 @@ def test_a_book_goes_on_after_a_crash(bench: Workbench, part: str, suffix: str, 
     assert len(out.status()) == 11
     assert set(out.status().values()) == {"ok"}
     assert [name for name in names(out) if name.endswith(".wav")] == CHAPTERS
+
+
+def test_another_level_or_format_of_chapters_speaks_nothing(bench: Workbench) -> None:
+    assert speak(bench, STORY).code == 0
+    out = bench.out()
+    lines, rows = len(out.lines), {n: d for n, d in out.files.items() if n.startswith("sentences/")}
+    plain = {name: out.samples(name) for name in CHAPTERS}
+    result = speak(bench, STORY, "--loudness", "-30", "--highpass", 70, "--pad", "0.5,1")
+    assert result.code == 0
+    assert len(out.lines) == lines
+    assert {n: d for n, d in out.files.items() if n.startswith("sentences/")} == rows
+    for chapter, name in zip(book_file(out)["chapters"], CHAPTERS, strict=True):
+        samples = out.samples(name)
+        assert len(samples) == len(plain[name]) + 36_000
+        applied = chapter["applied"]
+        assert applied["after_db"] == pytest.approx(-30, abs=0.2)
+        peak_dbfs = 20 * np.log10(np.abs(samples).max())
+        assert applied["true_peak_dbtp"] - 3 < peak_dbfs <= applied["true_peak_dbtp"] + 0.01
+        assert set(applied["gains_db"]) <= {"dora", "emil"}
+        with soundfile.SoundFile(out.path / name) as file:
+            told = file.copy_metadata()
+        assert (told["title"], told["album"]) == (chapter["title"], "The Ferry")
+        assert told["comment"].startswith("synthetic speech; model ")
+    assert result.out.splitlines()[0] == "nothing to do: all 11 rows are done already"
+    assert speak(bench, STORY, "--format", "opus").out.startswith("nothing to speak: 11 files")
+    assert (out.path / "01-the-river.opus").is_file()
+    assert not (out.path / CHAPTERS[0]).exists()
+    assert speak(bench, STORY).code == 0
+    assert all((out.samples(name) == plain[name]).all() for name in CHAPTERS)
+    spoken_by = {line["run_id"] for line in out.records.values()}
+    assert len(spoken_by) == 1, "one run spoke it all"

@@ -133,7 +133,8 @@ class TestRedone:
         assert done.out().files != before
 
     def test_other_formats_stand_side_by_side(self, done: Workbench) -> None:
-        assert done.synth(ROWS, *FLAGS, "--format", "flac").summary == "3 of 3 rows spoken"
+        result = done.synth(ROWS, *FLAGS, "--format", "flac")
+        assert result.summary == "nothing to speak: 3 files made of what is kept"
         assert len(done.out().files) == 6
 
     def test_new_rows_are_added(self, done: Workbench) -> None:
@@ -256,10 +257,10 @@ def test_a_folder_that_goes_away(bench: Workbench, monkeypatch: pytest.MonkeyPat
     real = AudioWriter.write
     moved = bench.folder / "moved"
 
-    def write(self: AudioWriter, row_id: str, *args: Any) -> Any:
+    def write(self: AudioWriter, row_id: str, *args: Any, **named: Any) -> Any:
         if row_id == "row02":
             bench.out().path.rename(moved)
-        return real(self, row_id, *args)
+        return real(self, row_id, *args, **named)
 
     with monkeypatch.context() as patched:
         patched.setattr(AudioWriter, "write", write)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import soundfile
 from workbench import PATIENCE_S, ROOT, Result, Workbench
@@ -41,7 +43,8 @@ def test_a_text(bench: Workbench, here: Path) -> None:
     # It is what a row of that seed is.
     rows = [{"id": "any", "text": "Hello there.", "seed": 0}]
     assert bench.synth(rows, *SHORT).code == 0
-    assert (here / "say.wav").read_bytes() == bench.out().files["any.wav"]
+    found, _ = soundfile.read(here / "say.wav", dtype="float32")
+    assert np.array_equal(found, bench.out().samples("any.wav"))
 
 
 def test_any_row_of_a_journal_again(bench: Workbench, here: Path) -> None:
@@ -51,7 +54,23 @@ def test_any_row_of_a_journal_again(bench: Workbench, here: Path) -> None:
     assert (
         say(bench, "Good", "morning.", "--voice", "emil", "--seed", seed, "-o", "a.wav").code == 0
     )
-    assert (here / "a.wav").read_bytes() == bench.out().files["row.wav"]
+    found, _ = soundfile.read(here / "a.wav", dtype="float32")
+    assert np.array_equal(found, bench.out().samples("row.wav"))
+
+
+def test_a_level_and_an_end(bench: Workbench, here: Path) -> None:
+    flags = ("--loudness", -20, "--highpass", 60, "--trim", "--pad", "0.5,0.25")
+    result = say(bench, "Good morning.", *flags, "-o", "a.opus", "--json")
+    assert result.code == 0
+    facts = json.loads(result.out)
+    applied = facts["applied"]
+    assert (applied["level_by"], applied["highpass_hz"]) == ("lufs", 60)
+    assert applied["after_db"] == pytest.approx(-20, abs=0.5)
+    assert (applied["pad_start_s"], applied["pad_end_s"]) == (0.5, 0.25)
+    with soundfile.SoundFile(here / "a.opus") as file:
+        assert (file.subtype, file.samplerate) == ("OPUS", 24_000)
+        assert file.copy_metadata()["comment"].startswith("synthetic speech; model qwen3_tts")
+        assert file.frames / 24_000 == pytest.approx(facts["audio_s"], abs=0.01)
 
 
 def test_where_it_goes(bench: Workbench, here: Path) -> None:

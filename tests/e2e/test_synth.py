@@ -29,6 +29,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "id": str,
     "status": str,
     "take": int,
+    "role": str,
     "schema": int,
     "request_hash": str,
     "delivery_hash": str,
@@ -36,6 +37,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "sha256": str,
     "frames": int,
     "audio_s": float,
+    "content_hash": str,
     "path": str,
     "sample_rate_hz": int,
     "error": type(None),
@@ -50,6 +52,8 @@ TIMINGS = {  # field -> types of a row that was spoken
     "language": str,
     "instruct": type(None),
     "ref_sha256": type(None),
+    "anchor": type(None),
+    "anchor_digest": type(None),
     "clone_mode": type(None),
     "seed": int,
     "attempts": int,
@@ -60,6 +64,8 @@ TIMINGS = {  # field -> types of a row that was spoken
     "silence_start_s": float,
     "silence_end_s": float,
     "silence_inside_s": float,
+    "applied": type(None),
+    "source": type(None),
     "frames_per_char": float,
     "prompt_tokens": int,
     "bucket": int,
@@ -347,8 +353,8 @@ def test_the_sample_voice_ignores_instructions_and_says_so(bench: Workbench) -> 
     result = bench.run("synth", bench.write(rows), *flags)
     assert result.code == 0
     assert "1 rows give instruct, which this checkpoint ignores" in result.err
-    files = bench.out().files
-    assert files["told.wav"] == files["plain.wav"]
+    told, plain = (bench.out().samples(f"{name}.wav") for name in ("told", "plain"))
+    assert np.array_equal(told, plain)
 
 
 def test_a_row_may_be_named_like_our_files(bench: Workbench) -> None:

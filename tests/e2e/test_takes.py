@@ -164,14 +164,25 @@ class TestPick:
         return done
 
     def test_a_format_keeps_the_choice(self, taken: Workbench) -> None:
-        """It is made again with its own seed."""
+        """Its file is made of what is kept, or spoken with its own seed."""
         assert pick(taken, "a=2").code == 0
-        assert taken.synth(ROWS, *FLAGS, "--subtype", "PCM_24").summary == "3 of 3 rows spoken"
+        before = taken.out().files
+        for flags in (("--subtype", "PCM_24"), ()):
+            made = taken.synth(ROWS, *FLAGS, *flags)
+            assert made.out == "nothing to speak: 3 files made of what is kept\n"
+            line = taken.out().records["a"]
+            assert (line["take"], line["role"], line["path"]) == (2, "held", "takes/a/2.wav")
+            assert taken.synth(ROWS, *FLAGS, *flags).out.startswith("nothing to do")
+            assert audio(taken, "a.wav") == audio(taken, "takes/a/2.wav")
+        assert {name: taken.out().files[name] for name in before} == before
+        # With codes, which were not kept.
+        spoken = taken.synth(ROWS, *FLAGS, "--format", "flac", "--save-codes")
+        assert spoken.summary == "3 of 3 rows spoken"
+        assert "3 rows are spoken again for another format or level" in spoken.err
         line = taken.out().records["a"]
         assert (line["take"], line["role"]) == (2, "held")
-        assert taken.synth(ROWS, *FLAGS, "--subtype", "PCM_24").out.startswith("nothing to do")
-        assert taken.synth(ROWS, *FLAGS).summary == "3 of 3 rows spoken"
-        assert audio(taken, "a.wav") == audio(taken, "takes/a/2.wav")
+        assert taken.synth(ROWS, *FLAGS).out.startswith("nothing to speak: 3 files")
+        assert audio(taken, "a.wav") == before["a.wav"]
 
     def test_verify_and_damage(self, taken: Workbench) -> None:
         assert pick(taken, "a=2").code == 0

@@ -120,6 +120,7 @@ def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]
         "seconds": round(joined.seconds, 6),
         "sample_rate_hz": joined.rate_hz,
         "samples": joined.num_samples,
+        "applied": joined.applied,
     }
 
 
@@ -173,4 +174,7 @@ def _joined(chapter: dict[str, Any]) -> JoinedChapter:
         )
         for entry in chapter["sentences"]
     )
-    return JoinedChapter(int(chapter["sample_rate_hz"]), int(chapter["samples"]), spans)
+    applied = chapter.get("applied")
+    if not isinstance(applied, (dict, type(None))):
+        raise TypeError("a chapter's `applied` is no object")
+    return JoinedChapter(int(chapter["sample_rate_hz"]), int(chapter["samples"]), spans, applied)

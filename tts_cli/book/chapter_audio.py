@@ -10,26 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from tts_cli.deliver.join import FADE_S, cut_ends, fade_in_
+from tts_cli.book.chapter_level import ChapterLevel
+from tts_cli.deliver.filters import highpass
+from tts_cli.deliver.join import FADE_S, MARGIN_S, cut_ends, fade_in_
+from tts_cli.deliver.metadata import Tags, put_tags
+from tts_cli.deliver.treatment import TRIM_MARGIN_S, Applied, Treatment
 from tts_cli.errors import RowError, UsageError
 from tts_cli.output.atomic import written_whole
 from tts_cli.output.audio_file import (
+    NO_TAGS,
     check_format,
+    container_of,
     to_float,
     to_int16,
     wav_bytes,
     wav_data,
+    wav_end,
     wav_header,
 )
 
 Array = np.ndarray[Any, Any]
 
 MAX_WAV_BYTES = 2**32 - 1
+AS_IT_IS = Treatment()
 _BLOCK = 65_536  # samples handed to libsndfile at once
 
 
@@ -39,6 +48,7 @@ class Take:
 
     path: Path
     pause_after_s: float  # the last row's is not added
+    voice: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class JoinedChapter:
     rate_hz: int
     num_samples: int
     spans: tuple[Span, ...]  # of every row
+    applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
 
     @property
     def seconds(self) -> float:
@@ -69,11 +80,20 @@ class _Sink(Protocol):
     def write(self, samples: Array) -> None: ...
 
 
-def write_chapter(path: Path, takes: list[Take], format: str, subtype: str) -> JoinedChapter:
+def write_chapter(
+    path: Path,
+    takes: list[Take],
+    format: str,
+    subtype: str,
+    treatment: Treatment = AS_IT_IS,
+    tags: Tags = NO_TAGS,
+) -> JoinedChapter:
     """Join rows into the file `path`.
 
     Args:
         takes: at least one; all of one sample rate.
+        treatment: of the chapter; each voice gets one gain.
+        tags: what the file says of itself.
     Raises:
         RowError: a row's file cannot be read, or has another rate than the first.
         UsageError: the chapter is longer than a WAV file can be.
@@ -81,16 +101,49 @@ def write_chapter(path: Path, takes: list[Take], format: str, subtype: str) -> J
     """
     rate_hz = _rate_of(takes[0].path)
     subtype = check_format(format, subtype, rate_hz)
-    is_int16 = subtype == "PCM_16"
+    is_int16 = subtype == "PCM_16" and treatment.is_none
+    level = _level_of(takes, rate_hz, treatment)
     spans: list[Span] = []
     num_samples = 0
-    with written_whole(path) as part, _open_sink(part, rate_hz, format, subtype) as sink:
-        for piece, span in _pieces(takes, rate_hz, is_int16):
+    with written_whole(path) as part, _open_sink(part, rate_hz, format, subtype, tags) as sink:
+        for piece, span in _pieces(takes, rate_hz, is_int16, treatment):
+            if level is not None:
+                if span is not None:
+                    piece = level.apply(piece, takes[len(spans)].voice)
+                level.hear(piece)
             sink.write(piece)
             if span is not None:
                 spans.append(Span(*((num_samples + place) / rate_hz for place in span)))
             num_samples += len(piece)
-    return JoinedChapter(rate_hz, num_samples, tuple(spans))
+    applied = None if treatment.is_none else _applied(treatment, level)
+    return JoinedChapter(rate_hz, num_samples, tuple(spans), applied)
+
+
+def _level_of(takes: list[Take], rate_hz: int, treatment: Treatment) -> ChapterLevel | None:
+    """The gains of a chapter's voices, for which all rows are read twice more."""
+    if treatment.target is None:
+        return None
+    found = ChapterLevel(rate_hz, treatment.target)
+    pieces = partial(_pieces, takes, rate_hz, False, treatment)
+    spoken = (piece for piece, span in pieces() if span is not None)
+    found.look_at(spoken, [take.voice for take in takes])
+    voices = iter(takes)
+    for piece, span in pieces():
+        found.hear(piece if span is None else found.apply(piece, next(voices).voice))
+    found.settle()
+    return found
+
+
+def _applied(treatment: Treatment, level: ChapterLevel | None) -> dict[str, Any]:
+    """What was done to a chapter. What was trimmed differs by less than anybody asks for."""
+    found = Applied(treatment.highpass_hz, pad_start_s=treatment.pad_s[0])
+    found = replace(found, pad_end_s=treatment.pad_s[1])
+    if level is None:
+        return found.as_dict()
+    gains = {voice: round(gain_db, 3) for voice, gain_db in level.gains_db.items()}
+    levelling = level.levelling()
+    told = replace(found, level=levelling).as_dict()
+    return told | {"gains_db": gains, "misses": levelling.misses(level.target)}
 
 
 def _rate_of(path: Path) -> int:
@@ -118,7 +171,7 @@ def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
 
 
 def _pieces(
-    takes: Iterable[Take], rate_hz: int, is_int16: bool
+    takes: Iterable[Take], rate_hz: int, is_int16: bool, treatment: Treatment
 ) -> Iterator[tuple[Array, tuple[int, int, int] | None]]:
     """What follows each other in a chapter: rows, with the places of their speech and of their
     file's first sample counted from what is kept, and the silence between them.
@@ -126,32 +179,47 @@ def _pieces(
     fade = round(FADE_S * rate_hz)
     takes = list(takes)
     pause, kept = 0, 0  # samples: the pause behind the last row, and the silence kept at its end
+    front, behind = (round(seconds * rate_hz) for seconds in treatment.pad_s)
+    if front:
+        yield np.zeros(front, dtype=np.float32), None
     for index, take in enumerate(takes):
         is_first, is_last = index == 0, index == len(takes) - 1
         samples = _read(take.path, rate_hz, is_int16)
+        if treatment.highpass_hz is not None:
+            samples = highpass(samples, rate_hz, treatment.highpass_hz)
         cut = cut_ends(samples, rate_hz)
         spoken = cut.start + cut.silence_before, cut.end - cut.silence_behind
         if is_first:
-            cut = replace(cut, start=0)
+            cut = replace(cut, start=_outer(cut.start, rate_hz) if treatment.is_trimmed else 0)
         else:
             silence = max(0, pause - kept - cut.silence_before)
             yield np.zeros(silence, dtype=samples.dtype), None
         if is_last:
-            cut = replace(cut, end=len(samples))
+            end = len(samples)
+            if treatment.is_trimmed:
+                end -= _outer(len(samples) - cut.end, rate_hz)
+            cut = replace(cut, end=end)
         piece = samples[cut.start : cut.end]
-        if not is_first:
+        if cut.start > 0 or not is_first:
             fade_in_(piece[:fade])
-        if not is_last:
+        if cut.end < len(samples) or not is_last:
             fade_in_(piece[::-1][:fade])
         yield piece, (spoken[0] - cut.start, spoken[1] - cut.start, -cut.start)
         pause, kept = round(take.pause_after_s * rate_hz), cut.silence_behind
+    if behind:
+        yield np.zeros(behind, dtype=np.float32), None
+
+
+def _outer(cut: int, rate_hz: int) -> int:
+    """Samples to cut off at an end of a chapter, where more silence is kept than between rows."""
+    return max(0, cut - round((TRIM_MARGIN_S - MARGIN_S) * rate_hz))
 
 
 @contextmanager
-def _open_sink(part: Path, rate_hz: int, format: str, subtype: str) -> Iterator[_Sink]:
+def _open_sink(part: Path, rate_hz: int, format: str, subtype: str, tags: Tags) -> Iterator[_Sink]:
     if format == "wav":
         with open(part, "xb") as file:
-            sink = _WavSink(file, rate_hz, subtype)
+            sink = _WavSink(file, rate_hz, subtype, tags)
             yield sink
             sink.finish()
         return
@@ -160,8 +228,9 @@ def _open_sink(part: Path, rate_hz: int, format: str, subtype: str) -> Iterator[
     with open(part, "x+b") as file:
         watched = _WatchedFile(file)
         with soundfile.SoundFile(
-            watched, "w", rate_hz, 1, subtype, format=format.upper()
+            watched, "w", rate_hz, 1, subtype, format=container_of(format)
         ) as encoder:
+            put_tags(encoder, tags)
             yield _EncodedSink(encoder, watched, is_int16=subtype == "PCM_16")
         watched.check()
 
@@ -169,14 +238,15 @@ def _open_sink(part: Path, rate_hz: int, format: str, subtype: str) -> Iterator[
 class _WavSink:
     """A WAV file whose header is written twice: its length is known at the end."""
 
-    def __init__(self, file: BinaryIO, rate_hz: int, subtype: str) -> None:
+    def __init__(self, file: BinaryIO, rate_hz: int, subtype: str, tags: Tags) -> None:
         self._file, self._rate_hz, self._subtype = file, rate_hz, subtype
+        self._end = wav_end(tags)
         self._num_samples = 0
         file.write(wav_header(0, rate_hz, subtype))
 
     def write(self, samples: Array) -> None:
         self._num_samples += len(samples)
-        if wav_bytes(self._num_samples, self._subtype) > MAX_WAV_BYTES:
+        if wav_bytes(self._num_samples, self._subtype) + len(self._end) > MAX_WAV_BYTES:
             raise UsageError(
                 "a chapter is longer than a WAV file can be",
                 remedy="use --format flac, or more headings",
@@ -184,9 +254,10 @@ class _WavSink:
         self._file.write(wav_data(samples, self._subtype))
 
     def finish(self) -> None:
-        self._file.write(b"\0" * (self._file.tell() % 2))
+        self._file.write(b"\0" * (self._file.tell() % 2) + self._end)
         self._file.seek(0)
-        self._file.write(wav_header(self._num_samples, self._rate_hz, self._subtype))
+        end_bytes = len(self._end)
+        self._file.write(wav_header(self._num_samples, self._rate_hz, self._subtype, end_bytes))
 
 
 class _EncodedSink:

@@ -21,11 +21,13 @@ import soundfile
 from tts_cli import signals
 from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_made, write_book_file
 from tts_cli.book.chapter import Book
-from tts_cli.book.chapter_audio import JoinedChapter, Span, Take, write_chapter
+from tts_cli.book.chapter_audio import AS_IT_IS, JoinedChapter, Span, Take, write_chapter
 from tts_cli.book.m4b import Part, write_m4b
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
+from tts_cli.deliver.metadata import Tags
 from tts_cli.deliver.pacing import Pause, pauses_in
 from tts_cli.deliver.subtitles import Spoken, in_parts, subtitles
+from tts_cli.deliver.treatment import Treatment
 from tts_cli.errors import RowError, UsageError
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.journal_lines import JournalLines, parts_of
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 
 M4B_NAME = "book.m4b"
 MAX_STEM_BYTES = 80
+MAX_VOICES = 5  # that a file's metadata names
 _VERSION = 2  # of how files are made; a new one makes all of them again
 
 _STARTS = {NAME: b'{\n "schema": ', MANIFEST_NAME: f'{{"id": "{FOLDER}/'.encode()}
@@ -49,7 +52,10 @@ class Wanted:
     subtype: str
     subtitles: tuple[str, ...] = ()
     is_m4b: bool = False
-    comment: str = ""  # in the metadata of the file of all
+    comment: str = ""  # in the metadata of all files
+    row_format: str = ""  # of rows, where it is not that of chapters
+    treatment: Treatment = AS_IT_IS  # of chapters; rows stay as they were spoken
+    voice: str = ""  # of rows that name none
 
 
 @dataclass
@@ -182,20 +188,37 @@ class _Producer:
             shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
             self._produced.incomplete.append(f"{name}: {len(lost)} rows are missing: {shown}")
             return None
-        suffix, wanted = self._wanted.format, self._wanted
-        takes = [Take(self._out / f"{row.id}.{suffix}", row.pause_after_s) for row in rows]
+        wanted = self._wanted
+        suffix = wanted.row_format or wanted.format
+        takes = [
+            Take(self._out / f"{row.id}.{suffix}", row.pause_after_s, row.voice or wanted.voice)
+            for row in rows
+        ]
         try:
-            key = _key([wanted.format, wanted.subtype, *map(_facts, takes)])
+            treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
+            key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
             if (made := self._kept(name, key)) is not None:
                 for old, joined in self._before.chapters.values():
                     if old == made:
                         return made, joined
             log.info("joining %s", name)
-            joined = write_chapter(self._out / name, takes, wanted.format, wanted.subtype)
+            path, tags = self._out / name, self._tags(number, takes)
+            joined = write_chapter(
+                path, takes, wanted.format, wanted.subtype, wanted.treatment, tags
+            )
         except (RowError, FileNotFoundError) as error:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
+        for miss in (joined.applied or {}).get("misses", []):
+            log.warning("%s: %s", name, miss)
         return self._made(name, key), joined
+
+    def _tags(self, number: int, takes: list[Take]) -> Tags:
+        """What a chapter's file says of itself."""
+        voices = list(dict.fromkeys(take.voice for take in takes if take.voice))
+        named = ", ".join(voices[:MAX_VOICES]) + ", ..." * (len(voices) > MAX_VOICES)
+        title = self._book.chapters[number].title
+        return Tags(title, named, self._book.title or "", self._wanted.comment)
 
     def _time_parts(self, number: int) -> None:
         """Put the parts of a chapter's rows on its clock."""

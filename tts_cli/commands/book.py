@@ -73,7 +73,7 @@ def command(book: Path, join: str | None, **options: Any) -> int:
       tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
     """
     from tts_cli.book.m4b import load_av
-    from tts_cli.book.produce import Wanted, require_own_files, target_names
+    from tts_cli.book.produce import require_own_files, target_names
     from tts_cli.book.reader import read_book
     from tts_cli.book.script import BookPauses, script_of, to_manifest
     from tts_cli.run.split_rule import pauses_of
@@ -84,13 +84,8 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     found = read_book(book)
     script = script_of(found, BookPauses(**vars(pauses_of(config))))
     tell_what_is_not_read(found)
-    wanted = Wanted(
-        config.format,
-        config.subtype,
-        config.subtitle_formats,
-        is_m4b=join == "m4b",
-        comment=f"synthetic speech, tts-cli, {config.model or 'sample voice'}",
-    )
+    wanted = wanted_of(config, config.subtitle_formats, is_m4b=join == "m4b")
+    config = config_of_rows(config, wanted)
     assert config.out is not None
     if not config.overwrite:
         require_own_files(config.out, target_names(found, script, wanted))
@@ -98,6 +93,46 @@ def command(book: Path, join: str | None, **options: Any) -> int:
         source = manifest_of(to_manifest(script, language_of(found, config)), config, stack)
         require_good(source, script, config)
         return speak_and_join(source, config, found, script, wanted)
+
+
+def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) -> Wanted:
+    """The files to make. Raises UsageError, SetupError: they cannot be made so."""
+    from tts_cli.book.produce import Wanted
+    from tts_cli.deliver.metadata import synthetic
+    from tts_cli.deliver.treatment import Treatment
+    from tts_cli.output.audio_file import check_format
+    from tts_cli.run.model_source import read_info
+
+    info = read_info(config)
+    treatment = Treatment.of(config)
+    treatment.require_packages()
+    check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
+    return Wanted(
+        config.format,
+        config.subtype,
+        subtitles,
+        is_m4b=is_m4b,
+        comment=synthetic(info),
+        row_format="flac" if config.format == "opus" else config.format,
+        treatment=treatment,
+        voice=config.voice or next(iter(info.voices), ""),
+    )
+
+
+def config_of_rows(config: RunConfig, wanted: Wanted) -> RunConfig:
+    """How rows are spoken: as the model gives them, so that another level or format of chapters
+    costs no speech. (Rows of mp3 and ogg were always coded twice, and stay as they are in folders.)
+    """
+    is_telephony = config.subtype in ("ULAW", "ALAW")
+    return replace(
+        config,
+        format=wanted.row_format,
+        subtype="PCM_16" if is_telephony else config.subtype,
+        loudness=None,
+        highpass=None,
+        trim=False,
+        pad=None,
+    )
 
 
 def tell_what_is_not_read(book: Book) -> None:
@@ -214,7 +249,8 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
         source, config, info, journal, AudioWriter(config.out, config, info.sample_rate_hz)
     )
     plan.survey()
-    return {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
+    missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
+    return missing | {order.record.id for order in plan.orders()}
 
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:

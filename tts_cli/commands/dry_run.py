@@ -21,7 +21,13 @@ def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
     from tts_cli.book.book_file import made_names
     from tts_cli.commands.progress import long_step
-    from tts_cli.commands.validate import has_journal, say_problems, say_space, show_summary
+    from tts_cli.commands.validate import (
+        has_journal,
+        say_kept,
+        say_problems,
+        say_space,
+        show_summary,
+    )
     from tts_cli.output.journal import Journal
     from tts_cli.output.orphans import find_orphans
     from tts_cli.output.writer import AudioWriter
@@ -37,6 +43,7 @@ def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
     with long_step("checking the manifest, and which rows are done", config.progress):
         survey = plan.survey()
     say_problems(survey.summary, config)
+    say_kept(survey)
     if not config.skip_invalid:
         survey.summary.require_good()
     say_choices(survey, config)

@@ -68,6 +68,14 @@ def parse_shard(value: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def parse_pad(value: str) -> tuple[float, float]:
+    """`S` or `S,S` as seconds in front and behind."""
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)(?:,([0-9]{1,4}(?:\.[0-9]{1,6})?))?", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not of the form S or S,S, such as 0.5 or 0.5,1")
+    return float(match[1]), float(match[2] or match[1])
+
+
 def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
     """A click option for one field of `RunConfig`; `short` are other names of its flag."""
     default, text, unset = describe_field(name)
@@ -232,12 +240,25 @@ def sampling_options(function: Any) -> Any:
     return text_options(_speech_options(_draw_options(function)))
 
 
-_sound_options = (
+_delivery_options = (
     config_option("format", type=_choice(tuple(SUBTYPES))),
     config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
     config_option("sample_rate", type=int, metavar="HZ"),
+    config_option("loudness", metavar="LUFS|ebu|acx|podcast"),
+    config_option("highpass", type=float, metavar="HZ"),
+    config_option("trim"),
+    config_option("pad", type=parse_pad, metavar="S[,S]"),
 )
-sound_options = group("Output", *_sound_options)
+delivery_options = group("Output", *_delivery_options)
+
+encode_options = group(
+    "Output",
+    config_option(
+        "out", type=_FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
+    ),
+    *_delivery_options,
+    config_option("take_over"),
+)
 
 
 def output_options(is_out_required: bool = False) -> Decorator[Any]:
@@ -252,7 +273,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
             required=is_out_required,
             show_default=False,
         ),
-        *_sound_options,
+        *_delivery_options,
         config_option("save_codes"),
         config_option("subtitles", metavar=",".join(SUBTITLES)),
     )

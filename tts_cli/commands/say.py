@@ -18,12 +18,12 @@ from tts_cli import signals
 from tts_cli.commands.options import (
     common_options,
     config_option,
+    delivery_options,
     device_options,
     group,
     model_options,
     reference_options,
     sampling_options,
-    sound_options,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import SUBTYPES, RunConfig
@@ -88,7 +88,7 @@ _failure_options = group(
 @click.command("say", cls=SectionedCommand)
 @click.argument("words", metavar="TEXT", nargs=-1, required=True)
 @_file_options
-@sound_options
+@delivery_options
 @model_options
 @device_options
 @_row_options
@@ -245,17 +245,26 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         raise RowError(spoken.error, "try another --seed, or keep it by --accept-truncated")
     for what in spoken.suspect:
         log.warning("listen to it: %s", what)
-    from tts_cli.output.audio_file import check_format, encode, resample
+    from tts_cli.deliver.metadata import Tags, synthetic
+    from tts_cli.deliver.treatment import Treatment
+    from tts_cli.output.audio_file import check_format, encode
+    from tts_cli.output.writer import treat
 
     rate_hz = config.sample_rate or info.sample_rate_hz
-    samples = resample(spoken.samples, info.sample_rate_hz, rate_hz)
+    treatment = Treatment.of(config)
+    samples, applied = treat(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
+    for what in () if applied is None else treatment.misses(applied):
+        log.warning("listen to it: %s", what)
+        spoken.suspect.append(what)
     subtype = check_format(config.format, config.subtype, rate_hz)
-    data = encode(samples, rate_hz, config.format, subtype)
+    tags = Tags(artist=spoken.request.voice or "", comment=synthetic(info))
+    data = encode(samples, rate_hz, config.format, subtype, tags)
+    added_s = 0.0 if applied is None else applied.added_s
     signals.check()
     destination.write(data)
     return {
         "path": None if destination.path is None else str(destination.path),
-        "audio_s": round(len(spoken.samples) / info.sample_rate_hz, 6),
+        "audio_s": round(len(spoken.samples) / info.sample_rate_hz + added_s, 6),
         "bytes": len(data),
         "sample_rate_hz": rate_hz,
         "voice": spoken.request.voice,
@@ -267,6 +276,7 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         "text": row.text,
         "spoken_text": spoken.request.text,
         "suspect": spoken.suspect,
+        "applied": None if applied is None else applied.as_dict(),
     }
 
 
@@ -274,6 +284,7 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     """The row at its end. Raises RowError: it is certain to fail."""
     from tts_cli.commands.progress import long_step
     from tts_cli.commands.validate import say_problems
+    from tts_cli.deliver.treatment import Treatment
     from tts_cli.manifest.row import BadRow
     from tts_cli.output.writer import is_int16_enough
     from tts_cli.run.plan import RowPlan
@@ -297,6 +308,8 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
 
     rate_hz = config.sample_rate or info.sample_rate_hz
     signals.check()
+    is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
+    is_int16 = is_int16 and Treatment.of(config).is_none
     with long_step("loading the model", config.progress):
         session = open_session(config)
         prepare(session, survey.needs)
@@ -306,7 +319,7 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
         lambda _: None,
         RetryPolicy.of(config),
         cloning=plan.cloning,
-        is_int16=is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz),
+        is_int16=is_int16,
         pauses=plan.split_rule.pauses,
     )
     with signals.stopping(speech.stop):

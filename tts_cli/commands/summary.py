@@ -67,6 +67,8 @@ def _row_lines(totals: Totals, left_out: str) -> list[str]:
     lines = [f"{totals.ok} of {totals.rows} rows spoken"]
     if totals.skipped:
         lines[0] += f", {totals.skipped} {left_out}"
+    if totals.remade:
+        lines[0] += f", {totals.remade} files made of what was kept"
     if totals.failed:
         lines[0] += f", {totals.failed} failed"
     if totals.xrt is not None:

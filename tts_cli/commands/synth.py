@@ -102,7 +102,13 @@ def run(source: Manifest, config: RunConfig) -> int:
     from tts_cli.commands.dry_run import say_choices, show_plan
     from tts_cli.commands.output_folder import close_takes, open_folder
     from tts_cli.commands.progress import long_step
-    from tts_cli.commands.validate import check_settings, has_journal, say_problems, say_space
+    from tts_cli.commands.validate import (
+        check_settings,
+        has_journal,
+        say_kept,
+        say_problems,
+        say_space,
+    )
     from tts_cli.output.run_file import versions
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
@@ -131,6 +137,7 @@ def run(source: Manifest, config: RunConfig) -> int:
         log.debug("left to do: %s", survey)
         signals.check()
         say_problems(survey.summary, config)
+        say_kept(survey)
         if not config.skip_invalid:
             survey.summary.require_good()
         say_choices(survey, config)
@@ -150,8 +157,11 @@ def run(source: Manifest, config: RunConfig) -> int:
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
         assert runs is not None
-        act = speak if survey.needs.rows else record_unspoken
-        exit_code = act(config, info, plan, survey, runs)
+        session = remake(config, info, plan, survey) if survey.kept else None
+        if survey.needs.rows:
+            exit_code = speak(config, info, plan, survey, runs, session)
+        else:
+            exit_code = record_unspoken(config, info, plan, survey, runs)
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
 
 
@@ -166,10 +176,40 @@ def keep_subtitles(plan: RowPlan) -> int:
     return int(made.failed > 0)
 
 
+def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> Session | None:
+    """Make the files that only their delivery sets apart. The session, if codes needed a model."""
+    from tts_cli.commands.progress import long_step
+    from tts_cli.deliver.metadata import synthetic
+    from tts_cli.output.record import RowRecord
+    from tts_cli.run.recode import Recoder
+
+    assert plan.journal is not None
+    assert plan.writer is not None
+    session = None
+    if survey.kept["codes"]:
+        from tts_cli.run.load import open_session
+
+        with long_step("loading the model", config.progress):
+            session = open_session(config)
+    model = None if session is None else session.model
+    out = plan.writer.out
+    recoder = Recoder(out, plan.writer, plan.journal, synthetic(info), model)
+    with long_step("making files of what is kept, without speaking", config.progress):
+        made = recoder.run(plan.orders())
+    survey.remade = made.count
+    log.info("%d files made of what is kept, without speaking", made.count)
+    for row_id, reason in made.failed:
+        log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
+        survey.unmade.append(RowRecord(row_id, "failed", error=reason))
+    plan.journal.append(*survey.unmade)
+    return session
+
+
 def record_unspoken(
     config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog
 ) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
+    from tts_cli.deliver.metadata import synthetic
     from tts_cli.manifest.row import BadRow
     from tts_cli.output.run_file import Totals, build_report, with_folder
     from tts_cli.run.records import Recorder
@@ -177,8 +217,21 @@ def record_unspoken(
     assert plan.journal is not None
     assert plan.writer is not None
     started = datetime.now(timezone.utc)
-    totals = Totals(rows=survey.skipped + survey.pending + survey.bad, skipped=survey.skipped)
-    recorder = Recorder(plan.writer, plan.journal, None, info.frame_s, totals, lambda _: None)
+    totals = Totals(
+        rows=survey.skipped + survey.pending + survey.bad + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
+        skipped=survey.skipped,
+        remade=survey.remade,
+    )
+    recorder = Recorder(
+        plan.writer,
+        plan.journal,
+        None,
+        info.frame_s,
+        totals,
+        lambda _: None,
+        comment=synthetic(info),
+    )
     for row in plan:
         if not isinstance(row, BadRow):
             recorder.take(row)
@@ -221,6 +274,12 @@ def setting_origins() -> dict[str, str]:
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     reason = f"all {survey.skipped} rows are done already"
+    if survey.remade or survey.unmade:
+        made = f"{survey.remade} files made of what is kept"
+        more = [f"{survey.skipped} rows are done already"] if survey.skipped else []
+        more += [f"{len(survey.unmade)} files could not be made"] if survey.unmade else []
+        show_result("; ".join([f"nothing to speak: {made}", *more]))
+        return
     if config.only and not survey.summary.selected:
         reason = "no row is suspect or failed" if "suspects" in config.only else "no row"
     elif config.only and survey.skipped and not survey.silent and not config.retry_failed:
@@ -259,10 +318,18 @@ def show_result(text: str) -> None:
         log.warning("%s", problem)
 
 
-def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog) -> int:
-    """Load the model, speak the pending rows, report, print the summary."""
+def speak(
+    config: RunConfig,
+    info: ModelInfo,
+    plan: RowPlan,
+    survey: Survey,
+    runs: RunLog,
+    session: Session | None = None,
+) -> int:
+    """Load the model, unless that was done, speak the pending rows, report, print the summary."""
     from tts_cli.commands.progress import Progress, long_step
     from tts_cli.commands.summary import next_step, summary_lines, take_lines
+    from tts_cli.deliver.metadata import synthetic
     from tts_cli.output.run_file import Totals, build_report
     from tts_cli.output.run_log import new_run_id
     from tts_cli.run.load import device_facts, open_session, prepare
@@ -278,8 +345,9 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     run_id = new_run_id(started)
     if survey.summary.split:
         log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
-    with long_step("loading the model", config.progress):
-        session = open_session(config)
+    if session is None:
+        with long_step("loading the model", config.progress):
+            session = open_session(config)
     signals.check()
     with long_step("making slots and graphs", config.progress):
         prepare(session, survey.needs)
@@ -288,8 +356,10 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
     signals.check()
     say_anchor(survey, config, session.device.type == "cuda")
     totals = Totals(
-        rows=survey.pending + survey.bad + survey.skipped,
+        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
         skipped=survey.skipped,
+        remade=survey.remade,
         load_s=session.load_s,
         capture_s=session.capture_s,
     )
@@ -306,7 +376,10 @@ def speak(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, run
             progress.update,
             config.failures_allowed(survey.pending + survey.takes),
             config.takes,
+            comment=synthetic(info),
         )
+        for record in survey.unmade:
+            recorder.failures.add(record)
         speech = SpeechRun(
             session,
             recorder.take,

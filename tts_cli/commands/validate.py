@@ -74,11 +74,13 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
 
 def check_settings(config: RunConfig, info: ModelInfo) -> None:
     """Check what needs no manifest. Raises UsageError or SetupError: nothing can be spoken so."""
+    from tts_cli.deliver.treatment import Treatment
     from tts_cli.output.audio_file import check_format
     from tts_cli.run.row_checks import require_speakable
 
     require_speakable(info)
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
+    Treatment.of(config).require_packages()
 
 
 def has_journal(out: Path) -> bool:
@@ -95,6 +97,18 @@ def say_problems(summary: ManifestSummary, config: RunConfig) -> None:
         log.log(level, "%s", line)
     for line in summary.warnings:
         log.warning("%s", line)
+
+
+def say_kept(survey: Survey) -> None:
+    """Tell of rows whose speech is there, in another format or level."""
+    if survey.again:
+        rows = "1 row is" if survey.again == 1 else f"{survey.again} rows are"
+        log.warning(
+            "%s spoken again for another format or level: nothing is kept that it could be made "
+            "of without; first %s",
+            rows,
+            survey.first_again,
+        )
 
 
 def say_space(summary: ManifestSummary, out: Path) -> None:
@@ -172,6 +186,7 @@ def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
     reasons = ", ".join(f"{count:,} {name}" for name, count in _reasons(survey).items() if count)
     lines = [
         ("to speak", f"{survey.pending:,} rows" + (f": {reasons}" if reasons else "")),
+        *_kept_lines(survey),
         ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
     ]
     if survey.takes:
@@ -186,11 +201,18 @@ def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
     return lines
 
 
+def _kept_lines(survey: Survey) -> list[tuple[str, str]]:
+    """Files to be made without speaking."""
+    names = {"audio": "audio without loss", "codes": "codes"}
+    told = [f"{count:,} of kept {names[kind]}" for kind, count in survey.kept.items()]
+    return [("not spoken, but made anew", ", ".join(told))] if told else []
+
+
 def _reasons(survey: Survey) -> dict[str, int]:
     """Rows to speak, by what the folder holds of them."""
     from tts_cli.run.plan import State
 
-    return {state.value: survey.due[state] for state in State}
+    return {state.value: survey.due[state] for state in State if state is not State.KEPT}
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
@@ -206,6 +228,7 @@ def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
     return {
         "pending": survey.pending,
         "reasons": _reasons(survey),
+        "remade": dict(survey.kept),
         "takes": survey.takes,
         "held": survey.held,
         "fallen": sum(survey.fallen.values()),

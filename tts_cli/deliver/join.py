@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,18 @@ def join(
         if index < last or tail_s is not None:
             fade_in_(piece[::-1][:fade])
     return joined, places
+
+
+def join_again(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
+    """Join parts as they were joined before.
+
+    Args:
+        gaps: samples of silence put behind each part but the last.
+    """
+    cuts = [cut_ends(part, rate_hz) for part in parts]
+    kept = [a.silence_behind + b.silence_before for a, b in pairwise(cuts)]
+    pauses_s = [(gap + own) / rate_hz for gap, own in zip(gaps, kept, strict=True)]
+    return join(parts, pauses_s, rate_hz, Pauses())[0]
 
 
 def _pause_s(boundary: Boundary | float, pauses: Pauses) -> float:

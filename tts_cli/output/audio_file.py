@@ -11,6 +11,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.deliver.metadata import Tags, put_tags, wav_chunk
 from tts_cli.errors import RowError, SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +20,21 @@ if TYPE_CHECKING:
     Samples = np.ndarray[Any, Any]
 
 MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+OPUS_RATES_HZ = (8000, 12000, 16000, 24000, 48000)
 NOT_FINITE = "the audio holds values that are not numbers"
-_LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III"}
+_LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III", "opus": "OPUS"}
+_CONTAINERS = {"opus": "OGG"}  # where it is not the format's own name
+LOSSLESS_SUBTYPES = ("PCM_16", "PCM_24", "FLOAT")
 _BLOCK = 65_536  # samples handed to libsndfile at once; its Vorbis encoder overflows on more
-_WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "FLOAT": (3, 32)}  # format tag, bits a sample
+# Format tag, bits a sample.
+_WAV_TAGS = {
+    "PCM_16": (1, 16),
+    "PCM_24": (1, 24),
+    "FLOAT": (3, 32),
+    "ALAW": (6, 8),
+    "ULAW": (7, 8),
+}
+NO_TAGS = Tags(software="")
 
 
 def check_format(format: str, subtype: str, rate_hz: int) -> str:
@@ -34,16 +46,17 @@ def check_format(format: str, subtype: str, rate_hz: int) -> str:
         UsageError: the format has no such sample rate.
         SetupError: a library for it is missing.
     """
-    if format == "mp3" and rate_hz not in MP3_RATES_HZ:
-        rates = ", ".join(map(str, MP3_RATES_HZ))
+    known_hz = {"mp3": MP3_RATES_HZ, "opus": OPUS_RATES_HZ}.get(format)
+    if known_hz is not None and rate_hz not in known_hz:
+        rates = ", ".join(map(str, known_hz))
         raise UsageError(
-            f"mp3 cannot hold {rate_hz} Hz", remedy=f"use --sample-rate with one of {rates}"
+            f"{format} cannot hold {rate_hz} Hz", remedy=f"use --sample-rate with one of {rates}"
         )
     coding = _LOSSY.get(format, subtype)
     if format != "wav":
         import soundfile
 
-        if not soundfile.check_format(format.upper(), coding):
+        if not soundfile.check_format(container_of(format), coding):
             raise SetupError(
                 f"libsndfile {soundfile.__libsndfile_version__} cannot write {format}",
                 remedy="install a newer soundfile, or use --format wav",
@@ -51,22 +64,37 @@ def check_format(format: str, subtype: str, rate_hz: int) -> str:
     return coding
 
 
-def resample(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
-    """Change the sample rate; (n,) in, (n * rate / native,) out."""
+def container_of(format: str) -> str:
+    """libsndfile's name of a format."""
+    return _CONTAINERS.get(format, format.upper())
+
+
+def resample(
+    samples: Samples, native_rate_hz: int, rate_hz: int, *, is_clipped: bool = True
+) -> Samples:
+    """Change the sample rate; (n,) in, (n * rate / native,) out.
+
+    Args:
+        is_clipped: cut samples to [-1, 1] first.
+    """
     if rate_hz == native_rate_hz:
         return samples
     import soxr
 
-    changed: Samples = soxr.resample(to_float(samples), native_rate_hz, rate_hz)
+    values = to_float(samples) if is_clipped else samples
+    changed: Samples = soxr.resample(values, native_rate_hz, rate_hz)
     return changed
 
 
-def encode(samples: Samples, rate_hz: int, format: str, subtype: str) -> bytes:
+def encode(
+    samples: Samples, rate_hz: int, format: str, subtype: str, tags: Tags = NO_TAGS
+) -> bytes:
     """The bytes of a mono file.
 
     Args:
         samples: (n,) float32 in [-1, 1], clipped outside, or int16.
         subtype: as `check_format` returned it.
+        tags: what the file says of itself.
     Raises:
         RowError: there are no samples, or some are not finite.
     """
@@ -74,7 +102,7 @@ def encode(samples: Samples, rate_hz: int, format: str, subtype: str) -> bytes:
     if not len(samples):
         raise RowError("there is no audio: speech ended before its first frame")
     if format == "wav":
-        return _encode_wav(samples, rate_hz, subtype)
+        return _encode_wav(samples, rate_hz, subtype, tags)
     import soundfile
 
     values = to_float(samples)
@@ -83,7 +111,9 @@ def encode(samples: Samples, rate_hz: int, format: str, subtype: str) -> bytes:
     elif subtype == "PCM_24":
         values = _to_int24(samples) << 8  # libsndfile keeps the upper 24 of 32 bits
     buffer = io.BytesIO()
-    with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, format=format.upper()) as file:
+    container = container_of(format)
+    with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, format=container) as file:
+        put_tags(file, tags)
         for start in range(0, len(values), _BLOCK):
             file.write(values[start : start + _BLOCK])
     return buffer.getvalue()
@@ -137,9 +167,10 @@ def _clipped(samples: Samples) -> Samples:
     return clipped
 
 
-def _encode_wav(samples: Samples, rate_hz: int, subtype: str) -> bytes:
-    data = wav_data(samples, subtype)
-    return wav_header(len(samples), rate_hz, subtype) + data + b"\0" * (len(data) % 2)
+def _encode_wav(samples: Samples, rate_hz: int, subtype: str, tags: Tags) -> bytes:
+    data, end = wav_data(samples, subtype), wav_end(tags)
+    header = wav_header(len(samples), rate_hz, subtype, len(end))
+    return header + data + b"\0" * (len(data) % 2) + end
 
 
 def wav_data(samples: Samples, subtype: str) -> bytes:
@@ -148,27 +179,48 @@ def wav_data(samples: Samples, subtype: str) -> bytes:
         return to_int16(samples).astype("<i2").tobytes()
     if subtype == "PCM_24":
         return _to_int24(samples).astype("<i4").view("u1").reshape(-1, 4)[:, :3].tobytes()
+    if subtype in ("ALAW", "ULAW"):
+        return _companded(samples, subtype)
     return to_float(samples).astype("<f4").tobytes()
 
 
-def wav_header(num_samples: int, rate_hz: int, subtype: str) -> bytes:
-    """What stands before the samples of a mono WAV file."""
+def _companded(samples: Samples, subtype: str) -> bytes:
+    """Samples in 8 bits of telephony (ITU-T G.711), by libsndfile."""
+    import soundfile
+
+    buffer = io.BytesIO()
+    with soundfile.SoundFile(buffer, "w", 8_000, 1, subtype, format="RAW") as file:
+        file.write(to_int16(samples))
+    return buffer.getvalue()
+
+
+def wav_end(tags: Tags) -> bytes:
+    """What stands behind the samples of a WAV file; nothing if there is nothing to say."""
+    return b"" if tags is NO_TAGS else wav_chunk(tags)
+
+
+def wav_header(num_samples: int, rate_hz: int, subtype: str, end_bytes: int = 0) -> bytes:
+    """What stands before the samples of a mono WAV file.
+
+    Args:
+        end_bytes: behind them, see `wav_end`.
+    """
     tag, bits = _WAV_TAGS[subtype]
     width = bits // 8
     header = struct.pack("<HHIIHH", tag, 1, rate_hz, rate_hz * width, width, bits)
     chunks = _chunk(b"fmt ", header)
-    if tag == 3:
+    if tag != 1:
         chunks = _chunk(b"fmt ", header + b"\0\0") + _chunk(b"fact", struct.pack("<I", num_samples))
-    size = wav_bytes(num_samples, subtype) - 8
+    size = wav_bytes(num_samples, subtype) + end_bytes - 8
     data = struct.pack("<I", num_samples * width)
     return b"RIFF" + struct.pack("<I", size) + b"WAVE" + chunks + b"data" + data
 
 
 def wav_bytes(num_samples: int, subtype: str) -> int:
-    """The size of a file that `encode` makes of so many samples."""
+    """The size of a file that `encode` makes of so many samples, without tags."""
     tag, bits = _WAV_TAGS[subtype]
     data = num_samples * bits // 8
-    return (58 if tag == 3 else 44) + data + data % 2
+    return (44 if tag == 1 else 58) + data + data % 2
 
 
 def is_whole_wav(path: Path) -> bool:

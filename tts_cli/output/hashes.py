@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,11 @@ class Delivery:
     format: str
     subtype: str
     rate_hz: int
+    highpass_hz: float | None = field(default=None, metadata={"as_before": None})
+    trim: str | None = field(default=None, metadata={"as_before": None})  # what is kept, how cut
+    pad_s: tuple[float, float] | None = field(default=None, metadata={"as_before": None})
+    # What is measured, the level, the highest true peak; a name such as ebu stands for them.
+    level: tuple[str, float, float] | None = field(default=None, metadata={"as_before": None})
 
 
 def request_hash(

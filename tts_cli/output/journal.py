@@ -28,7 +28,7 @@ from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, RowFile, 
 log = logging.getLogger(__name__)
 
 JOURNAL_NAME = "timings.jsonl"
-_MAX_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 _FIRST_ID = re.compile(rb'\{"id": "%b"' % TEXT)
 
 
@@ -108,6 +108,20 @@ class Journal:
             return None
         with open(self.path, "rb") as file:
             return _line_at(file, offset)
+
+    def file_lines(self) -> Iterator[dict[str, Any]]:
+        """The last line of each row's file, extra takes left out, in the order in which they stand
+        there. Lines that another journal adds meanwhile are not seen. Raises OSError.
+        """
+        if not len(self._table):
+            return
+        with open(self.path, "rb") as file:
+            offset = 0
+            while raw := file.readline(MAX_LINE_BYTES):
+                line = parse(raw) if raw.endswith(b"\n") else None
+                if line is not None and self._table.is_file(line, offset):
+                    yield json.loads(raw)
+                offset += len(raw)
 
     def chosen(self) -> Iterator[dict[str, Any]]:
         """The lines of the takes that are the files of rows with several takes, or that are held;
@@ -200,9 +214,9 @@ class Journal:
         file = open(self.path, "rb")  # noqa: SIM115
         with file:
             whole_bytes = 0
-            while raw := file.readline(_MAX_LINE_BYTES):
+            while raw := file.readline(MAX_LINE_BYTES):
                 if not raw.endswith(b"\n"):
-                    if len(raw) < _MAX_LINE_BYTES:
+                    if len(raw) < MAX_LINE_BYTES:
                         return whole_bytes, raw
                     raw = _skip_line(file)
                     if not raw.endswith(b"\n"):
@@ -258,7 +272,7 @@ class Journal:
 def _line_at(file: BinaryIO, offset: int) -> dict[str, Any]:
     """A line that made sense before."""
     file.seek(offset)
-    values: dict[str, Any] = json.loads(file.readline(_MAX_LINE_BYTES))
+    values: dict[str, Any] = json.loads(file.readline(MAX_LINE_BYTES))
     return values
 
 
@@ -266,5 +280,5 @@ def _skip_line(file: BinaryIO) -> bytes:
     """Read to the end of an over-long line; returns its last piece."""
     raw = b"-"
     while raw and not raw.endswith(b"\n"):
-        last, raw = raw, file.readline(_MAX_LINE_BYTES)
+        last, raw = raw, file.readline(MAX_LINE_BYTES)
     return raw or last

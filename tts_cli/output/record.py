@@ -7,8 +7,9 @@ in front of the others, so that `record_table.py` need not read a line of ours t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 # Of lines written now. Those of 1 have no `schema`: their derived seeds have 63 bits. Those of 0
@@ -74,6 +75,8 @@ class RowRecord:
     silence_start_s: float | None = None
     silence_end_s: float | None = None
     silence_inside_s: float | None = None
+    applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
+    source: dict[str, Any] | None = None  # what the file was made of again; None: it was spoken
     frames_per_char: float | None = None
     prompt_tokens: int = 0
     bucket: int = 0  # the largest batch it ran in
@@ -86,6 +89,18 @@ class RowRecord:
     latency_ms: float = 0.0  # from being queued to being on disk
     rtf: float | None = None  # (prefill + decode + vocoder + write) / audio, lower is better
 
+    @classmethod
+    def from_line(cls, values: Mapping[str, Any]) -> RowRecord:
+        """A line that was read, of any version and written by anybody: fields it lacks, or that
+        are not of their kind, have their defaults. `id` and `status` are texts.
+        """
+        known = {
+            entry.name: values[entry.name]
+            for entry in fields(cls)
+            if entry.name in values and _is_of_kind(values[entry.name], str(entry.type))
+        }
+        return cls(**{"id": "", "status": "failed", **known})
+
     def to_line(self) -> str:
         """The record as one line of JSON; times to a microsecond."""
         values = dict(vars(self))
@@ -93,6 +108,24 @@ class RowRecord:
             if isinstance(value, float):
                 values[name] = round(value, 3 if name.endswith(("_ms", "_dbfs")) else 6)
         return json.dumps(values, allow_nan=False) + "\n"
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "list": (list,),
+    "dict": (dict,),
+    "None": (type(None),),
+}
+
+
+def _is_of_kind(value: Any, kind: str) -> bool:
+    """Whether a value of JSON is what an annotation of `RowRecord` allows, as far as lists."""
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        return False
+    names = [name.split("[")[0].strip() for name in kind.split("|")]
+    return isinstance(value, tuple(found for name in names for found in _KINDS[name]))
 
 
 @dataclass(frozen=True)

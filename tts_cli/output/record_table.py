@@ -164,6 +164,17 @@ class RecordTable:
         has_failed = not state & _IS_OK or bool(state & _HAS_FAILED_SINCE)
         return RowFile(take, bool(state & _IS_HELD), has_failed)
 
+    def is_file(self, line: Line, offset: int) -> bool:
+        """Whether a line is the last one of the take that is its row's file.
+
+        Args:
+            offset: where it begins in the file.
+        """
+        place = self._places.get(line.key)
+        if place is None or self._offsets[place] != offset:
+            return False
+        return not self._states[place] & _IS_EXTRA
+
     def top(self, row_id: str) -> int:
         """The highest take that has a line; 0 for a row without one."""
         row_key = id_hash(row_id)
@@ -284,6 +295,7 @@ def _parse_any(raw: bytes) -> Line | None:
 
 
 def _key(row_id: str, take: int) -> int:
+    """The hash that stands for a row and its take."""
     return id_hash(row_id if take == 1 else f"{row_id}\n{take}")
 
 

@@ -32,6 +32,7 @@ PACKAGES = (
     "numpy",
     "soundfile",
     "soxr",
+    "pyloudnorm",
     "safetensors",
 )
 
@@ -49,6 +50,7 @@ class Totals:
     takes: int = 0  # more of rows, spoken beside their own
     failed: int = 0
     skipped: int = 0  # done by an earlier run
+    remade: int = 0  # whose files were made of what was kept, without speaking
     retried: int = 0  # rows that needed more than one attempt
     frames: int = 0  # kept
     audio_s: float = 0.0  # kept

@@ -22,14 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import SUBTYPES
+from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.output.atomic import link_whole, write_atomic
-from tts_cli.output.audio_file import is_whole_wav
+from tts_cli.output.audio_file import NO_TAGS, is_whole_wav
 from tts_cli.output.inside import Inside
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import EXTRA, HELD, OWN, CopiedLine
-from tts_cli.output.writer import CODES_SUFFIX, AudioWriter, WrittenFile, hash_of
+from tts_cli.output.writer import CODES_SUFFIX, ORIGINAL_SUFFIX, AudioWriter, WrittenFile, hash_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,17 +87,18 @@ class TakeFolder:
         samples: np.ndarray[Any, Any],
         codes: np.ndarray[Any, Any] | None,
         place: Place,
+        tags: Tags = NO_TAGS,
     ) -> Placed:
         """Put a speech on disk. It is to be recorded then, and settled. Raises as
         `AudioWriter.write`.
         """
         if not place.has_folder:
-            return Placed(writer.write(row_id, samples, codes), place)
+            return Placed(writer.write(row_id, samples, codes, tags=tags), place)
         self._require_free(row_id, place.take)
         suffix = f".{writer.format}"
         try:
             self._inside.make_room(self.out / f"{row_id}{suffix}")
-            file = writer.write(row_id, samples, codes, take=place.take)
+            file = writer.write(row_id, samples, codes, take=place.take, tags=tags)
             with self._mutex:
                 return self._beside(row_id, file, place, suffix)
         except OSError as error:
@@ -309,7 +311,8 @@ class TakeFolder:
             return True
         if found is None or found == _facts(chosen[0]):
             return False
-        if any(_facts(path) == found for path in takes):
+        originals = (path.with_name(path.name + ORIGINAL_SUFFIX) for path in takes)
+        if any(_facts(path) == found for path in (*takes, *originals)):
             return True
         if own.suffix == ".wav":
             return not is_whole_wav(own)

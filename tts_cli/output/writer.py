@@ -16,15 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import (
+    NO_TAGS,
     check_format,
     encode,
     encode_codes,
     is_whole_wav,
     resample,
+    to_float,
     wav_bytes,
 )
 from tts_cli.output.hashes import Delivery, delivery_hash
@@ -34,8 +37,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tts_cli.config import RunConfig
+    from tts_cli.deliver.treatment import Applied, Treatment
 
 CODES_SUFFIX = ".codes.safetensors"
+# Behind the names of files that had to make room for others made of them, see `run.recode`.
+ORIGINAL_SUFFIX = ".original"
+ORIGINALS = tuple(f".{format}{ORIGINAL_SUFFIX}" for format in ("wav", "flac"))
 
 
 def prepare_folder(out: Path) -> None:
@@ -110,6 +117,36 @@ class WrittenFile:
     path: str  # relative to the output folder, with '/'
     bytes: int
     sha256: str
+    applied: Applied | None = None  # to the samples first; None: nothing
+
+
+def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
+    """What a run makes of samples, as it is hashed."""
+    from tts_cli.deliver.treatment import TRIM_MARGIN_S
+
+    target = treatment.target
+    return Delivery(
+        format,
+        subtype,
+        rate_hz,
+        treatment.highpass_hz,
+        f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
+        treatment.pad_s if any(treatment.pad_s) else None,
+        None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
+    )
+
+
+def treat(
+    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: Treatment
+) -> tuple[np.ndarray[Any, Any], Applied | None]:
+    """Samples as a file of `rate_hz` gets them, and what was done to them; None: nothing. Raises
+    RowError.
+    """
+    if treatment.is_none or not len(samples):
+        return resample(samples, native_rate_hz, rate_hz), None
+    shaped, applied = treatment.shape(to_float(samples), native_rate_hz)
+    at_rate = resample(shaped, native_rate_hz, rate_hz, is_clipped=False)
+    return treatment.level(at_rate, rate_hz, applied)
 
 
 def hash_of(file: BinaryIO) -> str:
@@ -154,7 +191,11 @@ class AudioWriter:
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
         self.subtype = check_format(config.format, config.subtype, self.rate_hz)
-        self.delivery = Delivery(self.format, self.subtype, self.rate_hz)
+        from tts_cli.deliver.treatment import Treatment  # and numpy with it
+
+        self.treatment = Treatment.of(config)
+        self.treatment.require_packages()
+        self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
         self.kept_codes: str | None = None  # id of a row whose codes are written in any case
@@ -165,7 +206,8 @@ class AudioWriter:
     @property
     def takes_int16(self) -> bool:
         """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
-        return is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
+        is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
+        return is_enough and self.treatment.is_none
 
     def path_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> Path:
         """Where the audio of a row goes, or of a take of one that has several; truncated rows have
@@ -227,6 +269,8 @@ class AudioWriter:
         codes: np.ndarray[Any, Any] | None = None,
         is_truncated: bool = False,
         take: int | None = None,
+        tags: Tags = NO_TAGS,
+        is_remade: bool = False,
     ) -> WrittenFile:
         """Write a row's files; once this returns they survive a power cut.
 
@@ -234,6 +278,8 @@ class AudioWriter:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, written only if the run saves codes, or this row's.
             take: which one of a row that has several; None: the row's own file.
+            tags: what the file says of itself.
+            is_remade: of what is there: codes and originals are of this speech.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
@@ -241,12 +287,8 @@ class AudioWriter:
         """
         if problem := id_problem(row_id):
             raise RowError(f"id {row_id!r} {problem}")
-        data = encode(
-            resample(samples, self.native_rate_hz, self.rate_hz),
-            self.rate_hz,
-            self.format,
-            self.subtype,
-        )
+        treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
+        data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
         path = self.path_of(row_id, is_truncated, take)
         self._require_folder()
         try:
@@ -255,8 +297,10 @@ class AudioWriter:
             self.inside.make_room(codes_path)
             if codes is not None and (self.has_codes or row_id == self.kept_codes):
                 write_atomic(codes_path, encode_codes(codes))
-            else:
+            elif not is_remade:
                 codes_path.unlink(missing_ok=True)  # those of an older take would not fit
+            if not is_remade and not is_truncated:
+                self._remove_originals(row_id, take)
             write_atomic(path, data)
             if not is_truncated:
                 self._remove_truncated(row_id, take)
@@ -266,7 +310,7 @@ class AudioWriter:
                 raise disk_full(error, path) from error
             raise RowError(f"cannot write {path}: {error.strerror or error}") from error
         digest = hashlib.sha256(data).hexdigest()
-        return WrittenFile(path.relative_to(self.out).as_posix(), len(data), digest)
+        return WrittenFile(path.relative_to(self.out).as_posix(), len(data), digest, applied)
 
     def _require_folder(self) -> None:
         """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""
@@ -280,6 +324,11 @@ class AudioWriter:
         folder = self.out / TRUNCATED if is_truncated else self.out
         name = row_id if take is None else f"{TAKES}/{row_id}/{take}"
         return folder / (name + suffix)
+
+    def _remove_originals(self, row_id: str, take: int | None) -> None:
+        """What an older take's files were made of."""
+        for suffix in ORIGINALS:
+            self._target(row_id, suffix, False, take).unlink(missing_ok=True)
 
     def _remove_truncated(self, row_id: str, take: int | None) -> None:
         """A row that came out well no longer has a runaway to listen to."""

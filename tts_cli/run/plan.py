@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tts_cli.config import RunConfig
+from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import RowError, StoppedEarly, UsageError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Manifest
@@ -24,17 +24,19 @@ from tts_cli.manifest.request import Requests, first_request
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.words import is_wordless
-from tts_cli.output.hashes import content_hash, joint_hash, request_hash
+from tts_cli.output.hashes import Delivery, content_hash, joint_hash, request_hash
 from tts_cli.output.journal import Journal
-from tts_cli.output.record import SCHEMA
+from tts_cli.output.record import SCHEMA, RowRecord
 from tts_cli.output.record_table import RowFile
 from tts_cli.output.takes import Place, suffix_of
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.anchor import choose_anchor, keep_anchor, require_free_voices, too_long
 from tts_cli.run.choice import Line, extra_places, fits, place_of
+from tts_cli.run.kept import REPLACING, find_kept
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
 from tts_cli.run.only import Only
+from tts_cli.run.recode import Order
 from tts_cli.run.row_checks import CheckedRows
 from tts_cli.run.split_rule import SplitRule
 from tts_cli.run.survey import ManifestSummary, Tally
@@ -53,7 +55,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 4  # files a message names
-OWN, EXTRAS = 1, 2  # what of a row is spoken, in a byte a row
+OWN, EXTRAS, REMAKE = 1, 2, 4  # what is to be done about a row, in a byte a row
+_TO_SPEAK = bytes(flags & (OWN | EXTRAS) for flags in range(256))
+_TO_REMAKE = bytes(flags & REMAKE for flags in range(256))
 WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
@@ -63,6 +67,7 @@ class State(Enum):
     NEW = "new"  # no line in the journal
     FAILED = "failed"  # the last line says so
     CHANGED = "changed"  # recorded ok, for another request or delivery
+    KEPT = "kept"  # recorded ok for another delivery only; its file can be made without speaking
     DAMAGED = "damaged"  # recorded ok, but its file is gone, or not what was written
     DONE = "done"
 
@@ -75,6 +80,8 @@ class Standing(NamedTuple):
     has_fallen: bool = False  # one that was chosen does not fit any more
     is_in_place: bool = False  # to be spoken as it was, or over nothing
     is_expected: bool = False  # its file is what these very settings give
+    order: Order | None = None  # of State.KEPT
+    not_kept: str = ""  # why its file cannot be made, though only its delivery is another one
 
 
 @dataclass
@@ -94,6 +101,12 @@ class Survey:
     fallen: Counter[str] = field(default_factory=Counter)  # by id, rows whose chosen do not
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded
     damaged: list[str] = field(default_factory=list)  # some ids of State.DAMAGED
+    # Rows whose delivery alone is another one: to be made anew, by what of, and to be spoken again.
+    kept: Counter[str] = field(default_factory=Counter)
+    remade: int = 0  # once that was done
+    unmade: list[RowRecord] = field(default_factory=list)
+    again: int = 0
+    first_again: str = ""  # its id and why
 
     def require_own_files(self) -> None:
         """Raise UsageError if rows would replace files that no run is known to have written."""
@@ -146,7 +159,8 @@ class RowPlan:
         self._anchor_row: Row | None = None  # the others that nothing gives a voice follow it
         if config.anchor is not None:
             require_free_voices(config, info)
-        self._wanted = bytearray()  # a row: what to speak or to record of it, 0 to pass it
+        # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
+        self._wanted = bytearray()
 
     @property
     def care(self) -> TextCare:
@@ -207,8 +221,9 @@ class RowPlan:
         Raises:
             StoppedEarly: the manifest is not what was surveyed.
         """
-        for row in self.rows.read(self._wanted):
-            wanted = self._wanted[row.number - 1]
+        to_speak = self._wanted.translate(_TO_SPEAK)
+        for row in self.rows.read(to_speak):
+            wanted = to_speak[row.number - 1]
             if isinstance(row, BadRow):
                 yield row
                 continue
@@ -239,6 +254,15 @@ class RowPlan:
         for place in extra_places(self.journal, row.id, own, num_extras):
             other = replace(request, seed=take_seed(request.seed, place.take))
             yield self._complete(row, other, need, False, self._parts(other, need), place)
+
+    def orders(self) -> Iterator[Order]:
+        """The files to be made of what the folder keeps. Raises StoppedEarly as iterating does."""
+        for row in self.rows.read(self._wanted.translate(_TO_REMAKE)):
+            if isinstance(row, Row):
+                request, is_silent = self._request(row)
+                need = self._resolve(request, is_silent)
+                if order := self._standing(row.id, request, need, is_silent).order:
+                    yield order
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
@@ -307,7 +331,8 @@ class RowPlan:
             )
         self._is_anchor_new = True
         found = self.survey()
-        recorder.count_skipped(found.skipped - 1)  # itself: it was spoken now
+        # Itself was spoken now, and what was remade is counted as that.
+        recorder.count_skipped(found.skipped - 1 - recorder.totals.remade)
 
     def _find_anchor(self) -> None:
         """Choose the anchor, and find out whether its speech is there."""
@@ -378,21 +403,32 @@ class RowPlan:
         found: Survey,
         tally: Tally,
     ) -> int:
-        """Judge a good row and count it; what of it is to be spoken."""
+        """Judge a good row and count it; what is to be done about it."""
         if extras and request.sampling.greedy and request.sampling.subtalker_greedy:
             found.one_take += 1
             extras = 0
+        order = None
         try:
             need = self._resolve(request, is_silent)
             standing = self._standing(row.id, request, need, is_silent)
             is_due = self._is_due(standing.state)
             if self.anchor is not None and row.id == self.anchor.id:
                 is_due = not self.anchor.is_spoken
+            elif not self.config.overwrite and not self._is_anchor_new:
+                order = standing.order
+            if order is not None:
+                found.kept[order.kept.kind] += 1
+                tally.add_remade(request)
+                is_due = False
+            elif is_due and standing.not_kept and not self.config.overwrite:
+                found.again += 1
+                found.first_again = found.first_again or f"{row.id}: {standing.not_kept}"
             found.held += standing.choice is not None
             if standing.has_fallen:
                 found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
-            found.skipped += not is_due
+            found.skipped += not is_due and order is None
             if not is_due and not extras:
+                return 0 if order is None else REMAKE
                 return 0
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
@@ -416,7 +452,7 @@ class RowPlan:
             found.takes += extras
             found.with_takes += 1
         if not is_due:
-            return EXTRAS
+            return EXTRAS if order is None else EXTRAS | REMAKE
         state = standing.state
         tally.add_due(row, request, parts, is_silent)
         found.summary.anchored += self._follows_anchor(request)
@@ -500,36 +536,111 @@ class RowPlan:
         file = None if self.journal is None else self.journal.file(row_id)
         if file is None:
             return Standing(State.NEW)
-        if file.has_failed:
-            return Standing(State.FAILED)
         if self.config.retry_failed and not is_close:
-            return Standing(State.DONE)
+            return Standing(State.FAILED if file.has_failed else State.DONE)
         if need is not None and not need.digest:  # an anchor that is still to be spoken
-            return Standing(State.CHANGED)
+            return Standing(State.FAILED if file.has_failed else State.CHANGED)
         assert self.journal is not None
         assert self.writer is not None
         planned = self._planned(row_id, request, need, is_silent)
+        if file.has_failed:
+            line = self._line_being_replaced(row_id, file)
+            failed = Standing(State.FAILED)
+            return failed if line is None else self._or_kept(failed, planned, file, line)
         if self._is_recorded(planned, file.take) and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_in_place=state is State.DAMAGED, is_expected=True)
         line = self.journal.line(row_id, file.take) or {}
         is_expected = line.get("request_hash") == planned.request_hash
         if not file.is_held:
-            return Standing(State.CHANGED, is_in_place=is_expected or self._is_gone(row_id, line))
+            is_in_place = is_expected or self._is_gone(row_id, line)
+            changed = Standing(State.CHANGED, is_in_place=is_in_place)
+            return self._or_kept(changed, planned, file, line)
         if not fits(line, request, self._content(request, need, is_silent), need):
             is_gone = self._is_gone(row_id, line)
             return Standing(State.CHANGED, has_fallen=True, is_in_place=is_gone)
         if line.get("delivery_hash") != self.writer.delivery_hash:
-            return Standing(State.CHANGED, line, is_in_place=True)
+            changed = Standing(State.CHANGED, line, is_in_place=True)
+            return self._or_kept(changed, planned, file, line)
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
         return Standing(state, line, False, state is State.DAMAGED, is_expected)
+
+    def _line_being_replaced(self, row_id: str, file: RowFile) -> Line | None:
+        """The line of a row whose last run died while its file was replaced by another format or
+        level of the same speech.
+        """
+        assert self.journal is not None
+        line = self.journal.line(row_id, file.take) or {}
+        is_replaced = line.get("status") == "failed" and line.get("error") == REPLACING
+        return line if is_replaced else None
+
+    def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, line: Line) -> Standing:
+        """The same, or that the row's file can be made without speaking; or why it cannot, though
+        only its delivery is another one.
+        """
+        if row.is_silent:
+            return standing
+        try:
+            order = self._order(row, file, line)
+        except RowError as error:
+            return standing._replace(not_kept=str(error))
+        if order is None:
+            return standing
+        choice = line if file.is_held else None
+        return standing._replace(state=State.KEPT, choice=choice, order=order)
+
+    def _order(self, row: SpeechRow, file: RowFile, line: Line) -> Order | None:
+        """A row's file to be made of what is kept; None where its speech is another one.
+
+        Raises:
+            RowError: only its delivery is another one, and nothing is kept that it can be made of.
+        """
+        journal, writer = self.journal, self.writer
+        assert journal is not None
+        assert writer is not None
+        record = RowRecord.from_line(line)
+        if file.is_held:  # what was chosen stays, whatever seed this run has
+            content = self._content(row.request, row.need, row.is_silent)
+            known = record if fits(line, row.request, content, row.need) else None
+        elif journal.schema(row.id, file.take) == SCHEMA:
+            known = record if record.request_hash == row.request_hash else None
+        else:
+            known = self._of_first_schemas(row, record)
+        if known is None:
+            return None
+        kept = find_kept(writer.out, known, self.info.sample_rate_hz)
+        if writer.has_codes and not writer.codes_path_of(row.id).is_file():
+            raise RowError("its codes are to be kept, and were not")
+        return Order(known, kept)
+
+    def _of_first_schemas(self, row: SpeechRow, record: RowRecord) -> RowRecord | None:
+        """A line of an earlier version in the form of schema 1, if it is of this very request."""
+        if self.split_rule.is_split(row.request):
+            return None
+        assert self.writer is not None
+        request = first_request(row.request, row.id, self.config)
+        identity, ref_digest = self.info.identity, row.need.digest if row.need else None
+        digest = request_hash(request, identity, ref_digest)
+        if record.delivery_hash:
+            return replace(record, schema=1) if record.request_hash == digest else None
+        # One hash stands for both: it tells the request only with the delivery of that file.
+        for delivery in self._first_deliveries(record):
+            if record.request_hash == joint_hash(request, delivery, identity, ref_digest):
+                return replace(record, schema=1, request_hash=digest)
+        return None
+
+    def _first_deliveries(self, record: RowRecord) -> Iterator[Delivery]:
+        rate_hz = self.info.sample_rate_hz  # of another one nothing could be made
+        suffix = (record.path or "").rpartition(".")[2]
+        for subtype in SUBTYPES.get(suffix, ()):
+            yield Delivery(suffix, subtype, rate_hz)
 
     def _place(self, row_id: str, standing: Standing) -> Place:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than
         those of its file is a choice.
         """
         is_held = standing.choice is not None
-        if self.config.overwrite and standing.state in (State.CHANGED, State.DONE):
+        if self.config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
             is_held = is_held or not standing.is_expected
         return place_of(
             self.journal,

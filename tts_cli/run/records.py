@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
+from tts_cli.deliver.metadata import Tags
+from tts_cli.deliver.treatment import Applied
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.journal import Journal
@@ -64,6 +67,20 @@ def bad_record(row: BadRow, run_id: str | None = None) -> RowRecord:
     )
 
 
+def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict[str, Any]]:
+    """Parts in audio whose beginning was moved."""
+    if not by_s:
+        return parts
+    return [
+        part
+        | {
+            name: round(min(audio_s, max(0.0, part[name] + by_s)), 6)
+            for name in ("start_s", "end_s")
+        }
+        for part in parts
+    ]
+
+
 class Recorder:
     """Takes the rows of a run at their ends; any thread may call it.
 
@@ -74,6 +91,7 @@ class Recorder:
         on_row: called after every row, under the same lock.
         failures_allowed: rows that may fail, beside those known to be bad; None: all.
         extras: takes that are spoken of each row beside its own.
+        comment: in every file, see `metadata.synthetic`.
     """
 
     def __init__(
@@ -86,6 +104,8 @@ class Recorder:
         on_row: Callable[[Totals], None],
         failures_allowed: int | None = None,
         extras: int = 0,
+        *,
+        comment: str = "",
     ) -> None:
         self.writer = writer
         self.journal = journal
@@ -94,6 +114,7 @@ class Recorder:
         self.totals = totals
         self.on_row = on_row
         self.failures_allowed = failures_allowed
+        self.comment = comment
         self.failures = Failures()
         self.takes = TakeFolder(writer.out, journal, extras)
         self.num_same = 0  # rows spoken again that came out as they were, byte for byte
@@ -131,13 +152,15 @@ class Recorder:
         started_s = time.perf_counter()
         if row.samples is not None:
             is_truncated = error is not None
+            tags = Tags(row.id, row.request.voice or "", comment=self.comment)
+            samples, codes = row.samples, row.codes
             try:
                 if is_truncated:
                     take = place.take if row.is_extra else None
-                    file = self.writer.write(row.id, row.samples, row.codes, True, take)
+                    file = self.writer.write(row.id, samples, codes, True, take, tags)
                 else:
                     self._withdraw(row)
-                    placed = self.takes.write(self.writer, row.id, row.samples, row.codes, place)
+                    placed = self.takes.write(self.writer, row.id, samples, codes, place, tags)
                     file, place = placed.file, placed.place
             except RowError as problem:
                 log.debug("row %s cannot be written", row.id, exc_info=True)
@@ -182,6 +205,9 @@ class Recorder:
             return record, None
         assert row.samples is not None
         audio_s = len(row.samples) / self.writer.native_rate_hz  # parts have pauses between them
+        if file.applied is not None:
+            audio_s += file.applied.added_s
+            record = self._with_applied(record, file.applied, audio_s)
         write_ms = 1000 * (ended_s - started_s)
         own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
         record = replace(
@@ -198,6 +224,15 @@ class Recorder:
             **({} if row.levels is None else vars(row.levels)),
         )
         return record, placed
+
+    def _with_applied(self, record: RowRecord, applied: Applied, audio_s: float) -> RowRecord:
+        """What was done to a row's samples, and where its parts lie since."""
+        return replace(
+            record,
+            applied=applied.as_dict(),
+            suspect=record.suspect + self.writer.treatment.misses(applied),
+            parts=moved(record.parts, applied.start_shift_s, audio_s),
+        )
 
     def _withdraw(self, row: SpeechRow) -> None:
         """The line of another text must not stand for this one's audio, should we die behind it."""

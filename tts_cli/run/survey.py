@@ -88,6 +88,7 @@ class Tally:
         self._info = info
         self._split_rule = split_rule
         self._care = care
+        self._remade, self._remade_s = 0, 0.0  # rows whose files are made of what is kept
         self._unread = 0  # rows to be normalized, nobody knows in which language
         self._ignored_instruct = 0
         self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
@@ -163,6 +164,11 @@ class Tally:
             count, first = self._whole.get(reason, (0, row.id))
             self._whole[reason] = (count + 1, first)
 
+    def add_remade(self, request: SpeechRequest) -> None:
+        """A row whose file is made of what is kept: it needs room, and is not spoken."""
+        self._remade += 1
+        self._remade_s += estimate_audio_s(request, self._info)
+
     def add_takes(self, request: SpeechRequest, parts: Sequence[PlannedPart], count: int) -> None:
         """More takes of a row, to speak."""
         found = self.summary
@@ -175,9 +181,8 @@ class Tally:
         found = self.summary
         if not found.rows and not found.bad_rows:
             raise ManifestError(f"{found.manifest}: has no rows", remedy="write one row a line")
-        found.disk_bytes = estimate_disk_bytes(
-            found.audio_s, found.due + found.takes, self._config, self._info
-        )
+        audio_s, rows = found.audio_s + self._remade_s, found.due + found.takes + self._remade
+        found.disk_bytes = estimate_disk_bytes(audio_s, rows, self._config, self._info)
         found.warnings = self._warnings()
         return found
 
@@ -247,12 +252,13 @@ def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = 
 def estimate_disk_bytes(audio_s: float, rows: int, config: RunConfig, info: ModelInfo) -> int:
     """A guess of the bytes `rows` files with `audio_s` seconds in all will take."""
     rate_hz = config.sample_rate or info.sample_rate_hz
-    width = {"PCM_16": 2, "PCM_24": 3, "FLOAT": 4}[config.subtype]
+    width = {"PCM_16": 2, "PCM_24": 3, "FLOAT": 4, "ULAW": 1, "ALAW": 1}[config.subtype]
     per_second = {
         "wav": float(rate_hz * width),
         "flac": 0.65 * rate_hz * width,
         "ogg": 10_000.0,
         "mp3": 10_000.0,
+        "opus": 6_000.0,
     }[config.format]
     per_row = 4096 + 700  # a partly used block, a line of timings.jsonl
     if config.save_codes:

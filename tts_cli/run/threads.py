@@ -25,6 +25,7 @@ from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request, usual_s
 from tts_cli.output.audio_file import NOT_FINITE
+from tts_cli.run.kept import PART_CONTEXT
 from tts_cli.run.load import Session
 from tts_cli.run.long_rows import LongRows
 from tts_cli.run.needs import too_long
@@ -40,7 +41,6 @@ log = logging.getLogger(__name__)
 READY_JOBS = 256  # with prompts, kept for the engine's window
 ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
-PART_CONTEXT = 25  # frames of a reference before parts after the first; chunks have as many
 NO_PAUSES = Pauses()
 NAN_ERROR = "the model gave NaN or infinite values twice"
 

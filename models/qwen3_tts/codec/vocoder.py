@@ -76,6 +76,11 @@ class Vocoder(CodecDecoder):
         vocoder.take(state, device, dtype)
         return vocoder
 
+    @property
+    def num_entries(self) -> int:
+        """Entries of each codebook."""
+        return self.config.codebook_size
+
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, K, F) codes in 0..codebook_size-1 to (B, F, latent_dim), a fiftieth of the work."""

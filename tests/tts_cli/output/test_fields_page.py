@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tts_cli.config import RunConfig
+from tts_cli.deliver.treatment import Applied
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.run_file import Totals, build_report, with_folder, write_report
@@ -22,7 +23,7 @@ from tts_cli.text.care import TextCare
 PAGE = (Path(__file__).parents[3] / "tts_cli" / "output" / "README.md").read_text()
 TABLES = [
     re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
-    for table in PAGE.split("| field | unit or values | what |")[1:]
+    for table in re.split(r"\| (?:field|entry) \| unit or values \| what \|", PAGE)[1:]
 ]
 STARTED = "2026-11-22T13:05:00.250Z"
 OK = RowRecord(
@@ -70,6 +71,7 @@ def test_tables_are_those_of_the_code() -> None:
     written = with_folder(report(), folder)
     assert [
         [entry.name for entry in fields(RowRecord)],
+        list(Applied().as_dict()),
         list(written),
         list(written["totals"]),
         list(written["text"]),
@@ -81,7 +83,7 @@ def test_lines_have_these_fields_in_this_order(out: Path) -> None:
     for line in (out / "timings.jsonl").read_text().splitlines():
         assert list(json.loads(line)) == TABLES[0]
     run = json.loads((out / "runs.jsonl").read_text())
-    assert [*run, "folder"] == TABLES[1]
+    assert [*run, "folder"] == TABLES[2]
 
 
 def jq(command: str) -> list[Any]:

@@ -30,6 +30,7 @@ from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run import plan as plan_module
 from tts_cli.run.plan import RowPlan
+from tts_cli.run.recode import Recoder
 from tts_cli.voices.speech_row import SpeechRow
 
 FIRST_VERSION = Path(__file__).with_name("first_version")
@@ -58,6 +59,19 @@ class Folder:
             plan = RowPlan(source, config, self.info, journal, writer)
             plan.survey()
             return [row for row in plan if isinstance(row, SpeechRow)]
+
+    def remade(self, **settings: Any) -> list[str]:
+        """Make the files that need no speech; their ids."""
+        self.path.joinpath("rows.jsonl").write_text("\n".join(map(json.dumps, self.rows)))
+        config = RunConfig(out=self.path, **settings)
+        manifest = str(self.path / "rows.jsonl")
+        with open_source(manifest, None) as source, Journal(self.path) as journal:
+            writer = AudioWriter(self.path, config, self.info.sample_rate_hz)
+            plan = RowPlan(source, config, self.info, journal, writer)
+            plan.survey()
+            orders = list(plan.orders())
+            assert Recoder(self.path, writer, journal, "").run(orders).failed == []
+        return [order.record.id for order in orders]
 
     def due_ids(self, **settings: Any) -> list[str]:
         return [row.id for row in self.due(**settings)]
@@ -152,8 +166,6 @@ def test_a_changed_row_is_due(
 @pytest.mark.parametrize(
     ("settings", "not_due"),
     [
-        ({"format": "flac"}, set()),
-        ({"subtype": "PCM_24"}, set()),
         ({"seed": 1}, {"drawn"}),  # it has its own
         ({"voice": "clara"}, {"sub/named"}),
     ],
@@ -163,6 +175,32 @@ def test_a_changed_run_makes_rows_due(
 ) -> None:
     folder: Folder = request.getfixturevalue(kind)
     assert set(folder.due_ids(**settings)) == set(IDS) - not_due
+
+
+DELIVERIES = pytest.mark.parametrize(
+    "settings", [{"format": "flac"}, {"subtype": "PCM_24"}, {"loudness": "ebu", "trim": True}]
+)
+
+
+@DELIVERIES
+@pytest.mark.parametrize("kind", ["old", "second"])
+def test_a_changed_delivery_costs_rows_of_earlier_versions_no_speech(
+    request: pytest.FixtureRequest, kind: str, settings: dict[str, Any]
+) -> None:
+    folder: Folder = request.getfixturevalue(kind)
+    assert folder.due_ids(**settings) == ["failed"]
+    assert folder.remade(**settings) == [row_id for row_id in IDS if row_id != "failed"]
+    assert folder.due_ids(**settings) == ["failed"]
+    assert folder.remade(**settings) == []
+    with Journal(folder.path) as journal:
+        assert journal.schema("plain") == 1, "its seed is one of those of that version"
+
+
+@DELIVERIES
+def test_a_changed_delivery_of_what_is_not_there(new: Folder, settings: dict[str, Any]) -> None:
+    """Its lines name no file."""
+    assert new.due_ids(**settings) == IDS
+    assert new.remade(**settings) == []
 
 
 @KINDS

@@ -1,0 +1,469 @@
+"""Other formats and levels of what was spoken: nothing is spoken for them, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyloudnorm
+import pytest
+import soundfile
+from workbench import Folder, MakeCheckpoint, Result, Workbench, finish
+
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import RowRecord
+from tts_cli.run.kept import REPLACING
+
+ROWS = [
+    {"id": "one", "text": "Hello there."},
+    {"id": "sub/two", "text": "Good morning, all of you.", "voice": "emil"},
+    {"id": "three", "text": "Größe, Straße", "seed": 5},
+]
+IDS = [str(row["id"]) for row in ROWS]
+CAP = ("--max-seconds", 1)
+MADE_3 = "nothing to speak: 3 files made of what is kept\n"
+
+pytestmark = pytest.mark.slow
+
+
+def runs_of(out: Folder) -> set[str]:
+    """The runs that spoke what the folder holds."""
+    return {record["run_id"] for record in out.records.values()}
+
+
+def encode(bench: Workbench, *flags: object, source: str = "out", to: str | None = None) -> Result:
+    into = () if to is None else ("--out", bench.folder / to)
+    return bench.run("encode", bench.folder / source, *into, *flags)
+
+
+FORMATS: list[tuple[tuple[object, ...], str, str, int]] = [
+    (("--format", "flac"), ".flac", "PCM_16", 24_000),
+    (("--format", "flac", "--subtype", "PCM_24"), ".flac", "PCM_24", 24_000),
+    (("--format", "opus"), ".opus", "OPUS", 24_000),
+    (("--format", "ogg"), ".ogg", "VORBIS", 24_000),
+    (("--format", "mp3"), ".mp3", "MPEG_LAYER_III", 24_000),
+    (("--subtype", "ULAW", "--sample-rate", 8_000), ".wav", "ULAW", 8_000),
+    (("--subtype", "ALAW", "--sample-rate", 8_000), ".wav", "ALAW", 8_000),
+]
+
+
+def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bench.synth(ROWS, *CAP).code == 0
+    out = bench.out()
+    spoken, before = runs_of(out), {name: out.samples(f"{name}.wav") for name in IDS}
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("weights were loaded for nothing")
+
+    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
+    planned = bench.synth(ROWS, *CAP, "--format", "flac", "--dry-run")
+    assert "to speak: 0 rows" in planned.out
+    assert "not spoken, but made anew: 3 of kept audio without loss" in planned.out
+    for flags, suffix, subtype, rate_hz in FORMATS:
+        result = bench.synth(ROWS, *CAP, *flags)
+        assert (result.code, result.out) == (0, MADE_3)
+        assert runs_of(out) == spoken
+        for name, record in out.records.items():
+            assert record["path"] == f"{name}{suffix}"
+            with soundfile.SoundFile(out.path / record["path"]) as file:
+                found, told = (file.samplerate, file.channels, file.subtype), file.copy_metadata()
+            assert found == (rate_hz, 1, subtype)
+            assert (told["title"], told["artist"]) == (name, record["voice"])
+            assert told["comment"].startswith("synthetic speech; model qwen3_tts")
+            original, _ = soundfile.read(out.path / record["source"]["path"], dtype="float32")
+            assert np.array_equal(original, before[name])
+            if suffix == ".flac" and subtype == "PCM_16":
+                assert np.array_equal(out.samples(record["path"]), before[name])
+    assert bench.synth(ROWS, *CAP, *FORMATS[-1][0]).out.startswith("nothing to do: all 3 rows")
+    assert bench.synth(ROWS, *CAP).out == MADE_3
+    assert all(np.array_equal(out.samples(f"{name}.wav"), before[name]) for name in IDS)
+
+
+def test_one_level_after_the_other(bench: Workbench) -> None:
+    """A second level is made of what was spoken, not of the first one's file."""
+    assert bench.synth(ROWS, *CAP).code == 0
+    out = bench.out()
+    raw = out.samples("one.wav")
+    for lufs in (-23, -17, -20):
+        chain = ("--loudness", lufs, "--highpass", 60, "--trim", "--pad", "0.5,0.75")
+        assert bench.synth(ROWS, *CAP, *chain).out.startswith("nothing to speak: 3 files")
+        record = out.records["one"]
+        assert record["source"]["path"] == "one.wav.original"
+        assert np.array_equal(
+            soundfile.read(out.path / "one.wav.original", dtype="float32")[0], raw
+        )
+        samples = out.samples("one.wav")
+        assert record["audio_s"] == pytest.approx(len(samples) / 24_000, abs=1e-4)
+        meter = pyloudnorm.Meter(24_000)
+        assert meter.integrated_loudness(samples.astype(np.float64)) == pytest.approx(lufs, abs=0.1)
+        applied = record["applied"]
+        assert (applied["level_by"], applied["highpass_hz"]) == ("lufs", 60)
+        assert applied["after_db"] == pytest.approx(lufs, abs=0.05)
+        assert (applied["pad_start_s"], applied["pad_end_s"]) == (0.5, 0.75)
+        assert not samples[: 24_000 // 2].any()
+    # What the row's text has become is another matter.
+    rows = [{**ROWS[0], "text": "Something else."}, *ROWS[1:]]
+    result = bench.synth(rows, *CAP, *chain)
+    assert result.summary == "1 of 3 rows spoken, 2 were done already"
+    # The old one is kept as a take, and what its file was made of with it.
+    assert (out.path / "takes" / "one" / "1.wav").exists()
+    assert bench.run("pick", out.path, "one=1").code == 0
+    assert encode(bench).code == 0
+    assert np.array_equal(out.samples("one.wav"), raw)
+
+
+def test_some_rows_are_spoken_and_some_made_anew(bench: Workbench) -> None:
+    assert bench.synth(ROWS[:2], *CAP).code == 0
+    (bench.out().path / "one.wav").unlink()
+    result = bench.synth(ROWS, *CAP, "--format", "flac")
+    assert result.code == 0
+    assert result.summary == "2 of 3 rows spoken, 1 files made of what was kept"
+    assert "1 row is spoken again for another format or level" in result.err
+    assert "one.wav is no plain file" in result.err or "one.wav is gone" in result.err
+    totals = bench.out().report["totals"]
+    assert (totals["rows"], totals["ok"], totals["remade"], totals["failed"]) == (3, 2, 1, 0)
+
+
+def test_lossy_rows_come_from_their_codes(bench: Workbench) -> None:
+    assert bench.synth(ROWS, *CAP, out="wanted").code == 0
+    assert bench.synth(ROWS, *CAP, "--format", "mp3", "--save-codes").code == 0
+    spoken = runs_of(bench.out())
+    result = bench.synth(ROWS, *CAP)
+    assert result.out == MADE_3
+    assert runs_of(bench.out()) == spoken
+    wanted = bench.out("wanted").files
+    assert {name: bench.out().files[f"{name}.wav"] for name in IDS} == {
+        name: wanted[f"{name}.wav"] for name in IDS
+    }
+    assert {record["source"]["kind"] for record in bench.out().records.values()} == {"codes"}
+
+
+def test_long_rows_come_from_their_codes(bench: Workbench) -> None:
+    text = "The first sentence stands here. " * 6
+    rows = [{"id": "long", "text": text}]
+    flags = ("--split", 60, "--accept-truncated", "--save-codes")
+    assert bench.synth(rows, *flags).code == 0
+    assert len(bench.out().records["long"]["parts"]) > 2
+    assert encode(bench, to="again").code == 0
+    wanted = bench.out().files["long.wav"]
+    assert bench.out("again").files["long.wav"] == wanted
+    (bench.out().path / "long.wav").unlink()
+    result = encode(bench, to="codes")
+    assert result.code == 0, result
+    assert bench.out("codes").records["long"]["source"]["kind"] == "codes"
+    assert bench.out("codes").files["long.wav"] == wanted
+    padded = encode(bench, "--pad", 0.5, to="padded")
+    assert padded.code == 0
+    before, after = (bench.out(name).records["long"]["parts"] for name in ("again", "padded"))
+    for one, other in zip(before, after, strict=True):
+        assert other["start_s"] == pytest.approx(one["start_s"] + 0.5, abs=1e-6)
+
+
+def test_what_is_lost_is_spoken_again_and_said(bench: Workbench) -> None:
+    assert bench.synth(ROWS, *CAP, "--loudness", "ebu").code == 0
+    result = bench.synth(ROWS, *CAP, "--loudness", "podcast")
+    assert result.summary == "3 of 3 rows spoken"
+    assert "3 rows are spoken again for another format or level" in result.err
+    assert "one: level, filter, trim or padding were applied to its audio" in result.err
+
+
+def test_encode_into_another_folder_without_torch(bench: Workbench) -> None:
+    assert bench.synth(ROWS, *CAP).code == 0
+    before = bench.out().files
+    program = (
+        "import sys; from tts_cli.main import main; code = main(sys.argv[1:]);"
+        "sys.exit(code or 'torch' in sys.modules)"
+    )
+    args = ["encode", str(bench.out().path), "--out", str(bench.folder / "flac")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *args, "--format", "flac", "--json"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["made"] == 3
+    assert bench.out().files == before
+    again = encode(bench, "--format", "flac", to="flac")
+    assert again.summary == "0 files made, 3 were done already, 0 left"
+    result = bench.synth(ROWS, *CAP, "--format", "flac", out="flac")
+    assert result.out.startswith("nothing to do: all 3 rows are done already")
+    named = {record["source"]["path"] for record in bench.out("flac").records.values()}
+    assert named == {None}
+
+
+def test_rows_that_cannot_be_made_are_named(bench: Workbench) -> None:
+    cut = {"id": "cut", "text": "Hello there.", "max_frames": 2}
+    assert bench.synth([*ROWS, cut], *CAP, "--retries", 0).code == 1
+    (bench.out().path / "one.wav").unlink()
+    data = bytearray((bench.out().path / "three.wav").read_bytes())
+    data[60] ^= 1
+    (bench.out().path / "three.wav").write_bytes(data)
+    result = encode(bench, "--format", "flac", to="flac")
+    assert result.code == 1
+    lines = result.out.splitlines()
+    assert lines[0] == "1 files made, 0 were done already, 3 left"
+    assert any(line.startswith("left: one: ") and "gone" in line for line in lines)
+    assert "left: cut: it failed when it was spoken" in lines
+    assert any("three.wav is not what was written" in line for line in lines)
+    assert list(bench.out("flac").files) == ["sub/two.flac"]
+
+
+def test_encode_needs_a_folder_of_ours(bench: Workbench) -> None:
+    (bench.folder / "empty").mkdir()
+    result = encode(bench, source="empty")
+    assert result.code == 2
+    assert "has no timings.jsonl" in result.err
+    assert list((bench.folder / "empty").iterdir()) == []
+    assert bench.synth(ROWS, *CAP).code == 0
+    (bench.folder / "mine").mkdir()
+    (bench.folder / "mine" / "one.flac").write_bytes(b"a song")
+    result = encode(bench, "--format", "flac", to="mine")
+    assert result.code == 2
+    assert "one.flac: in " in result.err
+    assert (bench.folder / "mine" / "one.flac").read_bytes() == b"a song"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--loudness", "loud"), "must be ebu, acx, podcast or a number"),
+        (("--loudness", "-5"), "--loudness must be"),
+        (("--highpass", "5"), "--highpass must be"),
+        (("--pad", "1,2,3"), "not of the form S or S,S"),
+        (("--pad", "61"), "--pad must be"),
+        (("--format", "flac", "--subtype", "ULAW"), "--subtype ULAW does not exist in flac"),
+        (("--format", "opus", "--sample-rate", "44100"), "opus cannot hold 44100 Hz"),
+    ],
+)
+def test_wrong_settings_are_told(bench: Workbench, flags: tuple[str, ...], message: str) -> None:
+    result = bench.synth(ROWS, *flags)
+    assert result.code == 2
+    assert message in result.err
+
+
+class TestHostileFolders:
+    """A journal that somebody else has written leads nowhere."""
+
+    @pytest.fixture
+    def done(self, bench: Workbench) -> Workbench:
+        assert bench.synth(ROWS[:1], *CAP).code == 0
+        shutil.copy(bench.out().path / "one.wav", bench.folder / "secret.wav")
+        return bench
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"path": "../secret.wav"},
+            {"path": "/etc/passwd"},
+            {"source": {"kind": "audio", "path": "../secret.wav", "bytes": 1, "sha256": None}},
+            {"source": {"kind": "codes"}, "path": "../secret.wav"},
+            {"source": {"kind": ["x"]}},
+            {"id": "../one", "path": "../one.wav"},
+            {"id": "truncated/x"},
+            {"path": "one.wav\0"},
+        ],
+    )
+    def test_paths(self, done: Workbench, changes: dict[str, Any]) -> None:
+        line = {**done.out().lines[-1], **changes}
+        (done.out().path / "timings.jsonl").write_text(json.dumps(line) + "\n")
+        result = encode(done, "--format", "flac", to="flac")
+        assert result.code in (0, 1)
+        assert list(done.out("flac").files) == []
+        assert sorted(path.name for path in done.folder.iterdir()) == [
+            "flac",
+            "out",
+            "rows.jsonl",
+            "secret.wav",
+        ]
+
+    def test_values_of_any_kind(self, done: Workbench) -> None:
+        line, out = done.out().lines[-1], done.out().path
+        bad: list[Any] = [None, -1, 1e300, "x", [], {}, True, [None], {"a": {}}]
+        lines = []
+        for name in sorted(set(line) - {"id", "status"}):
+            for number, value in enumerate(bad):
+                row_id = f"{name}-{number}"
+                lines.append({**line, "id": row_id, "path": f"{row_id}.wav", name: value})
+                os.link(out / "one.wav", out / f"{row_id}.wav")
+        (out / "timings.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+        result = encode(done, "--format", "flac", to="flac")
+        assert result.code == 1
+        assert "internal error" not in result.err
+        made = int(result.summary.split()[0])
+        assert 100 < made == len(done.out("flac").files) < len(lines)
+
+    def test_links(self, done: Workbench) -> None:
+        path = done.out().path / "one.wav"
+        path.unlink()
+        path.symlink_to(done.folder / "secret.wav")
+        result = encode(done, "--format", "flac", to="flac")
+        assert result.code == 1
+        assert "is no plain file of the folder" in result.out
+
+    def test_huge_and_foreign_codes(self, done: Workbench) -> None:
+        from safetensors.numpy import save_file
+
+        out = done.out()
+        (out.path / "one.wav").unlink()
+        frames = out.records["one"]["frames"]
+        for codes in (
+            np.full((frames, 4), 32_000, np.int16),
+            np.full((frames, 4), -1, np.int16),
+            np.zeros((frames + 1, 4), np.int16),
+            np.zeros((frames, 4), np.int32),
+        ):
+            save_file({"codes": codes}, out.path / "one.codes.safetensors")
+            assert encode(done, to="again").code == 1
+        (out.path / "one.codes.safetensors").write_bytes(b"\xff" * 100)
+        assert encode(done, to="again").code == 1
+        assert done.out("again").files == {}
+
+    def test_codes_of_another_checkpoint(
+        self, done: Workbench, make_checkpoint: MakeCheckpoint
+    ) -> None:
+        assert done.synth(ROWS[:1], *CAP, "--save-codes", out="codes").code == 0
+        (done.out("codes").path / "one.wav").unlink()
+        other = make_checkpoint(generation={"temperature": 0.5})
+        result = encode(done, "--model", other, source="codes", to="again")
+        assert result.code == 1
+        assert "the model that its codes are of is not at hand" in result.out
+
+
+def test_a_kill_in_the_middle_loses_nothing(bench: Workbench) -> None:
+    rows = [{"id": f"r{number:02d}", "text": "Hello there."} for number in range(12)]
+    assert bench.synth(rows, *CAP).code == 0
+    before = {name: data for name, data in bench.out().files.items() if name.endswith(".wav")}
+    spoken = runs_of(bench.out())
+    slow = (
+        "import time\nfrom tts_cli.output.journal import Journal\nold = Journal.append\n"
+        "def append(self, *records):\n    time.sleep(0.05)\n    old(self, *records)\n"
+        "Journal.append = append\n"
+    )
+    args = ["encode", str(bench.out().path), "--loudness", "-20"]
+    for extra in (2, 5):
+        count = len(bench.out().lines)
+        process = bench.start(args, slow)
+        bench.wait_for_rows(count + extra, process)
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+    result = bench.run(*args)
+    assert result.code == 0, result
+    out = bench.out()
+    assert runs_of(out) == spoken
+    assert {record["status"] for record in out.records.values()} == {"ok"}
+    for name, data in before.items():
+        assert (out.path / f"{name}.original").read_bytes() == data
+        assert np.abs(out.samples(name)).max() > 0
+    assert not [name for name in out.files if name.endswith(".part")]
+    result = bench.synth(rows, *CAP, "--loudness", "-20")
+    assert result.out.startswith("nothing to do: all 12 rows are done already")
+
+
+def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workbench) -> None:
+    assert bench.synth(ROWS[:1], *CAP).code == 0
+    out = bench.out()
+    record = RowRecord.from_line(out.records["one"])
+    with Journal(out.path) as journal:
+        journal.append(RowRecord(**{**vars(record), "status": "failed", "error": REPLACING}))
+    os.link(out.path / "one.wav", out.path / "one.wav.original")
+    (out.path / "one.wav").unlink()
+    (out.path / "one.wav").write_bytes(b"RIFF")
+    result = bench.synth(ROWS[:1], *CAP, "--loudness", "-20")
+    assert result.out == "nothing to speak: 1 files made of what is kept\n"
+    assert out.records["one"]["source"]["path"] == "one.wav.original"
+
+
+class TestTakes:
+    @pytest.fixture
+    def taken(self, bench: Workbench) -> Workbench:
+        """Row one has two takes, and the second is chosen."""
+        assert bench.synth(ROWS, *CAP).code == 0
+        assert bench.synth(ROWS, *CAP, "--only", "one", "--takes", 1).code == 0
+        assert bench.run("pick", bench.out().path, "one=2").code == 0
+        return bench
+
+    def test_the_chosen_one_is_made_anew(self, taken: Workbench) -> None:
+        out = taken.out()
+        before = {name: data for name, data in out.files.items() if name.endswith(".wav")}
+        assert encode(taken, "--format", "flac").out.startswith("3 files made, 0 were done")
+        assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/2.flac")
+        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/2.wav"))
+        assert out.records["one"]["role"] == "held"
+        assert {name: out.files[name] for name in before} == before
+        assert not (out.path / "takes/one/1.flac").exists()
+        assert encode(taken, "--format", "flac").out.startswith("0 files made, 3 were done")
+        # Another one that is chosen is another file.
+        assert taken.run("pick", out.path, "one=1").code == 0
+        assert encode(taken, "--format", "flac").out.startswith("1 files made, 2 were done")
+        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/1.wav"))
+        assert taken.run("pick", out.path, "one=2").code == 0
+        assert taken.synth(ROWS, *CAP, "--loudness", -20).out == MADE_3
+        assert out.records["one"]["source"]["path"] == "takes/one/2.wav.original"
+        assert out.files["takes/one/2.wav.original"] == before["takes/one/2.wav"]
+        assert out.files["takes/one/1.wav"] == before["takes/one/1.wav"]
+        assert os.path.samefile(out.path / "one.wav", out.path / "takes/one/2.wav")
+        assert taken.synth(ROWS, *CAP).out == MADE_3
+        assert {name: out.files[name] for name in before} == before
+
+    def test_another_format_and_more_takes_at_once(self, bench: Workbench) -> None:
+        assert bench.synth(ROWS, *CAP).code == 0
+        out, flags = bench.out(), (*CAP, "--format", "flac", "--takes", 1, "--only", "one")
+        assert "made anew: 1 of kept audio" in bench.synth(ROWS, *flags, "--dry-run").out
+        result = bench.synth(ROWS, *flags)
+        assert result.summary == "0 of 1 rows spoken, 1 files made of what was kept"
+        assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/1.flac")
+        assert np.array_equal(out.samples("one.flac"), out.samples("one.wav"))
+        assert not np.array_equal(out.samples("takes/one/2.flac"), out.samples("one.wav"))
+        totals = out.report["totals"]
+        assert [totals[name] for name in ("ok", "takes", "remade", "failed")] == [0, 1, 1, 0]
+        assert bench.synth(ROWS, *CAP, "--format", "flac").out.startswith("nothing to speak: 2")
+
+    def test_into_another_folder(self, taken: Workbench) -> None:
+        assert encode(taken, "--format", "opus", to="opus").code == 0
+        there = taken.out("opus")
+        wanted = {f"{name}.opus" for name in IDS}
+        assert set(there.files) == wanted
+        assert (there.records["one"]["take"], there.records["one"]["role"]) == (2, "held")
+        synth = (ROWS, *CAP, "--format", "opus")
+        assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
+        assert taken.run("pick", taken.out().path, "one=1").code == 0
+        again = encode(taken, "--format", "opus", to="opus")
+        assert again.out.startswith("1 files made, 2 were done")
+        assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
+
+    def test_what_was_edited_counts(self, taken: Workbench) -> None:
+        out = taken.out()
+        edited = np.concatenate([out.samples("one.wav"), np.zeros(500)])
+        (out.path / "one.wav").unlink()
+        soundfile.write(out.path / "one.wav", edited, 24_000, "PCM_16")
+        kept, old = out.files["one.wav"], out.files["takes/one/2.wav"]
+        assert encode(taken, "--format", "flac").code == 0
+        assert len(out.samples("one.flac")) == len(edited)
+        assert out.files["takes/one/2.wav.original"] == kept
+        assert out.files["takes/one/2.wav"] == old
+
+    def test_a_kill_before_the_take_is_the_file(self, taken: Workbench) -> None:
+        out = taken.out()
+        assert encode(taken, "--loudness", -20).code == 0
+        (out.path / "one.wav").unlink()
+        os.link(out.path / "takes/one/2.wav.original", out.path / "one.wav")
+        assert encode(taken, "--loudness", -20).out.startswith("0 files made, 3 were done")
+        assert out.files["one.wav"] == out.files["takes/one/2.wav"]
+
+    def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:
+        out = taken.out()
+        record = RowRecord.from_line(out.records["one"])
+        with Journal(out.path) as journal:
+            journal.append(RowRecord(**{**vars(record), "status": "failed", "error": REPLACING}))
+        result = taken.synth(ROWS, *CAP)
+        assert result.out.startswith("nothing to speak: 1 files made of what is kept; 2 rows")
+        assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
+        assert taken.synth(ROWS, *CAP).out.startswith("nothing to do")

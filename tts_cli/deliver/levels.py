@@ -1,0 +1,250 @@
+"""How loud audio is by the rules of broadcasters, and how it is brought to where it should be.
+
+Loudness is that of ITU-R BS.1770-4, by pyloudnorm at 44.1 kHz or above, with the filters that have
+the standard's own coefficients (its default ones are 0.04 dB off). The true peak is the highest of
+four times as many samples, by soxr. What is too short for a gate of 0.4 s goes by its RMS, which
+agrees with loudness to a decibel or two in speech.
+
+A gain that would lift the true peak over its ceiling does so for a few sounds only: these are taken
+down by a limiter that looks ahead, and the rest gets the gain. With less gain for all instead, rows
+would end up as loud as their sharpest consonant lets them be, each differently.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+GATE_S = 0.4
+METER_HZ = 44_100
+FILTERS = "DeMan"  # pyloudnorm's name of those with the standard's own coefficients
+OVERSAMPLING = 4
+LOOK_AHEAD_S = 0.005  # of the limiter, and how long it takes to let go
+HEADROOM = 10 ** (-0.05 / 20)
+FLOOR_STEP_S = 0.01
+FLOOR_STEPS = 5
+FLOOR_POWER = 1e-12  # -120 dBFS: below is digital silence
+TOLERANCE_DB = 0.02
+PASSES = 6
+MOST_LIMITED_DB = 12.0  # more would be another sound
+MOST_GAIN_DB = 40.0  # whatever needs more is not speech
+CEILING_DBTP = -1.0
+SUSPECT_DB = 0.5  # off by more than this somebody should know
+
+
+@dataclass(frozen=True)
+class Target:
+    """What `--loudness` asks for."""
+
+    by: str  # lufs, or rms of the whole file
+    level_db: float
+    ceiling_dbtp: float
+    floor_dbfs: float | None = None  # what silence may have; None: nothing is asked
+
+    @classmethod
+    def of(cls, text: str) -> Target:
+        """Read a value of the flag that `RunConfig` has found good."""
+        return NAMED.get(text) or cls("lufs", float(text), CEILING_DBTP)
+
+
+NAMED = {
+    "ebu": Target("lufs", -23.0, CEILING_DBTP),
+    "podcast": Target("lufs", -16.0, CEILING_DBTP),
+    # ACX wants an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB. A true
+    # peak is never below the peak of the samples, and coding as MP3 may add a little.
+    "acx": Target("rms", -20.0, -4.0, floor_dbfs=-60.0),
+}
+
+
+@dataclass(frozen=True)
+class Levelling:
+    """What was done, and what came of it. None: digital silence, which has no level."""
+
+    by: str | None = None  # lufs or rms: what was measured
+    before_db: float | None = None
+    gain_db: float = 0.0
+    limited_db: float = 0.0  # taken off the highest peak by the limiter
+    after_db: float | None = None
+    true_peak_dbtp: float | None = None
+    floor_dbfs: float | None = None  # what the quietest 0.05 s with any sound in it have
+
+    def misses(self, target: Target) -> list[str]:
+        """Where the audio is not what was asked for, in words."""
+        found = []
+        if self.after_db is not None and abs(self.after_db - target.level_db) > SUSPECT_DB:
+            found.append(f"level {self.after_db:.1f} dB instead of {target.level_db:g}")
+        floor = target.floor_dbfs
+        if floor is not None and self.floor_dbfs is not None and self.floor_dbfs > floor:
+            found.append(f"noise floor {self.floor_dbfs:.0f} dB, over {floor:g}")
+        return found
+
+
+def level(samples: Array, rate_hz: int, target: Target) -> tuple[Array, Levelling]:
+    """Bring (n,) float32 samples, which may lie outside of [-1, 1], to a level."""
+    by, before_db = measured(samples, rate_hz, target.by)
+    if before_db is None:
+        return samples, Levelling()
+    gain_db = min(MOST_GAIN_DB, target.level_db - before_db)
+    peaks = oversampled_peaks(samples, rate_hz)
+    highest_db = _db(float(peaks.max())) or 0.0
+    if highest_db + gain_db <= target.ceiling_dbtp:
+        louder, limited_db, after_db = samples * _factor(gain_db), 0.0, before_db + gain_db
+        peak_db: float | None = highest_db + gain_db
+    else:
+        most_db = min(MOST_GAIN_DB, gain_db + MOST_LIMITED_DB)
+        for _ in range(PASSES):
+            factor = _factor(gain_db)
+            louder, limited_db = limit(
+                samples * factor, peaks * factor, rate_hz, target.ceiling_dbtp
+            )
+            after_db = measured(louder, rate_hz, by)[1] or 0.0
+            # What the limiter takes is given back.
+            missing_db = target.level_db - after_db
+            if abs(missing_db) < TOLERANCE_DB or gain_db >= most_db:
+                break
+            gain_db = min(most_db, gain_db + missing_db)
+        peak_db = true_peak_dbtp(louder, rate_hz)
+    floor_db = floor_dbfs(louder, rate_hz)
+    return louder, Levelling(by, before_db, gain_db, limited_db, after_db, peak_db, floor_db)
+
+
+def measured(samples: Array, rate_hz: int, by: str) -> tuple[str, float | None]:
+    """What is measured, and the level: loudness (LUFS), or RMS (dBFS) where it is asked for or the
+    audio is too short for the gate. None: silence, also by the gate of -70 LUFS.
+    """
+    if by == "rms" or len(samples) < GATE_S * rate_hz:
+        return "rms", rms_dbfs(samples)
+    found = float(_meter(_meter_hz(rate_hz)).integrated_loudness(_for_meter(samples, rate_hz)))
+    return "lufs", found if math.isfinite(found) else None
+
+
+def block_lufs(samples: Array, rate_hz: int) -> list[float]:
+    """Loudness of each block of the gate, 0.4 s long and one every 0.1 s, of (n,) samples."""
+    from pyloudnorm import Meter
+
+    meter = Meter(_meter_hz(rate_hz), filter_class=FILTERS, block_size=GATE_S)
+    meter.integrated_loudness(_for_meter(samples, rate_hz))
+    return [float(block) for block in meter.blockwise_loudness]
+
+
+def gated_lufs(blocks: list[float]) -> float | None:
+    """Loudness of what has these blocks, gated at -70 LUFS and 10 LU below what is left then."""
+    values = np.array(blocks)
+    powers = 10 ** (values / 10)
+    heard = values >= -70
+    if not heard.any():
+        return None
+    heard &= values > 10 * math.log10(float(powers[heard].mean())) - 10
+    return 10 * math.log10(float(powers[heard].mean()))
+
+
+def rms_dbfs(samples: Array) -> float | None:
+    """Root mean square of (n,) float samples; 0 is a square wave of full scale."""
+    values = samples.astype(np.float64)
+    return _db(math.sqrt(float(values @ values) / len(values)))
+
+
+def true_peak_dbtp(samples: Array, rate_hz: int) -> float | None:
+    """The highest of (n,) float samples and of what lies between them."""
+    return _db(float(oversampled_peaks(samples, rate_hz).max()))
+
+
+def floor_dbfs(samples: Array, rate_hz: int) -> float | None:
+    """RMS of the quietest stretch of 0.05 s, which hardly any speech lacks between its sounds.
+    Digital silence, as pauses and padding are, does not count; None where there is nothing else.
+    """
+    step = round(FLOOR_STEP_S * rate_hz)
+    whole = len(samples) // step * step
+    steps = samples[:whole].astype(np.float64).reshape(-1, step)
+    powers = np.einsum("ij,ij->i", steps, steps) / step
+    if len(powers) < FLOOR_STEPS:
+        return None
+    stretches = np.lib.stride_tricks.sliding_window_view(powers, FLOOR_STEPS)
+    heard = stretches[stretches.min(axis=1) > FLOOR_POWER].mean(axis=1)
+    return 10 * math.log10(float(heard.min())) if len(heard) else None
+
+
+def limit(samples: Array, peaks: Array, rate_hz: int, ceiling_dbtp: float) -> tuple[Array, float]:
+    """Keep the true peak of (n,) float32 samples below a ceiling.
+
+    Around every peak that is too high the gain sinks to what it needs and rises again, smoothly and
+    beginning before it; everywhere else samples stay as they are.
+
+    Args:
+        peaks: (n,) their `oversampled_peaks`.
+    Returns:
+        The samples, and how many dB the gain sank at most.
+    """
+    ceiling = _factor(ceiling_dbtp)
+    if peaks.max() <= ceiling:
+        return samples, 0.0
+    from scipy.ndimage import minimum_filter1d, uniform_filter1d
+
+    reach = max(1, round(LOOK_AHEAD_S * rate_hz))
+    # A changing gain moves what lies between two samples, hardly ever by more than the headroom.
+    needed = np.minimum(1.0, HEADROOM * ceiling / np.maximum(peaks, 1e-12))
+    # The lowest within reach, then smoothed by what reaches no further: at every sample the
+    # mean is over values of which none is above what the sample needs.
+    lowest = minimum_filter1d(needed, 2 * reach + 1, mode="nearest")
+    gain = lowest
+    for _ in range(2):  # two boxes make a triangle
+        gain = uniform_filter1d(gain, reach + reach % 2 - 1, mode="nearest")
+    gain[gain > 1 - 1e-9] = 1.0  # but for the rounding of running sums it is
+    limited = samples * gain
+    over = float(oversampled_peaks(limited, rate_hz).max()) / ceiling
+    if over > 1:
+        limited, gain = limited / over, gain / over
+    return limited.astype(np.float32), -20 * math.log10(float(gain.min()))
+
+
+def oversampled_peaks(samples: Array, rate_hz: int) -> Array:
+    """(n,) the highest amplitude at or right around each sample."""
+    import soxr
+
+    size = OVERSAMPLING
+    fine = np.abs(soxr.resample(samples.astype(np.float32), rate_hz, size * rate_hz))
+    fine = np.pad(fine, (0, max(0, size * len(samples) - len(fine))))[: size * len(samples)]
+    own = np.abs(samples)
+    # By strides: the maximum along an axis of four takes ten times as long.
+    between = np.maximum(fine[1::size], np.maximum(fine[2::size], fine[3::size]))
+    peaks: Array = np.maximum(own, np.maximum(fine[::size], between))
+    peaks[1:] = np.maximum(peaks[1:], between[:-1])  # which belong to the next sample as well
+    return peaks
+
+
+def _meter_hz(rate_hz: int) -> int:
+    return rate_hz if rate_hz >= METER_HZ else METER_HZ
+
+
+def _for_meter(samples: Array, rate_hz: int) -> Array:
+    """Samples at a rate that the meter's filters are right at: towards half the rate their shape
+    bends, which is 0.05 dB of speech at 24 kHz and 0.3 at 8.
+    """
+    values: Array = samples.astype(np.float32)
+    if rate_hz < METER_HZ:
+        import soxr
+
+        values = soxr.resample(values, rate_hz, METER_HZ)
+    return values.astype(np.float64)
+
+
+@lru_cache(maxsize=8)
+def _meter(rate_hz: int) -> Any:
+    """Measuring leaves only a list of block levels in it that nobody reads, so threads share it."""
+    from pyloudnorm import Meter
+
+    return Meter(rate_hz, filter_class=FILTERS, block_size=GATE_S)
+
+
+def _factor(db: float) -> float:
+    return float(10 ** (db / 20))
+
+
+def _db(amplitude: float) -> float | None:
+    return 20 * math.log10(amplitude) if amplitude > 0 else None

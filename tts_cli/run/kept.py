@@ -1,0 +1,260 @@
+"""What a row's file can be made of again without speaking: audio without loss, else its codes.
+
+Folders are not trusted. A line of the journal names no file that is opened: what belongs to a row
+follows from its id, must be a plain file inside of the folder, and audio must be what was written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tts_cli.deliver.join import join_again
+from tts_cli.errors import RowError
+from tts_cli.manifest.ids import TAKES, id_problem
+from tts_cli.output.audio_file import LOSSLESS_SUBTYPES, is_whole_wav, to_int16
+from tts_cli.output.record import RowRecord
+from tts_cli.output.writer import CODES_SUFFIX, ORIGINAL_SUFFIX, hash_of
+from tts_cli.text.pauses import without_pauses
+from tts_cli.voices.speech_row import WORDLESS
+
+if TYPE_CHECKING:
+    from models.base import SpeechModel
+
+Array = np.ndarray[Any, Any]
+
+AUDIO_SUFFIXES = (".wav", ".flac")
+# The error of a line that stands while a file is replaced, and of what it was then.
+REPLACING = "the run ended while its file was replaced"
+MAX_SECONDS = 7_200.0  # of one row's audio; 20,000 characters are 25 minutes
+MAX_CODES_BYTES = 64 << 20
+PART_CONTEXT = 25  # frames of a reference before parts after the first; chunks have as many
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file that a row's audio can be had from."""
+
+    kind: str  # audio or codes
+    path: Path
+    bytes: int
+    sha256: str | None  # as recorded; None: nobody wrote it down
+
+    def as_source(self, out: Path, into: Path) -> dict[str, Any]:
+        """What a line of the folder `into` says of a file in `out`."""
+        path = self.path.relative_to(out).as_posix() if out == into else None
+        return {"kind": self.kind, "path": path, "bytes": self.bytes, "sha256": self.sha256}
+
+
+def find_kept(out: Path, record: RowRecord, native_rate_hz: int, has_model: bool = True) -> Kept:
+    """The file that a row's audio can be had from.
+
+    Args:
+        out: the folder of the journal.
+        record: the row's last line.
+        native_rate_hz: of the checkpoint.
+        has_model: codes can be decoded.
+    Raises:
+        RowError: there is none, and why.
+    """
+    if problem := id_problem(record.id):
+        raise RowError(f"id {record.id!r} {problem}")
+    if record.status != "ok" and record.error != REPLACING:
+        raise RowError("it failed when it was spoken")
+    try:
+        return _find_audio(out, record, native_rate_hz)
+    except RowError as error:
+        why = str(error)
+    try:
+        codes = _find_codes(out, record)
+    except RowError as error:
+        raise RowError(f"{why}; {error}") from None
+    if not has_model:
+        raise RowError(f"{why}; the model that its codes are of is not at hand")
+    return codes
+
+
+def read_audio(kept: Kept) -> Array:
+    """(n,) samples, int16 or float32, of a file that is what was written. Raises RowError."""
+    import soundfile
+
+    try:
+        if kept.sha256 is not None and kept.path.stat().st_size == kept.bytes:
+            with open(kept.path, "rb") as file:
+                if hash_of(file) != kept.sha256:
+                    raise RowError(f"{kept.path} is not what was written")
+        subtype = soundfile.info(kept.path).subtype
+        kind = "int16" if subtype == "PCM_16" else "float64" if subtype == "PCM_24" else "float32"
+        samples, _ = soundfile.read(kept.path, dtype=kind)
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise RowError(f"{kept.path} cannot be read: {error}") from error
+    if subtype == "PCM_24":  # as `audio_file` writes them; int16 has such a scale of its own
+        samples = (samples * (8_388_608 / 8_388_607)).astype(np.float32)
+    return np.asarray(samples)
+
+
+def read_codes(kept: Kept, record: RowRecord, num_codebooks: int, num_codes: int | None) -> Array:
+    """(F, K) int64 codes of a row. Raises RowError for what cannot be its codes."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        if kept.path.stat().st_size > MAX_CODES_BYTES:
+            raise RowError(f"{kept.path} is far too large")
+        found = load(kept.path.read_bytes()).get("codes")
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise RowError(f"{kept.path} cannot be read: {error}") from error
+    if found is None or found.dtype != np.int16 or found.shape != (record.frames, num_codebooks):
+        raise RowError(
+            f"{kept.path} does not hold the {record.frames} frames of {num_codebooks} codes that "
+            "were recorded"
+        )
+    if found.min() < 0 or (num_codes is not None and found.max() >= num_codes):
+        raise RowError(f"{kept.path} holds codes that the model does not have")
+    return found.astype(np.int64)
+
+
+def decode(codes: Array, record: RowRecord, model: SpeechModel, is_int16: bool) -> Array:
+    """(n,) samples of a row, its parts joined as they were, in int16 if a run would have had them
+    so: cut ends fade, and round.
+    """
+    import torch
+
+    rate_hz = model.info.sample_rate_hz
+    frames = _part_frames(record)
+    pieces = np.split(codes, np.cumsum(frames)[:-1])
+    is_free = len(pieces) > 1 and record.voice is None and record.clone_mode is None
+    waves = []
+    device = getattr(model, "device", "cpu")
+    parts = [torch.from_numpy(piece).to(device) for piece in pieces]
+    for index, part in enumerate(parts):
+        front = parts[0][-PART_CONTEXT:] if is_free and index else None
+        (wave,) = model.decode_audio([part], [front])
+        samples = wave.float().cpu().numpy()
+        waves.append(to_int16(samples) if is_int16 else samples)
+    gaps = [
+        max(0, round((after["start_s"] - before["end_s"]) * rate_hz))
+        for before, after in zip(record.parts, record.parts[1:], strict=False)
+    ]
+    if sum(gaps) > MAX_SECONDS * rate_hz:
+        raise RowError("its line tells of pauses that cannot be")
+    return join_again(waves, gaps, rate_hz)
+
+
+def _find_audio(out: Path, record: RowRecord, native_rate_hz: int) -> Kept:
+    """Its own file, or the one that this was made of. Raises RowError."""
+    source = record.source
+    if source is not None and source.get("kind") == "audio" and source.get("path") is not None:
+        described: Mapping[str, Any] = source
+    elif record.applied is not None:
+        raise RowError("level, filter, trim or padding were applied to its audio")
+    elif source is not None and source.get("kind") not in ("audio", "codes"):
+        raise RowError("its line makes no sense")
+    else:
+        described = vars(record)
+    plain_own = {f"{record.id}{suffix}" for suffix in AUDIO_SUFFIXES}
+    plain = plain_own | {f"{TAKES}/{record.id}/{record.take}{suffix}" for suffix in AUDIO_SUFFIXES}
+    name, size, digest = described.get("path"), described.get("bytes"), described.get("sha256")
+    if name not in plain | {f"{one}{ORIGINAL_SUFFIX}" for one in plain}:
+        raise RowError(f"its audio, {str(name)[:80]!r}, has losses")
+    if not isinstance(digest, str):
+        digest = None
+    has_takes = str(record.path).startswith(f"{TAKES}/{record.id}/")
+    path = out / str(name)
+    if record.error == REPLACING:
+        path = _replaced(out, path, digest)
+    elif described is not source and has_takes:
+        path = _in_use(out / f"{record.id}{path.suffix}", path)
+    found = _plain_size(out, path)
+    if isinstance(size, int) and size and found != size:
+        # A WAV of another size that agrees with its header was edited by somebody, and counts.
+        # But what has a row's own name may be another take since.
+        is_edited = path.suffix == ".wav" and is_whole_wav(path)
+        if not is_edited or (has_takes and described is source and str(name) in plain_own):
+            raise RowError(f"{path} is not what was written")
+        digest = None
+    _check_audio(path, native_rate_hz)
+    return Kept("audio", path, found, digest)
+
+
+def _in_use(own: Path, take: Path) -> Path:
+    """The row's own file, where somebody has put another one in the place of its take; links are
+    not followed.
+    """
+    try:
+        found = os.lstat(own)
+        is_same = os.path.samestat(found, os.lstat(take))
+    except OSError:
+        return take
+    return own if stat.S_ISREG(found.st_mode) and not is_same else take
+
+
+def _replaced(out: Path, path: Path, digest: str | None) -> Path:
+    """Where the file is that was being replaced when the run died. Raises RowError."""
+    for one in (path, path.with_name(path.name + ORIGINAL_SUFFIX)):
+        if digest is not None and os.path.lexists(one):
+            _plain_size(out, one)
+            with open(one, "rb") as file:
+                if hash_of(file) == digest:
+                    return one
+    raise RowError(f"{path} is not what was written")
+
+
+def _check_audio(path: Path, native_rate_hz: int) -> None:
+    import soundfile
+
+    try:
+        about = soundfile.info(path)
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise RowError(f"{path} cannot be read: {error}") from error
+    if about.format not in ("WAV", "FLAC") or about.subtype not in LOSSLESS_SUBTYPES:
+        raise RowError(f"{path} has losses")
+    if about.channels != 1 or not 0 < about.frames <= MAX_SECONDS * about.samplerate:
+        raise RowError(f"{path} is no row's audio")
+    if about.samplerate != native_rate_hz:
+        raise RowError(f"{path} was resampled")
+
+
+def _find_codes(out: Path, record: RowRecord) -> Kept:
+    path = out / f"{record.id}{CODES_SUFFIX}"
+    if not os.path.lexists(path):
+        raise RowError("no codes were kept")
+    if record.clone_mode == "icl":
+        raise RowError("its codes continue a recording, which was not kept")
+    if record.text is not None and without_pauses(record.text) != record.text:
+        raise RowError("pauses are marked in its text, which its codes do not tell")
+    if record.finish_reason == WORDLESS or not record.frames:
+        raise RowError("it has no codes")
+    return Kept("codes", path, _plain_size(out, path), None)
+
+
+def _plain_size(out: Path, path: Path) -> int:
+    """Bytes of a plain file inside of the folder, links not followed. Raises RowError."""
+    try:
+        found = os.lstat(path)
+        is_inside = path.parent.resolve().is_relative_to(out.resolve())
+    except (OSError, RuntimeError) as error:
+        raise RowError(f"{path} is gone") from error
+    if not stat.S_ISREG(found.st_mode) or not is_inside:
+        raise RowError(f"{path} is no plain file of the folder")
+    return found.st_size
+
+
+def _part_frames(record: RowRecord) -> list[int]:
+    """Frames of each part, which are the row's together. Raises RowError."""
+    if not record.parts:
+        return [record.frames]
+    try:
+        frames = [int(part["frames"]) for part in record.parts]
+        places = [float(part[name]) for part in record.parts for name in ("start_s", "end_s")]
+    except (TypeError, ValueError, KeyError, OverflowError):
+        raise RowError("its line does not tell its parts") from None
+    if min(frames) < 1 or sum(frames) != record.frames or not np.isfinite(places).all():
+        raise RowError("its line does not tell its parts")
+    return frames
