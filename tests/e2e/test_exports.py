@@ -152,6 +152,33 @@ def test_a_cast_that_does_not_fit(
     assert not bench.out().path.exists()
 
 
+@pytest.mark.parametrize("flags", [(), ("--extra", "keep")])
+def test_a_title_above_the_header(bench: Workbench, flags: tuple[str, ...]) -> None:
+    """The flags that were named for it led nowhere."""
+    rows = [["My game, script 3"], [], ["Line ID", "Dialogue"], ["a", "Hello there."]]
+    manifest = bench.write(workbook(rows), "rows.xlsx")
+    result = bench.run("validate", manifest, "--model", bench.model, *flags)
+    assert result.code == 2
+    assert result.err.endswith("; if the header is a later line, remove what stands above it\n")
+    manifest = bench.write(workbook(rows[2:]), "rows.xlsx")
+    assert "above it" not in bench.run("validate", manifest, "--model", bench.model, *flags).err
+
+
+def test_a_cast_that_is_not_there_yet(bench: Workbench) -> None:
+    """All that it must have is said, however many lines they speak; the flag fits the column."""
+    rows = "".join(f"Role {n % 30},This is line {n}.\n" for n in range(60))
+    manifest = bench.write(f"Who,Line\n{rows}", "a.csv")
+    given = "Who=character,Line=text"
+    result = bench.run("validate", manifest, "--model", bench.model, "--map", given)
+    assert result.code == 2
+    assert 'leave the column out: --map "Who=,Line=text"' in result.err
+    assert "40 more bad rows" in result.err
+    named = ", ".join(f"'Role {n}'" for n in range(30))
+    assert f"a.csv: 30 characters have no voice: {named}\n" in result.err
+    result = bench.run("validate", manifest, "--model", bench.model, "--map", "Who=,Line=text")
+    assert (result.code, result.err) == (0, "")
+
+
 def test_several_manifests(bench: Workbench) -> None:
     """Numbers go on, columns may differ, and what is wrong is told by file and line."""
     (bench.folder / "sub").mkdir()

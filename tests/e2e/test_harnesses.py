@@ -49,6 +49,14 @@ def test_signals() -> None:
 
 
 @pytest.mark.long
+def test_a_studios_day() -> None:
+    pytest.importorskip("openpyxl", reason="openpyxl comes with the dev extra")
+    said = run("studio_day", "--rows", 40)
+    assert "delivered: 40 " in said
+    assert "0 wrong" in said
+
+
+@pytest.mark.long
 def test_long_rows(tmp_path: Path) -> None:
     """Three rows of a length that the sample voice was trained for and three that it speaks in
     parts, all of them whole and understood.

@@ -114,7 +114,7 @@ def test_the_rest_can_be_spoken(bench: Workbench) -> None:
     [
         ("empty.jsonl", b"", "has no rows; write one row a line"),
         ("blank.jsonl", b"\n \n\n", "has no rows"),
-        ("rows.docx", b"PK\x03\x04", "the suffix '.docx' does not tell the format"),
+        ("rows.docx", b"PK\x03\x04", "is a document; save it as plain text, and speak that by"),
         ("rows.xlsx", b"PK\x03\x04", "is no workbook: File is not a zip file; save it as .xlsx"),
         ("rows.xlsx", b"\xd0\xcf\x11\xe0\xa1", "is protected by a password, or of a version of"),
         ("rows.json", b'[{"text": "a"},\n{"text" "b"}]', "rows.json:2: not JSON: Expecting ':'"),

@@ -157,7 +157,7 @@ def unknown_names(names: Iterable[str], fields: Mapping[str, str] | None = None)
         close = nearest(unknown[0], [*KINDS, *ALIASES])
         advice = f"did you mean '{close}'? " if close else ""
         if not close and not fits:
-            advice = f"known fields: {', '.join(KINDS)}. "
+            advice = f"known fields: {', '.join(KINDS)}; "
         said = f"unknown field {shown(unknown[0])}; {advice}"
     else:
         listed = ", ".join(map(shown, unknown[:_MAX_NAMED])) + ", ..." * (len(unknown) > _MAX_NAMED)

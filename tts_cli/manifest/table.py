@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_ELSEWHERE = "; if the header is a later line, remove what stands above it"
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _EXCEL_SEPARATOR = re.compile(r"sep=(.)[\r\n]*")
 
@@ -48,15 +49,17 @@ class Header:
         self.fields = [columns.field_of(name) if name else None for name in self.names]
         if not columns.is_shared:
             columns.require_met(place)
+        is_strange = not any(map(columns.field_of, named)) and not fitting(named)
+        elsewhere = _ELSEWHERE if is_strange else ""
         strange = [name for name in named if name not in columns.fields]
         if columns.extra == ERROR and not all(map(columns.field_of, strange)):
-            raise ManifestError(f"{place}: {unknown_names(named, columns.fields)}")
+            raise ManifestError(f"{place}: {unknown_names(named, columns.fields)}{elsewhere}")
         self._check_twice(place)
         if not {"text", "input"} & set(self.fields):
             fits = fitting(named).items()
             guess = {name: target for name, target in fits if target == "text"}
             guess = {**columns.fields, **(guess or {"COLUMN": "text"})}
-            remedy = f"add {as_flag(guess)}" if named else None
+            remedy = f"add {as_flag(guess)}{elsewhere}" if named else None
             raise ManifestError(f"{place}: no column is called 'text'", remedy)
         self._is_plain = all(self.fields)
         kept = columns.extra not in (ERROR, DROP)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.cast import Cast, read_cast, with_character
+from tts_cli.manifest.columns import as_flag, parse_map
 from tts_cli.manifest.row import Row, RowProblem, nearest, shown
 from tts_cli.voices.folder import VoiceFolder
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_NAMES = 20
 _MAX_REMEMBERED = 4096
+_MAX_STRANGERS = 1000
 
 
 class Casting:
@@ -38,6 +40,8 @@ class Casting:
         problem_of: Callable[[Row], str | None],
     ) -> None:
         self.cast = Cast() if config.cast is None else read_cast(config.cast)
+        self.strangers: dict[str, None] = {}  # characters without a voice, as they came
+        self._fields = parse_map(config.map or "")
         self._info = info
         self._voices = voices
         self._find = lru_cache(_MAX_REMEMBERED)(self._character)
@@ -52,6 +56,8 @@ class Casting:
         if character is None:
             if self.cast.path is None and (row.voice or row.ref_audio):
                 return row
+            if len(self.strangers) < _MAX_STRANGERS:
+                self.strangers[row.character] = None
             raise RowProblem(self._unknown(row.character))
         return with_character(row, character)
 
@@ -78,7 +84,9 @@ class Casting:
         advice = f"did you mean {shown(close)}? " if close else ""
         path = self.cast.path
         if path is None:
-            remedy = "name its voice in a file for --cast, or leave the column out: --map"
-            return f'character {shown(name)} is no speaker here; {advice}{remedy} "character="'
+            column = next((key for key in self._fields if self._fields[key] == "character"), None)
+            flag = as_flag({**self._fields, column or "character": ""})
+            remedy = f"name its voice in a file for --cast, or leave the column out: {flag}"
+            return f"character {shown(name)} is no speaker here; {advice}{remedy}"
         listed = ", ".join(names[:_MAX_NAMES]) + ", ..." * (len(names) > _MAX_NAMES)
         return f"character {shown(name)} is not in {path}; {advice}there are {listed}"

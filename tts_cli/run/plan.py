@@ -209,6 +209,7 @@ class RowPlan:
             self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
+        found.summary.strangers = list(self.rows.casting.strangers)
         if self.anchor is not None:
             found.summary.anchor = self.anchor.id
             found.summary.is_anchor_spoken = self.anchor.is_spoken

@@ -12,7 +12,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.markup import markup_in
 from tts_cli.manifest.request import usual_s
-from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.row import BadRow, Row, shown
 from tts_cli.manifest.words import SILENCE_S
 from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tts_cli.run.split_rule import SplitRule
     from tts_cli.text.care import TextCare
     from tts_cli.voices.speech_row import PlannedPart
+
+_MAX_STRANGERS = 100  # that a message lists
 
 
 @dataclass
@@ -49,12 +51,20 @@ class ManifestSummary:
     warnings: list[str] = field(default_factory=list)
     bad_rows: int = 0
     bad: list[BadRow] = field(default_factory=list)  # the first 20
+    strangers: list[str] = field(default_factory=list)  # characters without a voice
 
     def bad_lines(self) -> list[str]:
-        """The report of bad rows: the first 20 in full, then a count."""
+        """The report of bad rows: the first 20 in full, then a count, and all the characters that
+        a cast lacks.
+        """
         lines = [bad_row_line(self.manifest, row) for row in self.bad]
         if self.bad_rows > len(self.bad):
             lines.append(f"{self.manifest}: {self.bad_rows - len(self.bad)} more bad rows")
+        if len(self.strangers) > 1:
+            named = ", ".join(map(shown, self.strangers[:_MAX_STRANGERS]))
+            named += ", ..." * (len(self.strangers) > _MAX_STRANGERS)
+            count = len(self.strangers)
+            lines.append(f"{self.manifest}: {count} characters have no voice: {named}")
         return lines
 
     def require_good(self) -> None:
