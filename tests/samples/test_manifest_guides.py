@@ -58,15 +58,3 @@ def test_the_settings(
     found: Settings = load_settings(ctx, ("synth",), synth)
     assert found.values["map"] == "Line ID=id,Dialogue=text"
     assert found.values["cast"] == str(tmp_path / "cast.toml")
-
-
-def test_commands_and_flags_are_there() -> None:
-    ctx = click.Context(cli, info_name="tts-cli")
-    for page in (MANIFESTS, SETTINGS):
-        for line in re.findall(r"tts-cli ([a-z].*?)[)\"`\n]", page):
-            words = line.split()
-            command = cli.get_command(ctx, words[0])
-            assert command is not None, line
-            flags = {flag for param in command.params for flag in param.opts}
-            if not isinstance(command, click.Group):
-                assert {word for word in words if word.startswith("--")} <= flags, line
