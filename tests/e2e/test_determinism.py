@@ -76,7 +76,10 @@ def test_an_id_is_part_of_the_seed_and_nothing_else_is(bench: Workbench) -> None
     ]
     for seed in (1, 2):
         assert bench.synth(rows, *FLAGS, "--seed", seed, out=f"seed{seed}").code == 0
-    first, second = bench.out("seed1").files, bench.out("seed2").files
+    names = [f"{row['id']}.wav" for row in rows]
+    first, second = (
+        dict(zip(names, bench.out(out).sounds(*names), strict=True)) for out in ("seed1", "seed2")
+    )
     assert first["a.wav"] == first["b.wav"] == second["a.wav"] == second["b.wav"]
     assert len({first["a.wav"], first["c.wav"], first["d.wav"], second["c.wav"]}) == 4
     assert bench.out("seed1").records["a"]["seed"] == 7
@@ -109,7 +112,7 @@ class TestPrecedence:
         rows = [{"id": "x", "text": "Hello there.", "max_frames": 12, **row}]
         result = bench.synth(rows, "--accept-truncated", *flags, out=name, model=model)
         assert result.code == 0
-        return bench.out(name).files["x.wav"]
+        return bench.out(name).sounds("x.wav")[0]
 
     @pytest.mark.parametrize(("name", "value"), SETTINGS)
     def test_settings(

@@ -145,7 +145,7 @@ class TestKilled:
         stuck = (
             "import time\nfrom pathlib import Path\nfrom tts_cli.output import writer as output\n"
             f"sign = Path({str(bench.folder / 'stuck')!r})\n"
-            "output.AudioWriter.write = lambda *_: (sign.touch(), time.sleep(600))\n"
+            "output.AudioWriter.write = lambda *_, **__: (sign.touch(), time.sleep(600))\n"
         )
         process = bench.start(bench.command(manifest, *SLOWLY), stuck)
         wait_until((bench.folder / "stuck").exists, process)

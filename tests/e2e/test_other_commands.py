@@ -46,6 +46,7 @@ class TestValidate:
             "anchor": "",
             "anchored": 0,
             "is_anchor_spoken": False,
+            "strangers": [],
             "chars": chars,
             "longest_id": "b",
             "longest_chars": 25,

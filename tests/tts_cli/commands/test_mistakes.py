@@ -27,7 +27,7 @@ from tts_cli.main import COMMANDS, main
         (["voices", "--list"], "`tts-cli voices` lists what there is."),
         (["doctor", "--output", "x"], "No such option '--output'."),
         (["--out", "x"], "options stand behind the command, as in tts-cli synth MANIFEST --out"),
-        (["synth", "m", "--subtype", "pcm16"], "one of 'PCM_16', 'PCM_24', 'FLOAT'. PCM_16 is m"),
+        (["synth", "m", "--subtype", "pcm16"], "'FLOAT', 'ULAW', 'ALAW'. PCM_16 is meant?"),
         (["synth", "m", "--dtype", "fp16"], "bfloat16 is meant? float16 overflows here."),
         (["synth", "m", "--dtype", "FLOAT"], "float32 is meant?"),
         (["synth", "m", "--limit", "0", "--out", "x"], "--limit must be at least 1, not 0"),
