@@ -81,6 +81,7 @@ def _toml_loads() -> Callable[[str], dict[str, Any]]:
         import tomllib
 
         return tomllib.loads
-    import tomli
+    import tomli  # has types only where it is installed
 
-    return tomli.loads
+    loads: Callable[[str], dict[str, Any]] = tomli.loads
+    return loads
