@@ -92,5 +92,10 @@ class Sampling:
     subtalker_top_p: float = _setting(1.0, _TOP_P, "Top-p of the other codebooks; 1 is off.", "P")
     subtalker_greedy: bool = _setting(False)
 
+    @property
+    def draws_nothing(self) -> bool:
+        """Whether every code is the likeliest one, so that another seed changes nothing."""
+        return self.greedy and self.subtalker_greedy
+
 
 SETTINGS: dict[str, Setting] = {entry.name: entry.metadata["setting"] for entry in fields(Sampling)}

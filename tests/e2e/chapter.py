@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import importlib.util
 import json
 import math
 import os
@@ -45,16 +44,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from difflib import SequenceMatcher
-from functools import cache
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import soundfile
+from long_rows import recipe_score
 
 ROOT = Path(__file__).parents[2]
-RECIPE = ROOT / "samples" / "voice" / "recipe"
 TEXTS = Path(__file__).parent / "texts"
 BOOK = TEXTS / "twelve_pages.md"
 MAX_WORD_ERROR = 6.0  # percent
@@ -90,17 +88,6 @@ class Cue(NamedTuple):
     start_s: float
     end_s: float
     estimated: tuple[str, ...]  # of start and end, those that are
-
-
-@cache
-def load_score() -> Any:
-    """recipe/score.py, which belongs to no package."""
-    spec = importlib.util.spec_from_file_location("voice_score", RECIPE / "score.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def read_table(path: Path) -> dict[str, str]:
@@ -168,7 +155,7 @@ def cuts_of(rows: Sequence[dict[str, Any]], seconds: float) -> list[tuple[float,
 
 def hear(chapter: Path, cuts: Sequence[tuple[float, float]], model: Path) -> list[list[Heard]]:
     """The words of each piece of a chapter, by one fresh recogniser."""
-    score = load_score()
+    score = recipe_score()
     decoder = score.make_decoder(model)
     padding_s = score.SILENCE_SAMPLES / score.SAMPLE_RATE_HZ
     found = []
@@ -208,7 +195,7 @@ def hear_book(
             return [
                 [[Heard(*word) for word in row] for row in chapter] for chapter in known["heard"]
             ]
-    score = load_score()
+    score = recipe_score()
     found = []
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(jobs) as pool:
         model = Path(scratch) / "closed.arpa"
@@ -245,7 +232,7 @@ def judge_words(
     out: Path, book: dict[str, Any], heard: list[list[list[Heard]]], table: dict[str, str]
 ) -> tuple[float, list[str]]:
     """Word errors in percent, and the report."""
-    score = load_score()
+    score = recipe_score()
     spoken = spoken_texts(out)
     lines: list[str] = []
     wrong: list[str] = []

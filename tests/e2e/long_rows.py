@@ -32,6 +32,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,6 +205,7 @@ class Piece(NamedTuple):
     model: Path  # the recogniser's
 
 
+@cache
 def recipe_score() -> Any:
     """The recogniser of the sample voice's recipe."""
     spec = importlib.util.spec_from_file_location("voice_score", RECIPE / "score.py")

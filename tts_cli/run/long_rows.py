@@ -157,20 +157,23 @@ class LongRows:
         usual_s = [
             ended * part.expected_s for ended, part in zip(is_ended, found.parts, strict=True)
         ]
-        again = []
-        for place, times in hurried(spoken_s, usual_s).items():
-            part = found.parts[place]
-            sampling = part.request.sampling
-            is_greedy = sampling.greedy and sampling.subtalker_greedy
-            is_fixed = found.row.has_free_voice and part.is_first_part  # the others have its voice
-            if not is_fixed and self.policy.is_again(
-                "early", part.attempts, part.has_been_nan, is_greedy
-            ):
-                found.before[part] = copy.copy(part)
-                again.append(part)
-            else:
+        too_fast = {
+            found.parts[place]: times for place, times in hurried(spoken_s, usual_s).items()
+        }
+        again = [part for part in too_fast if self._can_repeat(part, found.row)]
+        for part in again:
+            found.before[part] = copy.copy(part)
+        if not again:  # else they are all held against each other once more
+            for part, times in too_fast.items():
                 part.suspect = [*part.suspect, f"{times:.2f} times as fast as the other parts"]
         return again
+
+    def _can_repeat(self, part: SpeechRow, row: SpeechRow) -> bool:
+        """Whether a part that is too fast may have another attempt."""
+        if row.has_free_voice and part.is_first_part:
+            return False  # the others have its voice
+        is_greedy = part.request.sampling.draws_nothing
+        return self.policy.is_again("early", part.attempts, part.has_been_nan, is_greedy)
 
 
 def voice_of(part: SpeechRow, info: ModelInfo) -> Voice:

@@ -405,7 +405,7 @@ class RowPlan:
         tally: Tally,
     ) -> int:
         """Judge a good row and count it; what is to be done about it."""
-        if extras and request.sampling.greedy and request.sampling.subtalker_greedy:
+        if extras and request.sampling.draws_nothing:
             found.one_take += 1
             extras = 0
         order = None

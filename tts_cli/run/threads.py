@@ -227,8 +227,7 @@ class SpeechRun:
         row: SpeechRow = job.row
         if job.reason == "eos" and job.frames < row.least_frames:
             job.reason = "early"
-        sampling = row.request.sampling
-        is_greedy = sampling.greedy and sampling.subtalker_greedy
+        is_greedy = row.request.sampling.draws_nothing
         if not self.policy.is_again(job.reason, job.attempt, row.has_been_nan, is_greedy):
             return None
         if job.reason == "nan":

@@ -271,3 +271,12 @@ def test_the_first_part_of_a_free_voice_stays_as_it_is(hurrying: Session) -> Non
     spoken = speak(hurrying, [row])["a"]
     assert spoken.suspect == ["part 1: 2.00 times as fast as the other parts"]
     assert [part["attempts"] for part in spoken.part_records] == [1] * 5
+
+
+def test_a_part_is_suspect_once(hurrying: Session) -> None:
+    """While another one is spoken again, nothing is said of it yet."""
+    row = long_row("a", HURRIED, HURRIED, *EVEN, "e" * 60)
+    row.request = replace(row.request, voice=None)
+    spoken = speak(hurrying, [row])["a"]
+    assert [part["attempts"] for part in spoken.part_records] == [1, 2, 1, 1, 1, 1, 1]
+    assert spoken.suspect == ["part 1: 2.00 times as fast as the other parts"]
