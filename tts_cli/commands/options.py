@@ -176,6 +176,12 @@ device_options = group(
     config_option("no_graphs"),
 )
 
+worker_options = group(
+    "Device",
+    config_option("workers", metavar="N|all"),
+    config_option("ray_address", metavar="HOST:PORT|auto"),
+)
+
 row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),

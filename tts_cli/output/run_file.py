@@ -30,6 +30,7 @@ PACKAGES = (
     "triton",
     "transformers",
     "numpy",
+    "ray",
     "soundfile",
     "soxr",
     "pyloudnorm",
@@ -121,6 +122,7 @@ def build_report(
     cast: Mapping[str, Any] | None = None,
     origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
+    workers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -135,6 +137,7 @@ def build_report(
         origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
+        workers: device, work and fate of each; none without `--workers`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -152,6 +155,7 @@ def build_report(
         "text": dict(text),
         "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
+        "workers": [dict(worker) for worker in workers],
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},
     }
