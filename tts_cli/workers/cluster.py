@@ -82,8 +82,9 @@ class Cluster:
             self.share = share_of(config, [(_cores(), _local_gpus(config))], "this machine")
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
-        logger = logging.getLogger("ray")
-        if not config.debug and logger.level == logging.NOTSET:
+        if not config.debug and not ray.is_initialized():
+            logger = logging.getLogger("ray")
+            self._stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.ERROR)
         self._stack.enter_context(_stdout_kept_clean())
         if not ray.is_initialized():
@@ -264,5 +265,5 @@ class _ToLog:
 @contextlib.contextmanager
 def _stdout_kept_clean() -> Iterator[None]:
     """Ray prints what happens to its processes on stdout, which is for results."""
-    with contextlib.redirect_stdout(_ToLog()):  # type: ignore[type-var]
+    with contextlib.redirect_stdout(_ToLog()):
         yield

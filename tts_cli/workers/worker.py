@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+END_S = 5.0  # that threads have to end, once every row is answered
 LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
 WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
 MAX_SAID = 10_000
@@ -88,6 +89,8 @@ class Worker:
         self._counted = Counted()
         self._is_stopped = False
         self._failure: Exception | None = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         threading.Thread(target=self._work, name="speech", daemon=True).start()
 
     async def ready(self) -> Ready:
@@ -241,8 +244,12 @@ class Worker:
             self._speech = speech
             if self._is_stopped:
                 return
-        speech.run(self._due(speech, first))
-        self._add(speech)
+        self._is_idle.clear()
+        try:
+            speech.run(self._due(speech, first))
+            self._add(speech)
+        finally:
+            self._is_idle.set()
 
     def _due(
         self, speech: SpeechRun, first: SpeechRow | tuple[Reference, Future[Ticket]]
@@ -291,6 +298,7 @@ class Worker:
         from tts_cli.run.speakers import add_device_totals
 
         assert self._session is not None
+        self._is_idle.wait(END_S)  # the last row is answered before all threads have ended
         totals = Totals()
         add_device_totals(totals, self._session)
         return replace(

@@ -1,0 +1,190 @@
+"""kill -9 of workers, and now and then of the driver, at random moments: nothing is lost, nothing
+twice.
+
+    python tests/e2e/worker_moments.py [--kills 20] [--rows 400] [--seed 0] [--model DIR]
+
+A manifest is spoken once by one process. Then two workers speak the same rows, and are killed one
+after the other while they do; each seventh kill is the driver's, whose run is resumed. At the end
+the folder must be the same byte for byte, with each row recorded ok once, and no process of Ray may
+be left. Folders are begun anew until so many kills are done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import kill_moments
+from kill_moments import JOURNAL, Work, files_of, odd_word, parser_of, problem_amid, problem_at_end
+
+DRIVER_EVERY = 7
+FLAGS = ("--workers", "2", "--max-batch", "2", "--max-seconds", "1")
+YOUNG_S = 4.0  # a process that loads, which is killed more seldom: three times, and it is given up
+NONE_LEFT = "no worker is left"  # likely where so much is killed; the run is resumed
+GONE_S = 20.0  # that processes have to end after their driver
+
+
+def processes_below(pid: int) -> dict[int, str]:
+    """Command lines of a process's descendants (Linux)."""
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            stat = (folder / "stat").read_text()
+            names[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ").strip()
+        except OSError:
+            continue
+        parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
+    found: dict[int, str] = {}
+    for one in parents:
+        above = one
+        while above > 1 and above != pid:
+            above = parents.get(above, 0)
+        if above == pid and one != pid:
+            found[one] = names[one]
+    return found
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that speak for a driver."""
+    return sorted(one for one, name in processes_below(pid).items() if name.startswith("ray::W"))
+
+
+def age_s(pid: int) -> float:
+    """Seconds since a process began; 0 if it is gone."""
+    try:
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        uptime_s = float(Path("/proc/uptime").read_text().split()[0])
+    except OSError:
+        return 0.0
+    return uptime_s - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def are_gone(pids: list[int]) -> bool:
+    """Whether processes end within a while; zombies count as ended."""
+    deadline_s = time.monotonic() + GONE_S
+    while time.monotonic() < deadline_s:
+        if not any(_is_alive(pid) for pid in pids):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Series:
+    """Runs whose workers are killed.
+
+    Args:
+        wanted: the files of the undisturbed run.
+    """
+
+    def __init__(self, work: Work, wanted: dict[str, str], seed: int) -> None:
+        self.work = work
+        self.wanted = wanted
+        self.kills = 0
+        self._random = random.Random(seed)
+
+    def spoil(self, out: Path, most_kills: int) -> str | None:
+        """Speak into a folder with kills until it is done; what is wrong, if anything is."""
+        while True:
+            process = self.work.start(out, *FLAGS)
+            said: list[str] = []
+            reader = threading.Thread(target=_read, args=(process, said), daemon=True)
+            reader.start()
+            started, is_killed = self._disturb(process, most_kills)
+            code = process.wait(kill_moments.PATIENCE_S)
+            reader.join()
+            text = "".join(said)
+            if not are_gone(started):
+                return f"left behind: {[pid for pid in started if _is_alive(pid)]}"
+            if problem := odd_word(text) or problem_amid(out, self.wanted):
+                return problem
+            if not is_killed and NONE_LEFT not in text:
+                break
+        if code:
+            return f"exit {code}: {text[-2000:]}"
+        return problem_at_end(out, self.wanted, self.work) or problem_in_lines(out)
+
+    def _disturb(self, process: subprocess.Popen[str], most_kills: int) -> tuple[list[int], bool]:
+        """Kill workers until a run ends or its driver is killed; all processes there were."""
+        seen: set[int] = set()
+        while process.poll() is None:
+            wait_s = self._random.uniform(0.5, 5.0)
+            try:
+                process.wait(wait_s)
+                break
+            except subprocess.TimeoutExpired:
+                pass
+            seen.update(processes_below(process.pid))
+            workers = workers_of(process.pid)
+            if self._random.random() < 0.75:
+                workers = [pid for pid in workers if age_s(pid) > YOUNG_S]
+            if self.kills >= most_kills or not workers:
+                continue
+            self.kills += 1
+            if self.kills % DRIVER_EVERY == 0:
+                print(f"kill {self.kills}: the driver", flush=True)
+                process.send_signal(signal.SIGKILL)
+                return sorted(seen), True
+            victim = self._random.choice(workers)
+            print(f"kill {self.kills}: worker process {victim}", flush=True)
+            os.kill(victim, signal.SIGKILL)
+        return sorted(seen), False
+
+
+def _read(process: subprocess.Popen[str], said: list[str]) -> None:
+    assert process.stdout is not None
+    said.extend(process.stdout)
+
+
+def problem_in_lines(out: Path) -> str | None:
+    """Whether a row was recorded ok more than once."""
+    lines = [json.loads(line) for line in (out / JOURNAL).read_text().splitlines()]
+    times = Counter(line["id"] for line in lines if line["status"] == "ok")
+    twice = sorted(row_id for row_id, count in times.items() if count > 1)
+    return f"recorded more than once: {', '.join(twice[:5])}" if twice else None
+
+
+def main() -> int:
+    """Run the series."""
+    parser = parser_of(__doc__, 400)
+    parser.add_argument("--kills", type=int, default=20)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="worker-kills-"))
+    work = kill_moments.write_work(folder, options.rows, options.model)
+    code, said = kill_moments.end_of(work.start(folder / "undisturbed", *FLAGS[2:]))
+    assert code == 0, said
+    wanted = files_of(folder / "undisturbed")
+    print(f"undisturbed: {len(wanted)} files", flush=True)
+    series = Series(work, wanted, options.seed)
+    runs = 0
+    while series.kills < options.kills:
+        runs += 1
+        if problem := series.spoil(folder / f"run{runs}", options.kills):
+            print(f"WRONG: {problem}\nkept: {folder / f'run{runs}'}")
+            return 1
+        print(f"run{runs}: as if undisturbed, after {series.kills} kills", flush=True)
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
