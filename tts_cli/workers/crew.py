@@ -52,7 +52,7 @@ MAX_RECORDING = 256  # rows spoken and not yet recorded, before no more are give
 MAX_LONE_DEATHS = 3  # of workers that had one row and nothing else, and the row fails
 WAIT_S = 0.2  # between two looks at whether the run was stopped
 ASK_AGAIN_S = 0.5  # behind a question that found no process
-UNSEEN_S = 1.0  # an answer this quick is of a process whose death Ray has not seen yet
+START_S = 300.0  # that Ray has to start a process
 LAST_WORD_S = 10.0  # that workers have for what they counted
 
 Event = Callable[[], None]
@@ -165,7 +165,6 @@ class Crew:
             actor = self._cluster.spawn(Worker, replace(task, number=number))
             self._hands.append(Hand(number, actor))
         for hand in self._hands:
-            self._listen(hand)
             self._ask(hand)
         while any(hand.ready is None and hand.given_up is None for hand in self._hands):
             self._events.get()()
@@ -371,38 +370,46 @@ class Crew:
     # Workers' lives.
 
     def _ask(self, hand: Hand) -> None:
-        """Ask a worker whether it is ready; the answer comes once it is."""
-        hand.asked_s = time.perf_counter()
-        call = hand.actor.ready.remote()
-        self._when_answered(call, partial(self._is_ready, hand, hand.life))
+        """Wait for a worker's process, from when on it is known when that dies."""
+        call = hand.actor.hello.remote()
+        self._when_answered(call, partial(self._met, hand, hand.life))
+
+    def _met(self, hand: Hand, life: int, found: Future[None]) -> None:
+        """A process is there; or Ray is still to start it, and may not yet have seen that the one
+        before it is gone.
+        """
+        if life != hand.life:
+            return
+        if (error := found.exception()) is None:
+            self._listen(hand)
+            call = hand.actor.ready.remote()
+            self._when_answered(call, partial(self._is_ready, hand, life))
+        elif self._cluster.is_final(error) or time.perf_counter() - hand.lost_s > START_S:
+            self._give_up(hand, f"it cannot be started: {first_line(error)}")
+        else:
+            timer = threading.Timer(ASK_AGAIN_S, lambda: self._events.put(partial(self._ask, hand)))
+            timer.daemon = True
+            timer.start()
 
     def _is_ready(self, hand: Hand, life: int, found: Future[Ready]) -> None:
         if life != hand.life:
             return
         error = found.exception()
-        if error is None:
-            hand.ready = found.result()
-            hand.device, hand.host = hand.ready.device, hand.ready.host
-            hand.load_s = hand.load_s or hand.ready.load_s
-            hand.capture_s = hand.capture_s or hand.ready.capture_s
-            if hand.restarts:
-                log.info("worker %d speaks again", hand.number)
-            return
-        cause = self._cluster.cause(error)
-        if isinstance(cause, SetupError):
+        if error is not None:
+            cause = self._cluster.cause(error)
+            if not isinstance(cause, SetupError):
+                self._died(hand, error)
+                return
             self._give_up(hand, str(cause))
             if all(other.given_up is not None for other in self._hands):
                 self._fail(SetupError(cause.message, cause.remedy))
             return
-        is_quick = time.perf_counter() - hand.asked_s < UNSEEN_S
-        if self._cluster.is_final(error) and is_quick:
-            self._give_up(hand, f"it cannot be started: {first_line(error)}")
-        elif self._cluster.is_death(error) and is_quick:
-            timer = threading.Timer(ASK_AGAIN_S, lambda: self._events.put(partial(self._ask, hand)))
-            timer.daemon = True
-            timer.start()
-        else:
-            self._died(hand, error)
+        hand.ready = found.result()
+        hand.device, hand.host = hand.ready.device, hand.ready.host
+        hand.load_s = hand.load_s or hand.ready.load_s
+        hand.capture_s = hand.capture_s or hand.ready.capture_s
+        if hand.restarts:
+            log.info("worker %d speaks again", hand.number)
 
     def _is_death(self, error: BaseException) -> bool:
         cause = self._cluster.cause(error)
@@ -414,6 +421,7 @@ class Crew:
         reason = str(cause) if isinstance(cause, WorkerFailed) else "its process died"
         log.debug("worker %d: %s", hand.number, error)
         hand.life += 1
+        hand.lost_s = time.perf_counter()
         hand.ready = None
         rows = list(hand.rows)
         for row in rows:
@@ -440,7 +448,6 @@ class Crew:
             if isinstance(cause, WorkerFailed):
                 self._cluster.kill(hand.actor, is_final=False)
             self._ask(hand)
-            self._listen(hand)
 
     def _give_up(self, hand: Hand, reason: str) -> None:
         log.warning("worker %d is given up: %s", hand.number, reason)

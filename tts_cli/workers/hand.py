@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,7 @@ class Hand:
     restarts: int = 0
     given_up: str | None = None  # why
     is_drained: bool = False  # it was told that no more rows come
-    asked_s: float = 0.0  # `perf_counter` when it was last asked whether it is ready
+    lost_s: float = field(default_factory=time.perf_counter)  # when it was last without a process
     num_rows: int = 0  # recorded, as the next
     audio_s: float = 0.0
     load_s: float = 0.0  # of its first process, as the next

@@ -41,7 +41,6 @@ class Task:
 class Ready:
     """A worker that takes rows."""
 
-    process: str  # a name of its own
     host: str
     pid: int
     device: dict[str, Any]

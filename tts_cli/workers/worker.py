@@ -93,6 +93,9 @@ class Worker:
         self._is_idle.set()
         threading.Thread(target=self._work, name="speech", daemon=True).start()
 
+    async def hello(self) -> None:
+        """Show that this process is there."""
+
     async def ready(self) -> Ready:
         """Wait until rows can be spoken. Raises SetupError, WorkerFailed."""
         return await asyncio.wrap_future(self._ready)
@@ -214,7 +217,6 @@ class Worker:
         writer.has_folder_alone = False
         self._files = RowFiles(writer, task.comment)
         return Ready(
-            os.urandom(8).hex(),
             socket.gethostname(),
             os.getpid(),
             device_facts(session),
