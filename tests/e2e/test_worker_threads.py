@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from fake_cluster import Actor, FakeCluster, use_fake_cluster
-from workbench import Folder, Workbench
+from hostile_audio import encoded, tone
+from workbench import Folder, MakeCheckpoint, Workbench
 
 from tts_cli.workers import worker
 
@@ -113,6 +114,40 @@ class TestUndisturbed:
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert "not seen by workers 1, 2: their audio comes through Ray" in result.err
         require_same(bench.out("many"), one)
+
+
+def cloning_rows(bench: Workbench) -> list[dict[str, Any]]:
+    """Two recordings in three voices, and one that is none."""
+    (bench.folder / "a.wav").write_bytes(encoded(tone(1.2)))
+    (bench.folder / "b.wav").write_bytes(encoded(tone(1.1, hz=220)))
+    icl = {"ref_audio": "a.wav", "ref_text": "What is said."}
+    kinds = [icl, {"ref_audio": "a.wav"}, {"ref_audio": "b.wav"}, {"ref_audio": "none.wav"}]
+    return [{"id": f"{n:02d}", "text": "Good morning.", **kinds[n % 4]} for n in range(12)]
+
+
+def test_each_voice_is_encoded_once_for_all_workers(
+    bench: Workbench, make_checkpoint: MakeCheckpoint, cluster: type[FakeCluster]
+) -> None:
+    """Also where the worker dies that was to do it."""
+    encodes: list[int] = []
+
+    def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
+        if name == "encode":
+            encodes.append(actor.task.number)
+        return name == "encode" and len(encodes) == 1
+
+    cluster.on_call = staticmethod(dies)
+    rows, base = cloning_rows(bench), make_checkpoint("base_wide")
+    for out, more in (("one", ()), ("many", ("--workers", 2))):
+        assert bench.synth(rows, *FLAGS, *more, out=out, model=base).code == 1
+    one, many = bench.out("one"), bench.out("many")
+    require_same(many, one)
+    assert len(encodes) == 4, "three, and the first once more"
+    totals = many.report["totals"]
+    assert totals["references"] == one.report["totals"]["references"] == 3
+    assert totals["reference_ms"] > 0
+    spent_ms = sum(line["reference_ms"] for line in many.records.values())
+    assert spent_ms == pytest.approx(totals["reference_ms"], abs=0.01)
 
 
 class Killer:
