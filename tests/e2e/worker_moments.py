@@ -20,73 +20,19 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "support"))
+
 import kill_moments
 from kill_moments import JOURNAL, Work, files_of, odd_word, parser_of, problem_amid, problem_at_end
+from processes import age_s, are_gone, is_alive, processes_below, without_agents, workers_of
 
 DRIVER_EVERY = 7
 FLAGS = ("--workers", "2", "--max-batch", "2", "--max-seconds", "1")
 YOUNG_S = 4.0  # a process that loads, which is killed more seldom: three times, and it is given up
 NONE_LEFT = "no worker is left"  # likely where so much is killed; the run is resumed
-GONE_S = 20.0  # that processes have to end after their driver
-
-
-def processes_below(pid: int) -> dict[int, str]:
-    """Command lines of a process's descendants (Linux)."""
-    parents: dict[int, int] = {}
-    names: dict[int, str] = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdecimal():
-            continue
-        try:
-            stat = (folder / "stat").read_text()
-            names[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ").strip()
-        except OSError:
-            continue
-        parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
-    found: dict[int, str] = {}
-    for one in parents:
-        above = one
-        while above > 1 and above != pid:
-            above = parents.get(above, 0)
-        if above == pid and one != pid:
-            found[one] = names[one]
-    return found
-
-
-def workers_of(pid: int) -> list[int]:
-    """The processes that speak for a driver."""
-    return sorted(one for one, name in processes_below(pid).items() if name.startswith("ray::W"))
-
-
-def age_s(pid: int) -> float:
-    """Seconds since a process began; 0 if it is gone."""
-    try:
-        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-        uptime_s = float(Path("/proc/uptime").read_text().split()[0])
-    except OSError:
-        return 0.0
-    return uptime_s - ticks / os.sysconf("SC_CLK_TCK")
-
-
-def are_gone(pids: list[int]) -> bool:
-    """Whether processes end within a while; zombies count as ended."""
-    deadline_s = time.monotonic() + GONE_S
-    while time.monotonic() < deadline_s:
-        if not any(_is_alive(pid) for pid in pids):
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Series:
@@ -114,7 +60,7 @@ class Series:
             reader.join()
             text = "".join(said)
             if not are_gone(started):
-                return f"left behind: {[pid for pid in started if _is_alive(pid)]}"
+                return f"left behind: {[pid for pid in started if is_alive(pid)]}"
             if problem := odd_word(text) or problem_amid(out, self.wanted):
                 return problem
             if not is_killed and NONE_LEFT not in text:
@@ -133,7 +79,7 @@ class Series:
                 break
             except subprocess.TimeoutExpired:
                 pass
-            seen.update(processes_below(process.pid))
+            seen.update(without_agents(processes_below(process.pid)))
             workers = workers_of(process.pid)
             if self._random.random() < 0.75:
                 workers = [pid for pid in workers if age_s(pid) > YOUNG_S]

@@ -23,9 +23,8 @@ log = logging.getLogger(__name__)
 # Rows and what came of them are small; Ray's own choice would be a third of the memory.
 STORE_BYTES = 128 * 2**20
 CORES = 2  # a worker on a CPU, where `all` chooses their number
-# What goes to a cluster of our own, unless the user has said otherwise: no word to Ray's makers,
-# no colours in what comes from there, and a password that nobody but this run has.
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_COLOR_PREFIX": "0", "RAY_DEDUP_LOGS": "0"}
+# For a cluster of our own, unless the user has said otherwise: no word to Ray's makers, and a
+# password that nobody but this run has.
 _AUTH = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -80,8 +79,7 @@ class Cluster:
         ray, config = self._ray, self._config
         if self.is_local and not ray.is_initialized():
             self.share = share_of(config, [(_cores(), _local_gpus(config))], "this machine")
-        for name, value in _QUIET.items():
-            os.environ.setdefault(name, value)
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if not config.debug and not ray.is_initialized():
             logger = logging.getLogger("ray")
             self._stack.callback(logger.setLevel, logger.level)
