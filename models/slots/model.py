@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from kernels.launch.ahead import compile_ahead
 from models.base import ModelInfo, Prompt, RequestError, SlotStatus
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder, Weight
@@ -184,17 +185,32 @@ class SlotModel:
         raise NotImplementedError
 
     @torch.inference_mode()
-    def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
+    def capture(
+        self,
+        max_batch: int,
+        max_audio_frames: int,
+        max_reference_frames: int = 0,
+        is_whole: bool = True,
+    ) -> None:
         """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
-        use.
+        use; unless `is_whole` the largest frame bucket alone, and the others at their second use.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
-        self.frames.capture(batch_buckets(max_batch), size=int)
-        self.packed.capture()
-        self.release(list(range(num_slots)))
+        self.frames.announce(batch_buckets(max_batch), size=int)
+        self.packed.announce()
         reference_frames = max_reference_frames if self.decodes_references else 0
-        self.vocoder.capture(max_batch, max_audio_frames, reference_frames)
+        self.vocoder.announce(max_batch, max_audio_frames, reference_frames)
+        runners = self.graph_runners()
+        if self.device.type == "cuda":
+            compile_ahead(
+                lambda: self.frames.rehearse(1),
+                *(runner.rehearse for runner in runners),
+            )
+        self.frames.capture(None if is_whole else 1)
+        for runner in runners if is_whole else ():
+            runner.capture()
+        self.release(list(range(num_slots)))
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
