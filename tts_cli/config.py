@@ -96,6 +96,12 @@ class RunConfig:
         "up to 256 on cuda, 16 on cpu",
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
+    kernel_cache: Path | None = _setting(
+        None,
+        "Folder of compiled kernels; a copy of a warmed-up one spares other machines of the same "
+        "GPU and versions the compiling.",
+        "TRITON_CACHE_DIR, or .triton/cache in the home folder",
+    )
     # every command
     json: bool = _setting(False, "Print the result as JSON on stdout.")
     verbosity: int = _setting(0, "Messages on stderr: -1 warnings only, 0 normal, 1 details.")

@@ -1,10 +1,10 @@
 """Kernels compiled before their first launch, several at once.
 
 A kernel is compiled where it is first launched, so that an empty cache makes a first run wait for
-one after another: 61 of them took 69 s on one of 16 cores (H200, 2026-11-22). `compile_ahead` runs
-the work once without launching any, which tells what there is to compile, and compiles all of it in
-threads: most of a compilation is LLVM and ptxas, outside of Python. What is in Triton's cache is
-only read from there.
+one after another: 61 of them took 69 s on one of 16 cores (H200, 2026-11-22). `compile_ahead` goes
+through work without launching any kernel, which tells what there is to compile, and compiles it in
+threads meanwhile: most of a compilation is LLVM and ptxas, outside of Python. What Triton's cache
+holds is only read from there; and so that the next process need not look, a mark is left beside it.
 
 Triton's own means: a hook that is asked before a compilation and may refuse it, descriptions of
 kernels that can be preloaded (`JITFunction.preload`), and its mode of compiling in an executor.
@@ -12,51 +12,58 @@ kernels that can be preloaded (`JITFunction.preload`), and its mode of compiling
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from kernels.launch.compilation import watch
+import torch
+
+from kernels.launch.compilation import cache_folder, watch
 from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, triton
 
 log = logging.getLogger(__name__)
 
 MAX_THREADS = 32
+MARKS = "tts-cli"  # folder of marks in Triton's cache
+SOURCES = Path(__file__).parent.parent  # what decides what is compiled, beside Triton itself
 
-Found = dict[tuple[int, str], tuple[Any, str]]  # kernel and key -> kernel and its description
 
+def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
+    """Compile what works launch on the current device, and launch none of it; the number compiled.
 
-def compile_ahead(*works: Callable[[], None]) -> int:
-    """Compile what some works launch, and launch none of it. The number compiled.
-
-    The first work is a sample: where all of its kernels are in the cache, the others are not asked.
-    Whatever cannot be compiled so is compiled at its first launch.
+    Does nothing where a mark says that it was done. What cannot be compiled so is compiled at its
+    first launch, as ever.
 
     Args:
-        works: run on the current device; what they compute means nothing, as no kernel runs.
+        works: what they compute means nothing, as no kernel runs.
+        name: what they depend on, such as the model's shapes.
     """
     if not can_compile_ahead():
         return 0
-    total = 0
-    for number, work in enumerate(works):
-        started = time.perf_counter()
-        found = _launched(work)
-        looked = time.perf_counter()
-        compiled = _compile(list(found.values()))
-        total += compiled
-        log.debug(
-            "compiled ahead: %d of %d kernels in %.1f s, found in %.1f s",
-            compiled,
-            len(found),
-            time.perf_counter() - looked,
-            looked - started,
-        )
-        if number == 0 and not compiled:
-            break
-    return total
+    mark = cache_folder() / MARKS / _digest(name)
+    if mark.exists():
+        return 0
+    started = time.perf_counter()
+    with watch() as met, _compiling() as kernels:
+        for work in works:
+            work()
+    log.debug(
+        "compiled ahead: %d of %d kernels in %.1f s",
+        met.compiled,
+        len(kernels),
+        time.perf_counter() - started,
+    )
+    with suppress(OSError):  # then the next process looks again
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    return met.compiled
 
 
 def can_compile_ahead() -> bool:
@@ -67,32 +74,55 @@ def can_compile_ahead() -> bool:
     return hasattr(runtime, "jit_cache_hook") and hasattr(triton, "AsyncCompileMode")
 
 
-def _launched(work: Callable[[], None]) -> Found:
-    """The kernels that a work would launch and this process has not loaded."""
-    found: Found = {}
+@contextmanager
+def _compiling() -> Iterator[set[tuple[str, str]]]:
+    """Inside, kernels that this process has not loaded are handed to threads that compile them, and
+    are not launched. Gives their names and keys.
+    """
+    kernels: set[tuple[str, str]] = set()
+    is_ours = False  # the question comes of our own preload
 
     def refuse(*_: Any, **asked: Any) -> bool:
+        nonlocal is_ours
+        if is_ours:
+            return False
         kernel = asked["fn"].jit_function
-        found[id(kernel), str(asked["key"])] = kernel, asked["compile"]["specialization_data"]
-        return True  # neither compiled nor launched
+        name = asked["fn"].name, str(asked["key"])
+        if name not in kernels:
+            kernels.add(name)
+            is_ours = True
+            try:
+                kernel.preload(asked["compile"]["specialization_data"])
+            except Exception as error:  # its launch will tell
+                log.debug("not compiled ahead: %s: %s", name[0], error)
+            finally:
+                is_ours = False
+        return True  # neither compiled here nor launched
 
     runtime = triton.knobs.runtime
     before, runtime.jit_cache_hook = runtime.jit_cache_hook, refuse
+    threads = min(MAX_THREADS, len(os.sched_getaffinity(0)))
     try:
-        work()
+        with (
+            ThreadPoolExecutor(threads) as pool,
+            triton.AsyncCompileMode(pool, ignore_errors=True),
+        ):
+            yield kernels
     finally:
         runtime.jit_cache_hook = before
-    return found
 
 
-def _compile(found: list[tuple[Any, str]]) -> int:
-    """Compile or read from the cache, in threads; how many were compiled."""
-    threads = min(MAX_THREADS, len(os.sched_getaffinity(0)), max(1, len(found)))
-    with watch() as met, ThreadPoolExecutor(threads) as pool:
-        with triton.AsyncCompileMode(pool, ignore_errors=True):
-            for kernel, description in found:
-                try:
-                    kernel.preload(description)
-                except Exception as error:  # it is compiled at its launch, which then tells
-                    log.debug("not compiled ahead: %s: %s", kernel, error)
-    return met.compiled
+def _digest(name: str) -> str:
+    """What stands for works of a name, on this device, by these versions and sources."""
+    device = torch.cuda.get_device_properties(torch.cuda.current_device())
+    parts = (name, triton.__version__, torch.__version__, device.name, _sources())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+@cache
+def _sources() -> str:
+    """Hash of the kernels' sources."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -4,9 +4,12 @@ A `GraphRunner` owns one function of a key (a bucket) that works on static buffe
 records it for keys, largest first, in a shared memory pool. Keys that are only announced to it are
 recorded at their second use: the first one runs eagerly, which is the warm-up that a recording
 needs, and one that is never used costs nothing. `run` replays the recording, or calls the function
-eagerly where there is none. A graph runs on whatever stream is current at its replay. The graphs of a pool must never overlap, which one stream guarantees; those of the vocoder,
-which run beside the frames, have a pool of their own (`Capturers`). The object that captures is
-handed in, so that the choice between replay and eager is tested on a CPU with a fake.
+eagerly where there is none.
+
+A graph runs on whatever stream is current at its replay. The graphs of a pool must never overlap,
+which one stream guarantees; those of the vocoder, which run beside the frames, have a pool of their
+own (`Capturers`). The object that captures is handed in, so that the choice between replay and
+eager is tested on a CPU with a fake.
 """
 
 from __future__ import annotations
@@ -205,11 +208,9 @@ class GraphRunner(Generic[Key]):
                 self.sample(key)
             self._record(self.capturer, key)
 
-    def rehearse(self, most: int | None = None) -> None:
-        """Run the `most` largest of the announced keys, or all, eagerly: for what that brings
-        along, such as compiled kernels.
-        """
-        for key in self.announced[:most]:
+    def rehearse(self) -> None:
+        """Run every announced key eagerly: for what that brings along, such as compiled kernels."""
+        for key in self.announced:
             if self.sample is not None:
                 self.sample(key)
             self.function(key)

@@ -203,10 +203,11 @@ class SlotModel:
         self.vocoder.announce(max_batch, max_audio_frames, reference_frames)
         runners = self.graph_runners()
         if self.device.type == "cuda":
-            compile_ahead(
-                lambda: self.frames.rehearse(1),
-                *(runner.rehearse for runner in runners),
+            shapes = [(runner.name, runner.announced) for runner in runners]
+            name = (
+                f"{self.config} {self.vocoder.network} {self.dtype} {self.max_positions} {shapes}"
             )
+            compile_ahead([runner.rehearse for runner in runners], name)
         self.frames.capture(None if is_whole else 1)
         for runner in runners if is_whole else ():
             runner.capture()

@@ -82,7 +82,7 @@ class VocoderRunner:
         self.layout = layout
 
     def announce(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
-        """Name what up to max_batch rows of up to max_frames frames can need to the graphs' runners.
+        """Name to the graphs' runners what up to max_batch rows of up to max_frames frames need.
 
         Args:
             max_reference_frames: the longest reference in front of a row; 0 where none is.
