@@ -96,7 +96,7 @@ class RunConfig:
         "up to 256 on cuda, 16 on cpu",
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
-    kernel_cache: Path | None = _setting(
+    kernel_cache: Path | None = _setting(  # noqa: RUF009
         None,
         "Folder of compiled kernels; a copy of a warmed-up one spares other machines of the same "
         "GPU and versions the compiling.",

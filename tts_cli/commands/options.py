@@ -174,9 +174,7 @@ device_options = group(
     config_option("dtype", type=_choice(DTYPES)),
     config_option("max_batch", type=int, metavar="N"),
     config_option("no_graphs"),
-    config_option(
-        "kernel_cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"
-    ),
+    config_option("kernel_cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"),
 )
 
 row_options = group(

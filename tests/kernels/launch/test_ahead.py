@@ -1,4 +1,4 @@
-"""Compiling ahead: what is found, what is compiled, and the mark that spares the next process it."""
+"""Compiling ahead: what is found, what is compiled, and the mark that spares others the search."""
 
 from __future__ import annotations
 
