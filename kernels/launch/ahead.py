@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import cache_folder, watch
-from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, triton
+from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, describe, triton
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ def _compiling() -> Iterator[set[tuple[str, str]]]:
 def _digest(name: str) -> str:
     """What stands for works of a name, on this device, by these versions and sources."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
-    parts = (name, triton.__version__, torch.__version__, device.name, _sources())
+    parts = (name, describe(), torch.__version__, device.name, _sources())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
+from kernels.launch.dispatch import use_portable
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
@@ -84,6 +85,7 @@ def open_session(config: RunConfig) -> Session:
     """
     device = choose_device(config)
     dtype = choose_dtype(config, device)
+    use_portable(config.kernels == "portable")
     if config.kernel_cache is not None:
         use_cache_folder(config.kernel_cache)
     if device.type == "cuda":
