@@ -192,6 +192,10 @@ class GraphRunner(Generic[Key]):
         """Keys that are named and not recorded yet, largest first."""
         return list(self._announced)
 
+    def is_announced(self, key: Key) -> bool:
+        """Whether a key is named and not recorded yet."""
+        return key in self._announced
+
     def capture(self, most: int | None = None) -> None:
         """Record the `most` largest of the announced keys, or all; one that fails stays eager, is
         logged once and counted. Raises OutOfMemoryError.
