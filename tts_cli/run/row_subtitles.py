@@ -31,7 +31,7 @@ from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS
 
 if TYPE_CHECKING:
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
 log = logging.getLogger(__name__)
 

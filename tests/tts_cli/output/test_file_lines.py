@@ -34,9 +34,8 @@ def test_the_last_line_of_a_row_counts(tmp_path: Path) -> None:
         journal.append(RowRecord("c", "failed", error="no"))
     with open(journal.path, "ab") as file:
         file.write(b'garbage\n[1]\n{"id": 3}\n')
-        file.write(
-            b'{"id": "b", "status": "ok", "take": 2, "role": "extra", "request_hash": ""}\n{"id": "torn'
-        )
+        line = '{"id": "b", "status": "ok", "take": 2, "role": "extra", "request_hash": ""}'
+        file.write(f'{line}\n{{"id": "torn'.encode())
     lines = Journal(tmp_path, is_read_only=True)
     found = {row_id: lines.ok_line(row_id) for row_id in ("a", "b", "c", "torn", "none")}
     assert {key: line and line["text"] for key, line in found.items()} == {
