@@ -39,12 +39,13 @@ class Harness:
         is_async: bool = False,
         retries: int = 0,
         window: int = 64,
+        is_fixed: bool = False,
     ) -> None:
         self.retries = retries
         self.retried: list[tuple[int, str]] = []  # row and reason
         self.ended: dict[int, Job] = {}
         self.jobs = JobQueue(len(requests) + 1)
-        batch = BatchSize(max_batch)
+        batch = BatchSize(max_batch, is_fixed)
         self.engine = Engine(model, CPU, batch, self.jobs, self.sink, self.retry)
         self.engine.scheduler.window = window
         if is_async:

@@ -176,6 +176,8 @@ device_options = group(
     config_option("no_graphs"),
 )
 
+reproducible_option = group("Device", config_option("reproducible"))
+
 row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
