@@ -77,7 +77,7 @@ def test_on_a_cpu_every_run_is_reproducible(bench: Workbench, reference: dict[st
     assert bench.out().files == reference
     settings = bench.out().report["settings"]
     assert settings["reproducible"] is True
-    assert "nothing to do" in bench.synth(ROWS, *flags).err
+    assert "nothing to do" in bench.synth(ROWS, *flags).out
     again = bench.synth(ROWS, *FLAGS, "--reproducible", "--max-batch", 2, "--dry-run")
     assert "nothing to do" not in again.out + again.err
     refused = bench.synth(ROWS, *FLAGS, "--reproducible", "--dtype", "bfloat16", out="half")

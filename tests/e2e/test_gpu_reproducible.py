@@ -162,6 +162,19 @@ def test_without_graphs_it_is_the_same(
     assert_same(speak(eager, chosen), expected, chosen)
 
 
+def test_a_reference_is_encoded_the_same_in_any_company(model: Any) -> None:
+    if not model.info.can_clone:
+        pytest.skip("only what clones encodes references")
+    rate = model.info.sample_rate_hz
+    generator = torch.Generator().manual_seed(1)
+    waves = [torch.randn(int(rate * s), generator=generator) / 9 for s in (1.3, 0.7, 2.1, 1.3)]
+    together = model.encode_voices(waves, ["icl"] * len(waves))
+    for index in (2, 0):
+        ((embedding, codes),) = model.encode_voices([waves[index]], ["icl"])
+        assert torch.equal(embedding, together[index][0])
+        assert torch.equal(codes, together[index][1])
+
+
 # The last: it leaves the model with other buffers.
 def test_buffers_for_longer_rows_count_for_nothing(
     model: Any, rows: list[SpeechRequest], expected: Spoken

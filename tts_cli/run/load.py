@@ -270,7 +270,8 @@ def device_facts(session: Session) -> dict[str, Any]:
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
-        facts |= {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+        cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
+        facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
         facts["has_fixed_shapes"] = session.batch.is_fixed
         facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
     return facts
