@@ -16,7 +16,7 @@ from tts_cli.errors import StoppedEarly
 if TYPE_CHECKING:
     from tts_cli.output.journal import Journal
     from tts_cli.output.run_log import FolderTotals, RunLog
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
 log = logging.getLogger(__name__)
 

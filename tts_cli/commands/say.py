@@ -23,6 +23,7 @@ from tts_cli.commands.options import (
     group,
     model_options,
     reference_options,
+    reproducible_option,
     sampling_options,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
@@ -91,6 +92,7 @@ _failure_options = group(
 @delivery_options
 @model_options
 @device_options
+@reproducible_option
 @_row_options
 @sampling_options
 @reference_options
@@ -287,7 +289,7 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.manifest.row import BadRow
     from tts_cli.output.writer import is_int16_enough
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
     with source_of(row) as file:
         from tts_cli.manifest.reader import Source

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tts_cli.output.run_file import Totals
     from tts_cli.output.run_log import RunLog
     from tts_cli.run.load import Session
-    from tts_cli.run.plan import RowPlan, Survey
+    from tts_cli.run.plan.found import Survey
+    from tts_cli.run.plan.row_plan import RowPlan
     from tts_cli.run.records import Recorder
     from tts_cli.run.speakers import Speakers
 

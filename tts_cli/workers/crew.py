@@ -188,11 +188,12 @@ class Crew:
         model = config.model
         if model is not None and Path(model).expanduser().is_dir():
             model = str(Path(model).expanduser().absolute())
+        cache = None if config.kernel_cache is None else config.kernel_cache.absolute()
         device = "cuda" if share.is_gpu else "cpu"
         rows = -(-self._needs.rows // share.num_workers)
         return Task(
             0,
-            replace(config, out=out, model=model, device=device),
+            replace(config, out=out, model=model, device=device, kernel_cache=cache),
             self._info.identity,
             version(),
             replace(self._needs, rows=rows),
