@@ -27,10 +27,12 @@ sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 import kill_moments
 from kill_moments import JOURNAL, Work, files_of, odd_word, parser_of, problem_amid, problem_at_end
-from processes import age_s, are_gone, is_alive, processes_below, without_agents, workers_of
+from processes import age_s, are_gone, is_alive, processes_below, workers_of
 
 DRIVER_EVERY = 7
 FLAGS = ("--workers", "2", "--max-batch", "2", "--max-seconds", "1")
+# What Ray was starting when the driver died, and its own agents, look for the driver for a minute.
+LATE_S = 120.0
 YOUNG_S = 4.0  # a process that loads, which is killed more seldom: three times, and it is given up
 NONE_LEFT = "no worker is left"  # likely where so much is killed; the run is resumed
 
@@ -59,7 +61,7 @@ class Series:
             code = process.wait(kill_moments.PATIENCE_S)
             reader.join()
             text = "".join(said)
-            if not are_gone(started):
+            if not are_gone(started, LATE_S):
                 return f"left behind: {[pid for pid in started if is_alive(pid)]}"
             if problem := odd_word(text) or problem_amid(out, self.wanted):
                 return problem
@@ -79,7 +81,7 @@ class Series:
                 break
             except subprocess.TimeoutExpired:
                 pass
-            seen.update(without_agents(processes_below(process.pid)))
+            seen.update(processes_below(process.pid))
             workers = workers_of(process.pid)
             if self._random.random() < 0.75:
                 workers = [pid for pid in workers if age_s(pid) > YOUNG_S]

@@ -54,9 +54,9 @@ def age_s(pid: int) -> float:
     return uptime_s - ticks / os.sysconf("SC_CLK_TCK")
 
 
-def are_gone(pids: list[int]) -> bool:
+def are_gone(pids: list[int], within_s: float = GONE_S) -> bool:
     """Whether processes end within a while; zombies count as ended."""
-    deadline_s = time.monotonic() + GONE_S
+    deadline_s = time.monotonic() + within_s
     while time.monotonic() < deadline_s:
         if not any(is_alive(pid) for pid in pids):
             return True
