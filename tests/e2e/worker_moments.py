@@ -27,14 +27,15 @@ sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 import kill_moments
 from kill_moments import JOURNAL, Work, files_of, odd_word, parser_of, problem_amid, problem_at_end
-from processes import age_s, are_gone, is_alive, processes_below, workers_of
+from processes import are_gone, is_alive, processes_below, workers_of
 
 DRIVER_EVERY = 7
 FLAGS = ("--workers", "2", "--max-batch", "2", "--max-seconds", "1")
 # What Ray was starting when the driver died, and its own agents, look for the driver for a minute.
 LATE_S = 120.0
-YOUNG_S = 4.0  # a process that loads, which is killed more seldom: three times, and it is given up
-NONE_LEFT = "no worker is left"  # likely where so much is killed; the run is resumed
+LOADING_SHARE = 0.2  # of kills that may come before a row was spoken since the last one
+# What ends a run where so much is killed; it is resumed.
+NONE_LEFT = ("no worker is left", "no worker could be started")
 
 
 class Series:
@@ -57,7 +58,7 @@ class Series:
             said: list[str] = []
             reader = threading.Thread(target=_read, args=(process, said), daemon=True)
             reader.start()
-            started, is_killed = self._disturb(process, most_kills)
+            started, is_killed = self._disturb(process, out / JOURNAL, most_kills)
             code = process.wait(kill_moments.PATIENCE_S)
             reader.join()
             text = "".join(said)
@@ -65,15 +66,18 @@ class Series:
                 return f"left behind: {[pid for pid in started if is_alive(pid)]}"
             if problem := odd_word(text) or problem_amid(out, self.wanted):
                 return problem
-            if not is_killed and NONE_LEFT not in text:
+            if not is_killed and not any(words in text for words in NONE_LEFT):
                 break
         if code:
             return f"exit {code}: {text[-2000:]}"
         return problem_at_end(out, self.wanted, self.work) or problem_in_lines(out)
 
-    def _disturb(self, process: subprocess.Popen[str], most_kills: int) -> tuple[list[int], bool]:
+    def _disturb(
+        self, process: subprocess.Popen[str], journal: Path, most_kills: int
+    ) -> tuple[list[int], bool]:
         """Kill workers until a run ends or its driver is killed; all processes there were."""
         seen: set[int] = set()
+        before = size_of(journal)
         while process.poll() is None:
             wait_s = self._random.uniform(0.5, 5.0)
             try:
@@ -83,10 +87,11 @@ class Series:
                 pass
             seen.update(processes_below(process.pid))
             workers = workers_of(process.pid)
-            if self._random.random() < 0.75:
-                workers = [pid for pid in workers if age_s(pid) > YOUNG_S]
+            if size_of(journal) == before and self._random.random() > LOADING_SHARE:
+                continue
             if self.kills >= most_kills or not workers:
                 continue
+            before = size_of(journal)
             self.kills += 1
             if self.kills % DRIVER_EVERY == 0:
                 print(f"kill {self.kills}: the driver", flush=True)
@@ -96,6 +101,11 @@ class Series:
             print(f"kill {self.kills}: worker process {victim}", flush=True)
             os.kill(victim, signal.SIGKILL)
         return sorted(seen), False
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 if there is none."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def _read(process: subprocess.Popen[str], said: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -42,16 +41,6 @@ def workers_of(pid: int) -> list[int]:
 def without_agents(processes: dict[int, str]) -> list[int]:
     """Processes that must be gone soon, whatever became of the one above them."""
     return [pid for pid, name in processes.items() if not name.startswith(AGENTS)]
-
-
-def age_s(pid: int) -> float:
-    """Seconds since a process began; 0 if it is gone."""
-    try:
-        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-        uptime_s = float(Path("/proc/uptime").read_text().split()[0])
-    except OSError:
-        return 0.0
-    return uptime_s - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def are_gone(pids: list[int], within_s: float = GONE_S) -> bool:

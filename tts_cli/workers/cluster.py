@@ -23,8 +23,11 @@ log = logging.getLogger(__name__)
 # Rows and what came of them are small; Ray's own choice would be a third of the memory.
 STORE_BYTES = 128 * 2**20
 CORES = 2  # a worker on a CPU, where `all` chooses their number
-# For a cluster of our own, unless the user has said otherwise: no word to Ray's makers, and a
-# password that nobody but this run has.
+MEMORY_BYTES = 2**30  # that Ray may promise to others, of whom there are none
+# For a cluster of our own, unless the user has said otherwise: no word to Ray's makers, and no
+# worker killed because something else on the machine takes memory.
+_OWN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
+# What says how Ray's processes know each other; where nothing does, by a password of the run's own.
 _AUTH = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -79,7 +82,8 @@ class Cluster:
         ray, config = self._ray, self._config
         if self.is_local and not ray.is_initialized():
             self.share = share_of(config, [(_cores(), _local_gpus(config))], "this machine")
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            for name, value in _OWN.items():
+                os.environ.setdefault(name, value)
         if not config.debug and not ray.is_initialized():
             logger = logging.getLogger("ray")
             self._stack.callback(logger.setLevel, logger.level)
@@ -147,6 +151,7 @@ class Cluster:
                 "num_cpus": share.num_workers * share.num_cpus,
                 "num_gpus": share.num_workers if share.is_gpu else 0,
                 "object_store_memory": STORE_BYTES,
+                "_memory": MEMORY_BYTES,
                 "include_dashboard": False,
             }
         try:
