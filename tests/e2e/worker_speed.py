@@ -31,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 
-from processes import workers_of
+from processes import workers_of  # noqa: E402
 
 WARM_ROWS = 300  # more than a batch, so that slots are refilled
 
