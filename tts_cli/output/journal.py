@@ -269,6 +269,18 @@ class Journal:
             log.debug("%s: a torn line stays: %s", self.path, error)
 
 
+def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
+    """Every whole line of a folder's journal that makes sense, as it stands there, behind the hash
+    of its row's id. Raises OSError.
+    """
+    with open(out / JOURNAL_NAME, "rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES):
+            if not raw.endswith(b"\n"):
+                _skip_line(file)
+            elif (line := parse(raw)) is not None:
+                yield line.row_key, raw
+
+
 def _line_at(file: BinaryIO, offset: int) -> dict[str, Any]:
     """A line that made sense before."""
     file.seek(offset)
