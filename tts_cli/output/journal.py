@@ -109,17 +109,21 @@ class Journal:
         with open(self.path, "rb") as file:
             return _line_at(file, offset)
 
-    def file_lines(self) -> Iterator[dict[str, Any]]:
-        """The last line of each row's file, extra takes left out, in the order in which they stand
-        there. Lines that another journal adds meanwhile are not seen. Raises OSError.
+    def file_lines(self, has_extras: bool = False) -> Iterator[dict[str, Any]]:
+        """The last line of each row's file, in the order in which they stand there. Lines that
+        another journal adds meanwhile are not seen. Raises OSError.
+
+        Args:
+            has_extras: of every take.
         """
+        is_meant = self._table.is_last if has_extras else self._table.is_file
         if not len(self._table):
             return
         with open(self.path, "rb") as file:
             offset = 0
             while raw := file.readline(MAX_LINE_BYTES):
                 line = parse(raw) if raw.endswith(b"\n") else None
-                if line is not None and self._table.is_file(line, offset):
+                if line is not None and is_meant(line, offset):
                     yield json.loads(raw)
                 offset += len(raw)
 

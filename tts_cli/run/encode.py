@@ -61,7 +61,7 @@ class SpokenFolder:
         try:
             require_journal(out)
             self._journal = Journal(out, is_read_only=True)
-            self.report = _report(out / REPORT_NAME)
+            self.report = read_report(out)
             self._runs = dict(_runs(out / RUNS_NAME))
         except OSError as error:
             raise SetupError(f"{out}: {error.strerror or error}") from error
@@ -161,7 +161,9 @@ def require_journal(out: Path) -> None:
         raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
 
 
-def _report(path: Path) -> dict[str, Any]:
+def read_report(out: Path) -> dict[str, Any]:
+    """`run.json` of a folder; empty where there is none that makes sense. Raises OSError."""
+    path = out / REPORT_NAME
     if not require_plain_file(path):
         return {}
     with open(path, "rb") as file:
