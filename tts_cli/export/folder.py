@@ -6,6 +6,7 @@ last, with the statistics; a folder that is not empty and has none is not touche
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -48,8 +49,7 @@ class DataSetFolder:
         state = {"schema": SCHEMA, "source": _source_of(source), "settings": settings}
         self._state: dict[str, Any] = json.loads(json.dumps(state))
         self._folders: set[str] = set()
-        names = (entry.name for entry in os.scandir(out))
-        if any(name != LOCK_NAME and not is_part(name) for name in names):
+        if any(name != LOCK_NAME and not is_part(name) for name in os.listdir(out)):
             self._require_ours(is_overwriting)
         remove_stale_parts(out)
 
@@ -101,15 +101,17 @@ class DataSetFolder:
             place = self.out / top
             if not place.is_dir() or place.is_symlink():
                 continue
-            for entry in list(os.scandir(place)) if not top else os.scandir(place):
-                name = f"{top}/{entry.name}" if top else entry.name
-                is_ours = _MADE.fullmatch(entry.name) is not None
-                is_ours |= bool(top) and entry.name.endswith(_SUFFIXES)
-                if is_ours and entry.is_file(follow_symlinks=False) and not is_made(name):
-                    os.unlink(entry.path)
-                    removed += 1
-            if top and not any(os.scandir(place)):
-                os.rmdir(place)
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    name = f"{top}/{entry.name}" if top else entry.name
+                    is_ours = _MADE.fullmatch(entry.name) is not None
+                    is_ours |= bool(top) and entry.name.endswith(_SUFFIXES)
+                    if is_ours and entry.is_file(follow_symlinks=False) and not is_made(name):
+                        os.unlink(entry.path)
+                        removed += 1
+            if top:
+                with contextlib.suppress(OSError):  # it is not empty
+                    os.rmdir(place)
         return removed
 
     def _write(self, values: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ FAILED = "failed"
 ODD = "its id names no file"
 TEXTLESS = "its line does not tell its text"
 DAMAGED = "its file is gone, or not what was written"
-_ERROR_UNIT = 1e-6
+_PARTS = 1_000_000  # of one, in which errors are kept
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Checks:
         self._suspects = IdTable()
         for check in read_checks(out):
             key = _key(check.id, check.take, check.sha256)
-            error = 0 if check.asr is None else 1 + round(check.asr.error / _ERROR_UNIT)
+            error = 0 if check.asr is None else 1 + round(check.asr.error * _PARTS)
             self._errors.put(key, error)
             self._suspects.put(key, int(check.is_suspect))
         self.has_errors = any(self._errors.values())
@@ -80,7 +80,7 @@ class Checks:
     def error(self, record: RowRecord) -> float | None:
         """Share of words or characters that were heard otherwise; None: nobody has listened."""
         found = self._errors.get(_key(record.id, record.take, str(record.sha256)))
-        return None if not found else (found - 1) * _ERROR_UNIT
+        return None if not found else (found - 1) / _PARTS
 
     def is_suspect(self, record: RowRecord) -> bool:
         """Whether it found the take to be suspect."""
