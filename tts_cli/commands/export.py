@@ -170,8 +170,9 @@ def run(
     from tts_cli.export.selection import DAMAGED, Selection
     from tts_cli.export.write import export
     from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.journal import require_journal
+    from tts_cli.output.run_file import read_report
     from tts_cli.output.writer import prepare_folder
-    from tts_cli.run.encode import read_report, require_journal
 
     out = config.out
     assert out is not None

@@ -92,7 +92,7 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, **o
 
 def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> list[Path]:
     """The folders to merge, each once, preferred ones first. Raises UsageError."""
-    from tts_cli.run.encode import require_journal
+    from tts_cli.output.journal import require_journal
 
     found = {folder.resolve(): folder for folder in reversed(folders)}
     target = out.resolve()
@@ -124,10 +124,11 @@ def run(
     """Merge, once all folders are held and agree. Returns the exit code."""
     from tts_cli.commands.progress import long_step
     from tts_cli.merge.files import Placing
-    from tts_cli.merge.records import differences, reports_of
+    from tts_cli.merge.records import differences
     from tts_cli.merge.rows import Choice
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import JOURNAL_NAME
+    from tts_cli.output.run_file import read_report
     from tts_cli.output.writer import prepare_folder
 
     out = config.out
@@ -148,7 +149,7 @@ def run(
         choice.require_agreement()
         placing = Placing(choice, has_links)
         placing.require_room()
-    reports = reports_of(folders)
+    reports = [read_report(folder) for folder in folders]
     told = list(differences(folders, reports))
     if told:
         more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""

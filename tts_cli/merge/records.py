@@ -18,14 +18,13 @@ from tts_cli.output.atomic import write_atomic, written_whole
 from tts_cli.output.checks import CHECKS_NAME
 from tts_cli.output.journal import JOURNAL_NAME, MAX_LINE_BYTES, sound_lines
 from tts_cli.output.plain_file import require_plain_file
-from tts_cli.output.run_file import REPORT_NAME
 from tts_cli.output.run_log import RUNS_NAME, FolderTotals
 
 log = logging.getLogger(__name__)
 
 ANCHOR_NAME = "anchor.json"
 MERGED_FROM = "merged_from"
-_MAX_BYTES = 1 << 24
+_MAX_BYTES = 1 << 16
 # Settings that say which rows were spoken and where, not how they sound.
 _OF_ONE_RUN = frozenset(
     (
@@ -131,19 +130,6 @@ def write_anchor(folders: list[Path]) -> None:
             )
     if kept is not None and kept[0] != folders[0]:
         write_atomic(folders[0] / ANCHOR_NAME, kept[1])
-
-
-def reports_of(folders: list[Path]) -> list[dict[str, Any]]:
-    """`run.json` of every folder; an empty object where there is none that makes sense."""
-    found = []
-    for folder in folders:
-        path = folder / REPORT_NAME
-        data = b""
-        if require_plain_file(path):
-            with open(path, "rb") as file:
-                data = file.read(_MAX_BYTES)
-        found.append(_object(data))
-    return found
 
 
 def merged_report(

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from tts_cli.errors import SetupError, disk_full, is_disk_error
+from tts_cli.errors import SetupError, UsageError, disk_full, is_disk_error
 from tts_cli.output.plain_file import open_to_append, require_plain_file
 from tts_cli.output.record import CopiedLine, RowRecord
 from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, RowFile, parse
@@ -108,6 +108,13 @@ class Journal:
             return None
         with open(self.path, "rb") as file:
             return _line_at(file, offset)
+
+    def ok_line(self, row_id: str) -> dict[str, Any] | None:
+        """The last line of the row's file, whole; None if there is none, or if it failed. Raises
+        OSError.
+        """
+        found = self._table.file(row_id)
+        return None if found is None or found.has_failed else self.line(row_id, found.take)
 
     def file_lines(self, has_extras: bool = False) -> Iterator[dict[str, Any]]:
         """The last line of each row's file, in the order in which they stand there. Lines that
@@ -271,6 +278,12 @@ class Journal:
             os.ftruncate(self._handle, size)
         except OSError as error:
             log.debug("%s: a torn line stays: %s", self.path, error)
+
+
+def require_journal(out: Path) -> None:
+    """Raise UsageError for a folder that nothing was spoken into."""
+    if not require_plain_file(out / JOURNAL_NAME):
+        raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
 
 
 def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
