@@ -207,6 +207,7 @@ def test_other_settings_are_told(bench: Workbench, shards: Path) -> None:
     [
         (("one", "all"), "is --out too"),
         (("one", "empty"), "has no timings.jsonl"),
+        (("one", "nowhere"), "is no folder"),
         (("one", "all/inside"), "lie in one another"),
         (("one", "--prefer", "two"), "is none of the folders"),
     ],

@@ -59,7 +59,7 @@ _progress_option = group(
     metavar="DIR...",
     nargs=-1,
     required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=click.Path(path_type=Path),
 )
 @_output_options
 @_progress_option
@@ -97,6 +97,8 @@ def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> 
     found = {folder.resolve(): folder for folder in reversed(folders)}
     target = out.resolve()
     for place, folder in found.items():
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: is no folder", "give the folders of runs, their --out")
         if place == target:
             raise UsageError(f"{folder} is --out too", "leave it out: what it has is kept")
         if place in target.parents or target in place.parents:

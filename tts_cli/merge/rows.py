@@ -29,6 +29,7 @@ MAX_FOLDERS = 4095
 FAILED = 0
 STALE = 1  # its line is ok, but its file is gone or damaged, or what was to replace it failed
 OK = 2
+DISPUTED = 3  # it is ok, and in another folder too, with other speech
 _MAX_TAKES = 15
 _CONTENT_BITS = 46
 
@@ -155,6 +156,7 @@ class Choice:
             is_settled = self.is_target_preferred
         if not is_settled:
             self._note(Conflict(row_id, old.folder, new.folder))
+            self._rows.put(id_hash(row_id), old._replace(quality=DISPUTED).pack())
         return False
 
     def _note(self, conflict: Conflict) -> None:
