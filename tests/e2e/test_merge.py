@@ -13,6 +13,7 @@ import pytest
 from spoken_folders import record, tone, with_file, write_folder
 from workbench import Folder, Workbench, as_jsonl, finish
 
+from tts_cli.output.checks import Check, read_checks, write_checks
 from tts_cli.output.folder_lock import FolderLock
 from tts_cli.output.journal import Journal
 
@@ -190,6 +191,29 @@ def test_ids_that_differ_in_letter_case_are_a_conflict(bench: Workbench) -> None
     code, said = merge(bench, one, two)
     assert code == 2
     assert f"A: {one}, {two}" in said
+    assert merge(bench, one, two, "--prefer", two)[0] == 0
+    assert list(bench.out("all").files) == ["A.wav"]
+
+
+def test_anchors_and_checks_come_along(bench: Workbench) -> None:
+    parts = []
+    for name, other in (("one", "two"), ("two", "one")):
+        lines = [record(name, **with_file(tone(0.1))), record(f"of-{name}")]
+        lines.append(record(f"bad-{other}", status="failed", path=None))
+        lines.append(record(f"bad-{name}", **with_file(tone(0.1))))
+        part = folder(bench, name, *lines)
+        digest = str(with_file(tone(0.1))["sha256"])
+        write_checks(part, [Check(row, 1, digest, "ok") for row in (name, f"bad-{other}")])
+        (part / "anchor.json").write_text(json.dumps({"id": name, "digest": name}))
+        parts.append(part)
+    code, said = merge(bench, *parts)
+    assert code == 0
+    assert f"{parts[1]} has another anchor than {parts[0]}" in said
+    done = bench.folder / "all"
+    assert json.loads((done / "anchor.json").read_text()) == {"id": "one", "digest": "one"}
+    assert [check.id for check in read_checks(done)] == ["one", "two"]
+    assert merge(bench, *parts)[0] == 0
+    assert [check.id for check in read_checks(done)] == ["one", "two"]
 
 
 def test_other_settings_are_told(bench: Workbench, shards: Path) -> None:

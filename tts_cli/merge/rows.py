@@ -135,7 +135,8 @@ class Choice:
         if first_key != row_key:  # one file on a file system without letter case
             other = self.folder_of(first_key)
             assert other is not None
-            self._note(Conflict(row_id, other, new.folder))
+            if not self._is_settled(other):
+                self._note(Conflict(row_id, other, new.folder))
             return
         found = self._rows.get(row_key)
         old = None if found is None else State.unpack(found)
@@ -151,13 +152,14 @@ class Choice:
         if new.content == old.content:
             self.num_same += 1
             return new.takes > old.takes and old.folder != 0
-        is_settled = old.folder <= self.num_preferred
-        if old.folder == 0:
-            is_settled = self.is_target_preferred
-        if not is_settled:
+        if not self._is_settled(old.folder):
             self._note(Conflict(row_id, old.folder, new.folder))
             self._rows.put(id_hash(row_id), old._replace(quality=DISPUTED).pack())
         return False
+
+    def _is_settled(self, folder: int) -> bool:
+        """Whether a folder's rows win over those of all that come behind it."""
+        return self.is_target_preferred if folder == 0 else folder <= self.num_preferred
 
     def _note(self, conflict: Conflict) -> None:
         self.num_conflicts += 1

@@ -1,8 +1,8 @@
 """Parquet as the Hugging Face library `datasets` reads it: `data/SPLIT-00000.parquet`, with a
 column `audio` of structs (bytes, path), and the schema's metadata saying that it is audio.
 
-Rows are written in groups of at most 64 MiB of audio, so that a reader, and this writer, hold no
-more. A file is closed at `--shard-mb`.
+Rows are written in groups of at most 32 MiB of audio: a reader holds no more, and this writer a few
+times that. A file is closed at `--shard-mb`.
 
 Source: https://huggingface.co/docs/hub/datasets-audio, and `datasets.Features.arrow_schema`.
 """
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
-GROUP_BYTES = 64 << 20
+_PAGE_ROWS = 16  # looked at together for a page's end
+GROUP_BYTES = 32 << 20
 _FOLDER = "data"
 _NAMES = {str: "string", int: "int64", float: "float64"}  # in both libraries
 
@@ -34,13 +35,20 @@ class _Shard:
     def __init__(self, file: WholeFile, schema: pyarrow.Schema) -> None:
         from pyarrow.parquet import ParquetWriter
 
-        # Audio does not get smaller by it, texts do.
-        coded = {name: "snappy" for name in schema.names if name != "audio"}
-        coded |= {"audio.bytes": "none", "audio.path": "snappy"}
+        # Audio gets no smaller by these, and its writer would hold it several times.
+        texts = [name for name in schema.names if name != "audio"]
+        coded = {**dict.fromkeys(texts, "snappy"), "audio.path": "snappy", "audio.bytes": "none"}
         self.file = file
         self.bytes = 0
         self._schema = schema
-        self._writer: ParquetWriter = ParquetWriter(file.file, schema, compression=coded)
+        self._writer: ParquetWriter = ParquetWriter(
+            file.file,
+            schema,
+            compression=coded,
+            use_dictionary=["voice", "language"],
+            write_statistics=texts,
+            write_batch_size=_PAGE_ROWS,
+        )
         self._rows: list[dict[str, Any]] = []
         self._waiting_bytes = 0
 
