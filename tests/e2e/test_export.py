@@ -150,6 +150,7 @@ def test_filters(bench: Workbench) -> None:
         record("odd", suspect=["too long"]),
         record("failed", status="failed", path=None),
         record("old", text=None),
+        record("silence", finish_reason="wordless", text="..."),
     )
     everything = ["code", "long", "odd", "short"]
     assert ids(bench) == everything
@@ -164,6 +165,7 @@ def test_filters(bench: Workbench) -> None:
     assert found["left_out"] == {
         "failed": 1,
         "its line does not tell its text": 1,
+        "nothing to speak in its text": 1,
         "shorter than 1 s": 1,
         "suspect": 1,
     }

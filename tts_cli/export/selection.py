@@ -24,7 +24,9 @@ from tts_cli.output.takes import suffix_of
 FAILED = "failed"
 ODD = "its id names no file"
 TEXTLESS = "its line does not tell its text"
+WORDLESS = "nothing to speak in its text"
 DAMAGED = "its file is gone, or not what was written"
+_WORDLESS = "wordless"  # finish_reason of silence, see `RowRecord`
 _PARTS = 1_000_000  # of one, in which errors are kept
 
 
@@ -150,6 +152,8 @@ class Selection:
             return FAILED
         if id_problem(record.id):
             return ODD
+        if record.finish_reason == _WORDLESS:
+            return WORDLESS
         if record.text is None:
             return TEXTLESS
         language = record.language
