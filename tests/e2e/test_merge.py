@@ -185,6 +185,17 @@ def test_conflicts_are_named_before_anything_is_written(bench: Workbench) -> Non
     assert merge(bench, one, "--prefer", bench.folder / "all")[0] == 0
 
 
+def test_lines_without_a_sum_are_compared_by_their_files(bench: Workbench) -> None:
+    old = {"id": "a", "status": "ok", "request_hash": "cc", "path": "a.wav"}
+    files = {"one": tone(0.1), "two": tone(0.1, hz=300.0), "three": tone(0.1)}
+    for name, content in files.items():
+        folder(bench, name, old, **{"a.wav": content})
+    code, said = merge(bench, bench.folder / "one", bench.folder / "two")
+    assert code == 2
+    assert "1 row is other speech" in said
+    assert merge(bench, bench.folder / "one", bench.folder / "three")[0] == 0
+
+
 def test_ids_that_differ_in_letter_case_are_a_conflict(bench: Workbench) -> None:
     one = folder(bench, "one", record("a", **with_file(tone(0.1))))
     two = folder(bench, "two", record("A", **with_file(tone(0.1))))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.commands.options import common_options, config_option, group
+from tts_cli.commands.options import FolderPath, common_options, config_option, group
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.table import show_table
 from tts_cli.config import PROGRESS, RunConfig
@@ -43,9 +43,13 @@ _output_options = group(
         help="Layout: ljspeech (metadata.csv and WAV), audiofolder or parquet (Hugging Face "
         "datasets), nemo (manifests), webdataset (tar shards).",
     ),
-    config_option(
-        "out", "-o", type=click.Path(path_type=Path), metavar="DIR", required=True,
-        show_default=False,
+    _option(
+        "--out",
+        "-o",
+        type=FolderPath(path_type=Path),
+        metavar="DIR",
+        required=True,
+        help="Folder for the data set: empty, or an earlier export of the same folder.",
     ),
     _option(
         "--split",

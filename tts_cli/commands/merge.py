@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.commands.options import common_options, config_option, group
+from tts_cli.commands.options import FolderPath, common_options, config_option, group
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import PROGRESS, RunConfig
 from tts_cli.errors import UsageError
@@ -28,7 +28,7 @@ _MAX_TOLD = 8  # settings that a warning names
 _output_options = group(
     "Output",
     config_option(
-        "out", "-o", type=click.Path(path_type=Path), metavar="DIR", required=True,
+        "out", "-o", type=FolderPath(path_type=Path), metavar="DIR", required=True,
         show_default=False,
     ),
     click.option(

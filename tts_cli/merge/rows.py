@@ -22,6 +22,7 @@ from tts_cli.output.audio_file import is_whole_wav
 from tts_cli.output.inside import PlainFiles
 from tts_cli.output.journal import Journal
 from tts_cli.output.takes import suffix_of
+from tts_cli.output.writer import hash_of
 
 MAX_NAMED = 20  # conflicts that a message lists
 MAX_FOLDERS = 4095
@@ -124,7 +125,11 @@ class Choice:
             is_there = size is not None and (size == recorded or _is_edited(path))
             self.num_gone += is_ok and not is_there
             quality = OK if is_ok and is_there else STALE
-        facts = f"{row_id}\n{line['request_hash']}\n{line.get('sha256')}\n{size}"
+        sha256 = line.get("sha256")
+        if sha256 is None and quality == OK:  # a line of an early version
+            with open(path, "rb") as file:
+                sha256 = hash_of(file)
+        facts = f"{row_id}\n{line['request_hash']}\n{sha256}\n{size}"
         digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         content = int.from_bytes(digest, "big") >> (64 - _CONTENT_BITS)
         return State(content, folder, min(journal.top(row_id), _MAX_TAKES), quality)
