@@ -31,6 +31,7 @@ PACKAGES = (
     "triton",
     "transformers",
     "numpy",
+    "ray",
     "soundfile",
     "soxr",
     "pyloudnorm",
@@ -122,6 +123,7 @@ def build_report(
     cast: Mapping[str, Any] | None = None,
     origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
+    workers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -136,6 +138,7 @@ def build_report(
         origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
+        workers: device, work and fate of each; none without `--workers`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -153,6 +156,7 @@ def build_report(
         "text": dict(text),
         "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
+        "workers": [dict(worker) for worker in workers],
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},
     }

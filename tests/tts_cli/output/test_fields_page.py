@@ -21,6 +21,7 @@ from tts_cli.output.record import RowRecord
 from tts_cli.output.run_file import Totals, build_report, with_folder, write_report
 from tts_cli.output.run_log import FolderTotals, RunLog
 from tts_cli.text.care import TextCare
+from tts_cli.workers.hand import Hand
 
 PAGE = (Path(__file__).parents[3] / "tts_cli" / "output" / "README.md").read_text()
 TABLES = [
@@ -76,6 +77,7 @@ def test_tables_are_those_of_the_code() -> None:
         list(Applied().as_dict()),
         list(written),
         list(written["totals"]),
+        list(Hand(1, None).facts()),
         list(written["text"]),
         list(written["folder"]),
         list(json.loads(Check("a", 1, "00", FINE).to_line())),
