@@ -158,6 +158,13 @@ class RunConfig:
         "20 s. Its speech and text are the reference of the others.",
         "every row has a voice of its own",
     )
+    clone_model: str | None = _setting(
+        None,
+        "Base checkpoint, folder or repository, that keeps the voices a VoiceDesign checkpoint "
+        "makes up: of rows in parts (long, or with pauses) one part is spoken as described, the "
+        "others by this one in its voice; with --anchor all rows but the anchor are.",
+        "none: such rows are not split",
+    )
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
     language: str = _setting("auto", "Language of rows that name none.")

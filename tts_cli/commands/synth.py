@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -146,7 +147,7 @@ def run(source: Manifest, config: RunConfig) -> int:
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
-        if survey.needs.rows:
+        if survey.needs_model:
             device.require(config)
         if not is_ours:
             journal, runs = open_folder(config, stack, is_new=True)
@@ -161,7 +162,7 @@ def run(source: Manifest, config: RunConfig) -> int:
             )
         assert runs is not None
         session = remake(config, info, plan, survey) if survey.kept else None
-        if survey.needs.rows:
+        if survey.needs_model:
             exit_code = speak(config, info, plan, survey, runs, session)
         else:
             exit_code = record_unspoken(config, info, plan, survey, runs)
@@ -261,6 +262,7 @@ def record_unspoken(
             cast=plan.rows.casting.cast.facts(),
             origins=setting_origins(),
             anchor=anchor_facts(plan),
+            clone_model=clone_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
@@ -340,6 +342,7 @@ def speak(
     from tts_cli.run.records import Recorder
     from tts_cli.run.retry import RetryPolicy
     from tts_cli.run.threads import SpeechRun
+    from tts_cli.run.two_models import TwoModels
 
     assert plan.journal is not None
     assert plan.writer is not None
@@ -348,12 +351,27 @@ def speak(
     run_id = new_run_id(started)
     if survey.summary.split:
         log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
+    two = None
+    if plan.clone_info is not None:
+        two = TwoModels(
+            config,
+            plan,
+            survey,
+            plan.writer.out,
+            is_int16=plan.writer.takes_int16,
+            takers=WRITERS,
+            session=session,
+            comment=synthetic(info),
+        )
+        with long_step("loading the first model", config.progress):
+            session = two.prepare()
     if session is None:
         with long_step("loading the model", config.progress):
             session = open_session(config)
     signals.check()
-    with long_step("making slots and graphs", config.progress):
-        prepare(session, survey.needs)
+    if two is None:
+        with long_step("making slots and graphs", config.progress):
+            prepare(session, survey.needs)
     log.debug("model: %s", _listed(model_facts(config, info)))
     log.debug("device: %s", _listed(device_facts(session)))
     signals.check()
@@ -383,7 +401,7 @@ def speak(
         )
         for record in survey.unmade:
             recorder.failures.add(record)
-        speech = SpeechRun(
+        speech = two or SpeechRun(
             session,
             recorder.take,
             RetryPolicy.of(config),
@@ -394,17 +412,23 @@ def speak(
         )
         try:
             with signals.stopping(speech.stop):
-                speech.run(plan.due(recorder, speech.is_stopped))
+                if isinstance(speech, TwoModels):
+                    speech.speak(recorder, partial(add_device_totals, totals))
+                else:
+                    speech.run(plan.due(recorder, speech.is_stopped))
             plan.source.require_same()
         except (Exception, Interrupted) as caught:
             error = caught
     totals.wall_s = time.perf_counter() - started_s
     totals.is_interrupted = error is not None
-    add_device_totals(totals, session)
     totals = replace(totals, **speech.reference_facts())
-    facts = device_facts(session) | speech.engine.facts()
-    if session.device.type == "cuda" and error is None:
-        facts |= {"busy": speech.engine.busy.summary()}
+    if isinstance(speech, TwoModels):
+        totals.load_s, totals.capture_s, facts = speech.load_s, speech.capture_s, speech.facts
+    else:
+        add_device_totals(totals, session)
+        facts = device_facts(session) | speech.engine.facts()
+        if session.device.type == "cuda" and error is None:
+            facts |= {"busy": speech.engine.busy.summary()}
     exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
     report = build_report(
         config,
@@ -420,6 +444,7 @@ def speak(
         cast=plan.rows.casting.cast.facts(),
         origins=setting_origins(),
         anchor=anchor_facts(plan),
+        clone_model=clone_facts(plan),
     )
     report = keep_report(plan, runs, report)
     if config.json:
@@ -443,6 +468,16 @@ def anchor_facts(plan: RowPlan) -> dict[str, Any] | None:
     """What the report says of the row whose voice others have; no digest: it was not spoken."""
     anchor = plan.anchor
     return None if anchor is None else {"id": anchor.id, "digest": anchor.need.digest or None}
+
+
+def clone_facts(plan: RowPlan) -> dict[str, Any] | None:
+    """What the report says of the second checkpoint."""
+    from tts_cli.run.model_source import model_facts
+    from tts_cli.run.plan.clone_model import clone_config
+
+    if plan.clone_info is None:
+        return None
+    return model_facts(clone_config(plan.config), plan.clone_info)
 
 
 def say_anchor(survey: Survey, config: RunConfig, is_gpu: bool) -> None:

@@ -121,6 +121,7 @@ def build_report(
     cast: Mapping[str, Any] | None = None,
     origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
+    clone_model: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -135,6 +136,7 @@ def build_report(
         origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
+        clone_model: as `model`, of the second checkpoint; None without `--clone-model`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -149,6 +151,7 @@ def build_report(
         "read_as": [dict(manifest) for manifest in read_as],
         "cast": None if cast is None else dict(cast),
         "model": dict(model),
+        "clone_model": None if clone_model is None else dict(clone_model),
         "text": dict(text),
         "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
