@@ -215,7 +215,7 @@ class RunConfig:
     retries: int = _setting(
         2,
         "Times a row is tried again with another seed when its speech never ends, ends too early "
-        "for its text, or stands still.",
+        "for its text, or stands still. A later run goes on with further seeds.",
     )
     accept_truncated: bool = _setting(
         False,
@@ -278,7 +278,11 @@ class RunConfig:
         "Speak done rows again. The same seed gives the same audio, another --seed "
         "other audio; what is replaced is kept in DIR/takes/.",
     )
-    retry_failed: bool = _setting(False, "Speak only rows that failed in an earlier run.")
+    retry_failed: bool = _setting(
+        False,
+        "Speak only rows that failed in an earlier run, with further seeds where their speech went "
+        "wrong.",
+    )
     only: tuple[str, ...] = _setting(
         (),
         "Only these rows, parted by commas: an id, a pattern such as 'intro/*', @FILE with one of "

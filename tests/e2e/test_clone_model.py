@@ -329,9 +329,12 @@ def test_a_voice_that_fails_fails_its_row(designs: Workbench, base: Path) -> Non
     assert result.code == 1
     assert "row long failed: part 1 of 2: no end of speech within 55 frames" in result.err
     assert voices(designs)[0]["status"] == "failed"
+    assert designs.synth(rows()[1:2], *flags, "--retry-failed").code == 1
     again = designs.synth(rows()[1:2], *CAP, "--clone-model", base)
     assert again.code == 0, again.err
-    assert [line["status"] for line in voices(designs)] == ["failed", "ok"]
+    tries = [(line["status"], line["attempts"]) for line in voices(designs)]
+    assert tries == [("failed", 1), ("failed", 2), ("ok", 3)]
+    assert len({line["seed"] for line in voices(designs)}) == 3
 
 
 def test_a_voice_too_short_to_clone(designs: Workbench, base: Path) -> None:

@@ -26,6 +26,7 @@ from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import AudioWriter, prepare_folder
 from tts_cli.run.remake.kept import Kept, read_audio, read_codes
+from tts_cli.run.retry import attempts_in_vain
 from tts_cli.voices.anchor import Anchor, read_anchor
 from tts_cli.voices.recording import MAX_SECONDS
 from tts_cli.voices.resolve import Need
@@ -101,6 +102,12 @@ class Leads:
         """Why it is not there."""
         line = self._line(request_hash)
         return str(line.get("error") or "its speech is gone") if line else "it was not spoken"
+
+    def attempts_in_vain(self, request_hash: str) -> int:
+        """How many draws of it have failed."""
+        line = self._line(request_hash)
+        is_failed = line is not None and line.get("status") == "failed"
+        return attempts_in_vain(RowRecord.from_line(line)) if line and is_failed else 0
 
     def take(self, row: SpeechRow) -> None:
         """Keep what was spoken, or that it failed, under the row's `request_hash`.

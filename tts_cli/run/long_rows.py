@@ -83,6 +83,7 @@ class LongRows:
     def open(self, row: SpeechRow, stop: threading.Event) -> list[SpeechRow]:
         """The parts of a row that can be spoken now, once there is room; none when stopped."""
         error, lead = row.error, None
+        made = row.part_attempts_before or (0,) * len(row.parts)
         if row.lead is not None:
             try:
                 lead = row.lead.read()
@@ -96,8 +97,9 @@ class LongRows:
                 part_of=row,
                 is_first_part=number == 1,
                 identity=row.identity,
+                attempts_before=before,
             )
-            for number, part in enumerate(row.parts, 1)
+            for number, (part, before) in enumerate(zip(row.parts, made, strict=True), 1)
         ]
         due = parts[:1] if row.has_free_voice else list(parts)
         num_left = len(parts)
@@ -186,7 +188,8 @@ class LongRows:
         if is_lead or part.part_of is None:
             return False  # the others have its voice
         is_greedy = part.request.sampling.draws_nothing
-        return self.policy.is_again("early", part.attempts, part.has_been_nan, is_greedy)
+        made = part.attempts - part.attempts_before  # in this run
+        return self.policy.is_again("early", made, part.has_been_nan, is_greedy)
 
 
 def voice_of(part: SpeechRow, info: ModelInfo) -> Voice:
@@ -265,6 +268,7 @@ def part_record(
         "frames": part.frames,
         "seed": part.seed,
         "attempts": part.attempts,
+        **({} if part.error is None else {"error": part.error}),
         **({} if part.identity is None else {"model": part.identity}),
     }
 

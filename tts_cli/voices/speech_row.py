@@ -81,6 +81,10 @@ class SpeechRow:
     identity: str | None = None  # of the second checkpoint, where that speaks it
     content_hash: str = ""  # what it is recorded under as well
     place: Place = field(default_factory=Place)  # which take of its row it is to be
+    # Attempts of earlier runs at the very same, none of which was all of its text: this one goes on
+    # behind them. Of a row in parts those at each of them.
+    attempts_before: int = 0
+    part_attempts_before: tuple[int, ...] = ()
     # On its way.
     least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
     expected_s: float = 0.0  # what speech of the text usually takes; 0: not known

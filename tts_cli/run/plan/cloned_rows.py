@@ -67,8 +67,11 @@ class ClonedRows:
     def missing_lead(self, row: SpeechRow) -> SpeechRow | None:
         """That part, unless it is there."""
         lead = self.lead_of(row)
-        if self.leads is not None and self.leads.has(lead.request_hash):
-            return None
+        if self.leads is not None:
+            if self.leads.has(lead.request_hash):
+                return None
+            if not lead.request.sampling.draws_nothing:
+                lead.attempts_before = self.leads.attempts_in_vain(lead.request_hash)
         return lead
 
     def with_lead(self, row: SpeechRow, is_int16: bool) -> SpeechRow:

@@ -220,7 +220,10 @@ class RowPlan:
             own = self._folder.place(row.id, standing)
             if (mine := _as_chosen(request, standing)) is not request:
                 parts = () if is_silent else self._parts(mine, need)
-            yield self._complete(row, mine, need, is_silent, parts, own)
+            planned = self._complete(row, mine, need, is_silent, parts, own)
+            if standing.state is State.FAILED:
+                self._folder.go_on(planned)
+            yield planned
         num_extras = self.config.takes if wanted & EXTRAS else 0
         for place in extra_places(self.journal, row.id, own, num_extras):
             other = replace(request, seed=take_seed(request.seed, place.take))
