@@ -33,6 +33,7 @@ FLOORS = {
         {"main"},
         {"commands"},
         {"measure"},
+        {"workers"},
         {"run"},
         {"book"},
         {"voices", "engine"},

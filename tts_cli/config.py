@@ -17,6 +17,7 @@ from models.sampling import ENDLESS, SETTINGS, Range
 from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
+WORKERS_PATTERN = re.compile(r"all|[1-9][0-9]{0,3}")
 DTYPES = ("auto", "float32", "bfloat16")
 KERNELS = ("auto", "portable")
 LOUDNESS_PATTERN = re.compile(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?")
@@ -112,6 +113,18 @@ class RunConfig:
         "On cuda, give a row the same audio whatever is spoken beside it, in whatever order, run, "
         "shard or worker: all work in shapes that --max-batch decides alone. Slower; on a CPU in "
         "float32 it is always so.",
+    )
+    workers: str | None = _setting(
+        None,
+        "Speak with N workers through Ray, a GPU each (on a CPU a share of the cores), or with all "
+        "GPUs there are; into one folder, as one run. Needs the extra ray.",
+        "this process alone",
+    )
+    ray_address: str | None = _setting(
+        None,
+        "Put the workers on a Ray cluster that runs already: HOST:PORT, or auto for the one of "
+        "this machine; without --workers, on all of its free GPUs.",
+        "a Ray of the run's own on this machine",
     )
     # every command
     json: bool = _setting(False, "Print the result as JSON on stdout.")
@@ -368,7 +381,29 @@ class RunConfig:
             )
         return int(match[1]) * num_rows // 100 if match[2] else int(match[1])
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether other processes speak, through Ray."""
+        return self.workers is not None or self.ray_address is not None
+
+    @property
+    def num_workers(self) -> int | None:
+        """How many; None: as many as there are devices for."""
+        return int(self.workers) if self.workers and self.workers.isdecimal() else None
+
+    def _check_workers(self) -> None:
+        if self.workers is not None and not WORKERS_PATTERN.fullmatch(self.workers):
+            raise UsageError(f"--workers {self.workers!r}: must be all or a number, 1 to 9999")
+        if self.ray_address == "":
+            raise UsageError("--ray-address is empty", remedy="give HOST:PORT, or auto")
+        if self.has_workers and ":" in self.device:
+            raise UsageError(
+                f"--device {self.device} names one GPU, and workers take one each",
+                remedy="choose GPUs by CUDA_VISIBLE_DEVICES, and give --device cuda",
+            )
+
     def _check_choices(self) -> None:
+        self._check_workers()
         if not DEVICE_PATTERN.fullmatch(self.device):
             raise UsageError(f"--device {self.device!r}: must be auto, cpu, cuda or cuda:N")
         if not SPLIT_PATTERN.fullmatch(self.split):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_fish_speech as tiny
+from fake_cluster import use_fake_cluster
 from hostile_audio import encoded, tone
 from tiny_fish_codec import SMALL
 from workbench import ROOT, MakeCheckpoint, Workbench, finish
@@ -329,3 +330,15 @@ def test_from_a_pipe_and_stopped_while_it_is_spoken(refs: Workbench) -> None:
     )
     assert piped.returncode == 0, piped.stderr.decode()
     assert refs.out().files == refs.out("whole").files
+
+
+def test_workers_wait_for_the_anchor(refs: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One speaks it; its kept codes are the voice of what all of them speak."""
+    use_fake_cluster(monkeypatch)
+    assert refs.synth(rows(), *CAP, *ANCHOR, out="one").code == 0
+    assert refs.synth(rows(), *CAP, *ANCHOR, "--workers", 2, out="many").code == 0
+    one, many = refs.out("one"), refs.out("many")
+    assert many.files == one.files
+    assert many.records["long"]["worker"] in (1, 2)
+    digests = {line["anchor_digest"] for line in many.records.values()} - {None}
+    assert digests == {many.report["anchor"]["digest"]}

@@ -406,6 +406,8 @@ def test_what_cannot_go_together_is_refused(
     missing = refused(3, "--clone-model", designs.folder / "none")
     assert f"--clone-model {designs.folder / 'none'}" in missing
     assert "--clone-model" in refused(2, *ANCHOR)
+    workers = refused(2, "--clone-model", base, "--workers", 2)
+    assert "with --workers only one checkpoint speaks" in workers
     silent = make_checkpoint("base_wide", **SHAPE, encoder_ratios=(8, 6, 5))
     os.remove(silent / "speech_tokenizer" / "model.safetensors")
     assert "--clone-model" in refused(3, "--clone-model", silent)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PATIENCE_S = 300.0
+PATIENCE_S = 900.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills and mounts of Linux")
 
@@ -33,6 +33,12 @@ def test_kills() -> None:
 @pytest.mark.long
 def test_kills_while_takes_are_made() -> None:
     assert "no take lost, every file a take" in run("take_moments", "--kills", 2, "--rows", 12)
+
+
+@pytest.mark.long
+def test_kills_of_workers() -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+    assert "as if undisturbed, after 20 kills" in run("worker_moments", "--kills", 20)
 
 
 @pytest.mark.long

@@ -103,7 +103,7 @@ class TestKilled:
         wanted = bench.out().files
         deadly = (
             "import os, signal\nfrom tts_cli.run import records\n"
-            "real = records.AudioWriter.write\nrecords.AudioWriter.write = lambda *args, **named: "
+            "real = records.AudioWriter.put\nrecords.AudioWriter.put = lambda *args, **named: "
             "(real(*args, **named), os.kill(os.getpid(), signal.SIGKILL))\n"
         )
         result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
@@ -145,7 +145,7 @@ class TestKilled:
         stuck = (
             "import time\nfrom pathlib import Path\nfrom tts_cli.output import writer as output\n"
             f"sign = Path({str(bench.folder / 'stuck')!r})\n"
-            "output.AudioWriter.write = lambda *_, **__: (sign.touch(), time.sleep(600))\n"
+            "output.AudioWriter.put = lambda *_, **__: (sign.touch(), time.sleep(600))\n"
         )
         process = bench.start(bench.command(manifest, *SLOWLY), stuck)
         wait_until((bench.folder / "stuck").exists, process)

@@ -254,16 +254,16 @@ def test_an_own_file_of_the_user_is_not_replaced(bench: Workbench) -> None:
 def test_a_folder_that_goes_away(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every other row was spoken and failed when the disk was unmounted or the folder renamed."""
     rows = [{"id": f"row{number:02d}", "text": "Hm."} for number in range(24)]
-    real = AudioWriter.write
+    real = AudioWriter.put
     moved = bench.folder / "moved"
 
-    def write(self: AudioWriter, row_id: str, *args: Any, **named: Any) -> Any:
+    def put(self: AudioWriter, row_id: str, *args: Any, **named: Any) -> Any:
         if row_id == "row02":
             bench.out().path.rename(moved)
         return real(self, row_id, *args, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(AudioWriter, "write", write)
+        patched.setattr(AudioWriter, "put", put)
         result = bench.synth(rows, *FLAGS, "--max-batch", 2)
     assert result.code == 4
     assert "error: the output folder is gone: " in result.err

@@ -69,6 +69,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "applied": type(None),
     "source": type(None),
     "frames_per_char": float,
+    "worker": type(None),
     "prompt_tokens": int,
     "bucket": int,
     "queue_ms": float,

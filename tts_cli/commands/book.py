@@ -22,6 +22,7 @@ from tts_cli.commands.options import (
     reproducible_option,
     run_options,
     sampling_options,
+    worker_options,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import RunConfig
@@ -55,6 +56,7 @@ _book_options = group(
 @_book_options
 @model_options
 @device_options
+@worker_options
 @reproducible_option
 @sampling_options
 @reference_options
@@ -257,7 +259,7 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
     """Say what became of the chapters."""
-    from tts_cli.commands.synth import show_result
+    from tts_cli.commands.run_report import show_result
 
     for reason in made.incomplete[:MAX_TOLD]:
         log.warning("not written: %s", reason)

@@ -15,14 +15,16 @@ ALWAYS_THERE = ("auto", "cpu")
 
 
 def refuse_absent(config: RunConfig) -> None:
-    """Raises SetupError at once where there is not even a driver for the device."""
-    if not any(map(os.path.exists, DRIVERS)):
+    """Raises SetupError at once where there is not even a driver for the device; of workers in a
+    cluster, the cluster tells.
+    """
+    if config.ray_address is None and not any(map(os.path.exists, DRIVERS)):
         require(config)
 
 
 def require(config: RunConfig) -> None:
     """Raises SetupError where the device is not there, or too few of them."""
-    if config.device not in ALWAYS_THERE:
+    if config.device not in ALWAYS_THERE and config.ray_address is None:
         from tts_cli.run.load import choose_device
 
         choose_device(config)

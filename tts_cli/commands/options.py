@@ -179,6 +179,12 @@ device_options = group(
     config_option("kernel_cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"),
 )
 
+worker_options = group(
+    "Device",
+    config_option("workers", metavar="N|all"),
+    config_option("ray_address", metavar="HOST:PORT|auto"),
+)
+
 reproducible_option = group("Device", config_option("reproducible"))
 
 row_options = group(

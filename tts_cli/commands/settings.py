@@ -40,8 +40,9 @@ _ONE_RUN = frozenset(
         *("retry_failed", "verify_files", "take_over", "only", "takes", "accept_licence"),
     )
 )
-# A bound that a project could only widen, and a folder of programs.
-_USERS_OWN = frozenset(("ref_root", "kernel_cache"))
+# A bound that a project could only widen, a folder of programs, and a machine that it would send
+# texts and voices to.
+_USERS_OWN = frozenset(("ref_root", "kernel_cache", "ray_address"))
 _SECTIONS = {"validate": ("synth", "validate")}  # whose command line it tries
 _KNOWN = {entry.name for entry in fields(RunConfig)} - {"sampling", "verbosity"}
 _KNOWN |= set(SAMPLING_FLAGS)

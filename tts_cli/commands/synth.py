@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
-import time
-from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +13,6 @@ import click
 from tts_cli import signals
 from tts_cli.commands import device
 from tts_cli.commands.options import (
-    Invocation,
     common_options,
     device_options,
     manifests_argument,
@@ -29,25 +23,30 @@ from tts_cli.commands.options import (
     row_options,
     run_options,
     sampling_options,
+    worker_options,
+)
+from tts_cli.commands.run_report import (
+    anchor_facts,
+    clone_facts,
+    folder_totals,
+    setting_origins,
+    show_report,
+    show_result,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
-from tts_cli.commands.streams import show_or_warn
+from tts_cli.commands.speaking import listed, speak
 from tts_cli.config import RunConfig
-from tts_cli.errors import Interrupted, StoppedEarly, UsageError
+from tts_cli.errors import UsageError
 from tts_cli.manifest.reader import Manifest, open_manifests
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.output.journal import Journal
-    from tts_cli.output.run_file import Totals
-    from tts_cli.output.run_log import FolderTotals, RunLog
+    from tts_cli.output.run_log import RunLog
     from tts_cli.run.load import Session
     from tts_cli.run.plan.found import Survey
     from tts_cli.run.plan.row_plan import RowPlan
 
 log = logging.getLogger(__name__)
-
-WRITERS = 8  # most of a writer's time is waiting for the disk
 
 
 def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -73,6 +72,7 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @output_options(is_out_required=True)
 @model_options
 @device_options
+@worker_options
 @reproducible_option
 @row_options
 @sampling_options
@@ -121,8 +121,8 @@ def run(source: Manifest, config: RunConfig) -> int:
     from tts_cli.run.plan.standing import State
 
     signals.check()  # after the imports, which may have swallowed one
-    log.debug("versions: %s", _listed(versions()))
-    log.debug("settings: %s", _listed(config.as_dict()))
+    log.debug("versions: %s", listed(versions()))
+    log.debug("settings: %s", listed(config.as_dict()))
     device.refuse_absent(config)
     info = read_info(config) if config.dry_run else approved_info(config)
     check_settings(config, info)
@@ -164,6 +164,8 @@ def run(source: Manifest, config: RunConfig) -> int:
             )
         assert runs is not None
         session = remake(config, info, plan, survey) if survey.kept else None
+        if config.has_workers:
+            session = None  # theirs are their own
         if survey.needs_model:
             exit_code = speak(config, info, plan, survey, runs, session)
         else:
@@ -272,12 +274,6 @@ def record_unspoken(
     return exit_code
 
 
-def setting_origins() -> dict[str, str]:
-    """Where the settings of this command come from that are not built in."""
-    ctx = click.get_current_context(silent=True)
-    return {} if ctx is None else ctx.ensure_object(Invocation).origins
-
-
 def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     reason = f"all {survey.skipped} rows are done already"
@@ -308,229 +304,3 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
 
 def _done(rows: int) -> str:
     return "1 row is done already" if rows == 1 else f"all {rows} rows are done already"
-
-
-def show_report(report: Mapping[str, Any]) -> None:
-    """Print a report as JSON, in the form of run.json."""
-    show_result(json.dumps(report, indent=2))
-
-
-def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
-
-
-def show_result(text: str) -> None:
-    """Print what came of the rows. The folder has it as well, so a lost stdout fails nothing."""
-    if problem := show_or_warn(text):
-        log.warning("%s", problem)
-
-
-def speak(
-    config: RunConfig,
-    info: ModelInfo,
-    plan: RowPlan,
-    survey: Survey,
-    runs: RunLog,
-    session: Session | None = None,
-) -> int:
-    """Load the model, unless that was done, speak the pending rows, report, print the summary."""
-    from tts_cli.commands.progress import Progress, long_step
-    from tts_cli.commands.summary import next_step, summary_lines, take_lines
-    from tts_cli.deliver.metadata import synthetic
-    from tts_cli.output.run_file import Totals, build_report
-    from tts_cli.output.run_log import new_run_id
-    from tts_cli.run.load import device_facts, open_session, prepare
-    from tts_cli.run.model_source import model_facts
-    from tts_cli.run.records import Recorder
-    from tts_cli.run.retry import RetryPolicy
-    from tts_cli.run.threads import SpeechRun
-    from tts_cli.run.two_models import TwoModels
-
-    assert plan.journal is not None
-    assert plan.writer is not None
-    signals.check()
-    started = datetime.now(timezone.utc)
-    run_id = new_run_id(started)
-    if survey.summary.split:
-        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
-    two = None
-    if plan.clone_info is not None:
-        two = TwoModels(
-            config,
-            plan,
-            survey,
-            plan.writer.out,
-            is_int16=plan.writer.takes_int16,
-            takers=WRITERS,
-            session=session,
-            comment=synthetic(info),
-        )
-        with long_step("loading the first model", config.progress):
-            session = two.prepare()
-    if session is None:
-        with long_step("loading the model", config.progress):
-            session = open_session(config)
-    signals.check()
-    if two is None:
-        with long_step("making slots and graphs", config.progress):
-            prepare(session, survey.needs)
-    log.debug("model: %s", _listed(model_facts(config, info)))
-    log.debug("device: %s", _listed(device_facts(session)))
-    signals.check()
-    say_anchor(survey, config, session.device.type == "cuda")
-    totals = Totals(
-        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
-        failed=len(survey.unmade),
-        skipped=survey.skipped,
-        remade=survey.remade,
-        load_s=session.load_s,
-        capture_s=session.capture_s,
-    )
-    error: BaseException | None = None
-    started_s = time.perf_counter()
-    num_rows = survey.pending + survey.takes + survey.bad
-    with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
-        recorder = Recorder(
-            plan.writer,
-            plan.journal,
-            run_id,
-            info.frame_s,
-            totals,
-            progress.update,
-            config.failures_allowed(survey.pending + survey.takes),
-            config.takes,
-            comment=synthetic(info),
-        )
-        for record in survey.unmade:
-            recorder.failures.add(record)
-        speech = two or SpeechRun(
-            session,
-            recorder.take,
-            RetryPolicy.of(config),
-            cloning=plan.cloning,
-            is_int16=plan.writer.takes_int16,
-            takers=WRITERS,
-            pauses=plan.split_rule.pauses,
-        )
-        try:
-            with signals.stopping(speech.stop):
-                if isinstance(speech, TwoModels):
-                    speech.speak(recorder, partial(add_device_totals, totals))
-                else:
-                    speech.run(plan.due(recorder, speech.is_stopped))
-            plan.source.require_same()
-        except (Exception, Interrupted) as caught:
-            error = caught
-    totals.wall_s = time.perf_counter() - started_s
-    totals.is_interrupted = error is not None
-    totals = replace(totals, **speech.reference_facts())
-    if isinstance(speech, TwoModels):
-        totals.load_s, totals.capture_s, facts = speech.load_s, speech.capture_s, speech.facts
-    else:
-        add_device_totals(totals, session)
-        facts = device_facts(session) | speech.engine.facts()
-        if session.device.type == "cuda" and error is None:
-            facts |= {"busy": speech.engine.busy.summary()}
-    exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
-    report = build_report(
-        config,
-        totals,
-        run_id=run_id,
-        model=model_facts(config, info),
-        text=plan.care.facts(),
-        device=facts,
-        started=started,
-        exit_code=exit_code,
-        manifests=plan.source.paths,
-        read_as=plan.source.facts(),
-        cast=plan.rows.casting.cast.facts(),
-        origins=setting_origins(),
-        anchor=anchor_facts(plan),
-        clone_model=clone_facts(plan),
-    )
-    report = keep_report(plan, runs, report)
-    if config.json:
-        show_report(report)
-    elif config.verbosity >= 0:
-        left_out = "had not failed" if config.retry_failed else "were done already"
-        lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
-        lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, plan.writer.out)
-        num_bad = totals.failed - recorder.failures.count
-        is_stopped = error is not None
-        args = click.get_current_context().ensure_object(Invocation).args
-        if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
-            lines.append(step)
-        show_result("\n".join(lines))
-    if error is not None:
-        raise error
-    return exit_code
-
-
-def anchor_facts(plan: RowPlan) -> dict[str, Any] | None:
-    """What the report says of the row whose voice others have; no digest: it was not spoken."""
-    anchor = plan.anchor
-    return None if anchor is None else {"id": anchor.id, "digest": anchor.need.digest or None}
-
-
-def clone_facts(plan: RowPlan) -> dict[str, Any] | None:
-    """What the report says of the second checkpoint."""
-    from tts_cli.run.model_source import model_facts
-    from tts_cli.run.plan.clone_model import clone_config
-
-    if plan.clone_info is None:
-        return None
-    return model_facts(clone_config(plan.config), plan.clone_info)
-
-
-def say_anchor(survey: Survey, config: RunConfig, is_gpu: bool) -> None:
-    """Tell whose voice rows have."""
-    found = survey.summary
-    if not found.anchor:
-        return
-    when = "as it was spoken" if found.is_anchor_spoken else "spoken first"
-    log.info("anchor: row '%s', %s; %d rows follow its voice", found.anchor, when, found.anchored)
-    if config.shard is not None and is_gpu and not found.is_anchor_spoken:
-        log.warning(
-            "--anchor with --shard: on a GPU the anchor may come out otherwise in another shard's "
-            "folder; make a voice of it with `tts-cli voices add`, and give all shards --voice"
-        )
-
-
-def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
-    """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
-    from tts_cli.output.run_file import with_folder, write_report
-
-    try:
-        runs.append(report)
-    except (OSError, StoppedEarly) as problem:
-        log.warning("runs.jsonl lacks this run: %s", problem)
-    assert plan.journal is not None
-    assert plan.writer is not None
-    report = with_folder(report, folder_totals(runs, plan.journal))
-    try:
-        write_report(plan.writer.out, report)
-    except (OSError, StoppedEarly) as problem:
-        log.warning("run.json is missing: %s", problem)
-    return report
-
-
-def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
-    """What the folder holds; None where runs.jsonl cannot be read."""
-    try:
-        return runs.totals(journal.rows())
-    except OSError as problem:
-        log.warning("%s cannot be read: %s", runs.path, problem.strerror or problem)
-        return None
-
-
-def add_device_totals(totals: Totals, session: Session) -> None:
-    """Graph counts and peak memory."""
-    import torch
-
-    for runner in session.model.graph_runners():
-        totals.graph_hits += runner.stats.hits
-        totals.graph_misses += runner.stats.misses
-        if runner.stats.misses:
-            totals.graph_misses_by[runner.name] = runner.stats.misses
-    if session.device.type == "cuda":
-        totals.peak_memory_bytes = torch.cuda.max_memory_allocated(session.device)

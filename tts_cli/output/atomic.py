@@ -1,7 +1,8 @@
 """Write files so that one under its final name is always whole.
 
 Every file goes to `.<name>.<pid>.tts-cli.part` in the same folder, is fsynced, renamed, and its
-folder fsynced. A crash can leave only `.part` files, which the next run removes.
+folder fsynced. A crash can leave only `.part` files, which the next run removes. The first half can
+be another process's than the second (`stage`, `put_in_place`); what it stages has a random number.
 """
 
 from __future__ import annotations
@@ -30,14 +31,40 @@ def write_atomic(path: Path, data: bytes) -> None:
         DiskFull: no room, or the disk stopped answering; nothing is left behind.
         OSError: anything else that concerns this file.
     """
-    with written_whole(path) as part:
+    put_in_place(stage(path, data), path)
+    sync_folder(path.parent)
+
+
+def stage(path: Path, data: bytes, number: int | None = None) -> Path:
+    """Put `data` beside `path` under a temporary name, durably; returns that.
+
+    Args:
+        number: what tells the name from those of others; None: the process id.
+    Raises:
+        DiskFull, OSError: as `write_atomic`.
+    """
+    part = _part_of(path, number)
+    with _removed_on_error(part, path):
+        part.unlink(missing_ok=True)  # of a crashed run that had our process id
         handle = os.open(part, _CREATE, 0o666)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(handle, view) :]
+            os.fsync(handle)
         finally:
             os.close(handle)
+    return part
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Give a staged file its name; the caller syncs the folder.
+
+    Raises:
+        DiskFull, OSError: as `write_atomic`.
+    """
+    with _removed_on_error(part, path):
+        os.replace(part, path)
 
 
 def link_whole(source: Path, target: Path) -> None:
@@ -71,21 +98,37 @@ def written_whole(path: Path) -> Iterator[Path]:
         DiskFull: no room, or the disk stopped answering; nothing is left behind.
         OSError: anything else that concerns this file.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.tts-cli.part")
-    try:
+    part = _part_of(path)
+    with _removed_on_error(part, path):
         part.unlink(missing_ok=True)  # of a crashed run that had our process id
         yield part
         _sync_file(part)
         os.replace(part, path)
+    sync_folder(path.parent)
+
+
+def _part_of(path: Path, number: int | None = None) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid() if number is None else number}.tts-cli.part")
+
+
+@contextmanager
+def _removed_on_error(part: Path, path: Path) -> Iterator[None]:
+    """Leave no temporary file behind where it does not become `path`."""
+    try:
+        yield
     except BaseException as error:
-        try:
-            part.unlink(missing_ok=True)
-        except OSError as second:
-            log.debug("could not remove %s: %s", part, second)
+        remove_part(part)
         if isinstance(error, OSError) and is_disk_error(error):
             raise disk_full(error, path) from error
         raise
-    sync_folder(path.parent)
+
+
+def remove_part(part: Path) -> None:
+    """Remove a temporary file, if it is there and can be."""
+    try:
+        part.unlink(missing_ok=True)
+    except OSError as error:
+        log.debug("could not remove %s: %s", part, error)
 
 
 def _sync_file(path: Path) -> None:

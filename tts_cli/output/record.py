@@ -79,6 +79,7 @@ class RowRecord:
     applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
     source: dict[str, Any] | None = None  # what the file was made of again; None: it was spoken
     frames_per_char: float | None = None
+    worker: int | None = None  # that spoke it, by --workers; None: the one process
     prompt_tokens: int = 0
     bucket: int = 0  # the largest batch it ran in
     queue_ms: float = 0.0  # from being queued to its slot

@@ -30,6 +30,7 @@ PACKAGES = (
     "triton",
     "transformers",
     "numpy",
+    "ray",
     "soundfile",
     "soxr",
     "pyloudnorm",
@@ -122,6 +123,7 @@ def build_report(
     origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
     clone_model: Mapping[str, Any] | None = None,
+    workers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
 
@@ -137,6 +139,7 @@ def build_report(
         cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
         clone_model: as `model`, of the second checkpoint; None without `--clone-model`.
+        workers: device, work and fate of each; none without `--workers`.
     """
     sums = asdict(totals)
     sums.update(xrt=totals.xrt, total_xrt=totals.total_xrt, rtf=totals.rtf)
@@ -155,6 +158,7 @@ def build_report(
         "text": dict(text),
         "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
+        "workers": [dict(worker) for worker in workers],
         "versions": versions(),
         "totals": {name: _rounded(value) for name, value in sums.items()},
     }

@@ -19,21 +19,24 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tts_cli.config import SUBTYPES
-from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.output.atomic import link_whole, write_atomic
-from tts_cli.output.audio_file import NO_TAGS, is_whole_wav
+from tts_cli.output.audio_file import is_whole_wav
 from tts_cli.output.inside import Inside
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import EXTRA, HELD, OWN, CopiedLine
-from tts_cli.output.writer import CODES_SUFFIX, ORIGINAL_SUFFIX, AudioWriter, WrittenFile, hash_of
-
-if TYPE_CHECKING:
-    import numpy as np
+from tts_cli.output.writer import (
+    CODES_SUFFIX,
+    ORIGINAL_SUFFIX,
+    AudioWriter,
+    MadeFiles,
+    WrittenFile,
+    hash_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +52,11 @@ class Place:
     take: int = 1
     role: str = OWN  # see `record`
     has_folder: bool = False  # the row has several takes, or will have
+
+    def file_take(self, is_truncated: bool) -> int | None:
+        """The take that names the speech's file; None: the row alone does."""
+        is_named = self.role == EXTRA if is_truncated else self.has_folder
+        return self.take if is_named else None
 
 
 @dataclass(frozen=True)
@@ -80,25 +88,21 @@ class TakeFolder:
         """Where a take lies."""
         return self.out / TAKES / row_id / f"{take}{suffix}"
 
-    def write(
-        self,
-        writer: AudioWriter,
-        row_id: str,
-        samples: np.ndarray[Any, Any],
-        codes: np.ndarray[Any, Any] | None,
-        place: Place,
-        tags: Tags = NO_TAGS,
-    ) -> Placed:
-        """Put a speech on disk. It is to be recorded then, and settled. Raises as
-        `AudioWriter.write`.
+    def put(self, writer: AudioWriter, row_id: str, made: MadeFiles, place: Place) -> Placed:
+        """Give a speech that was made its names. It is to be recorded then, and settled. Raises as
+        `AudioWriter.put`.
         """
         if not place.has_folder:
-            return Placed(writer.write(row_id, samples, codes, tags=tags), place)
-        self._require_free(row_id, place.take)
+            return Placed(writer.put(row_id, made), place)
         suffix = f".{writer.format}"
         try:
-            self._inside.make_room(self.out / f"{row_id}{suffix}")
-            file = writer.write(row_id, samples, codes, take=place.take, tags=tags)
+            try:
+                self._require_free(row_id, place.take)
+                self._inside.make_room(self.out / f"{row_id}{suffix}")
+            except BaseException:
+                writer.drop(made)
+                raise
+            file = writer.put(row_id, made, take=place.take)
             with self._mutex:
                 return self._beside(row_id, file, place, suffix)
         except OSError as error:

@@ -10,16 +10,18 @@ import contextlib
 import errno
 import hashlib
 import os
+import secrets
 import shutil
 import stat
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem
-from tts_cli.output.atomic import write_atomic
+from tts_cli.output.atomic import put_in_place, remove_part, stage, sync_folder
 from tts_cli.output.audio_file import (
     NO_TAGS,
     check_format,
@@ -120,6 +122,20 @@ class WrittenFile:
     applied: Applied | None = None  # to the samples first; None: nothing
 
 
+@dataclass(frozen=True)
+class MadeFiles:
+    """A row's files before they have their names: on disk under temporary ones, as paths relative
+    to the output folder, or in memory, as bytes.
+    """
+
+    audio: bytes | str
+    codes: bytes | str | None  # None: none are kept
+    bytes: int  # of the audio, as the next
+    sha256: str
+    num_samples: int  # at the native rate, before anything was done to them
+    applied: Applied | None = None
+
+
 def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
     """What a run makes of samples, as it is hashed."""
     from tts_cli.deliver.treatment import TRIM_MARGIN_S
@@ -199,6 +215,8 @@ class AudioWriter:
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
         self.kept_codes: str | None = None  # id of a row whose codes are written in any case
+        self.is_staging = True  # what is made goes to the folder at once
+        self.has_folder_alone = True  # no other process stages files in it
         self._prefix = os.path.join(out, "")
         self._folder = _identity(out)
         self.inside = Inside(out)
@@ -275,11 +293,30 @@ class AudioWriter:
         """Write a row's files; once this returns they survive a power cut.
 
         Args:
+            is_remade: of what is there: codes and originals are of this speech.
+        The others, and what it raises: see `make` and `put`.
+        """
+        made = self.make(row_id, samples, codes, is_truncated, take, tags)
+        return self.put(row_id, made, is_truncated, take, is_remade)
+
+    def make(
+        self,
+        row_id: str,
+        samples: np.ndarray[Any, Any],
+        codes: np.ndarray[Any, Any] | None = None,
+        is_truncated: bool = False,
+        take: int | None = None,
+        tags: Tags = NO_TAGS,
+    ) -> MadeFiles:
+        """Encode a row's files, and stage them in the folder where that is this writer's: they have
+        their content then, but not their names. To be handed to `put`, of this writer or of another
+        process's.
+
+        Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
-            codes: (F, K) integers, written only if the run saves codes, or this row's.
+            codes: (F, K) integers, kept only if the run saves codes, or this row's.
             take: which one of a row that has several; None: the row's own file.
             tags: what the file says of itself.
-            is_remade: of what is there: codes and originals are of this speech.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
@@ -289,28 +326,93 @@ class AudioWriter:
             raise RowError(f"id {row_id!r} {problem}")
         treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
         data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
+        digest = hashlib.sha256(data).hexdigest()
+        coded = None
+        if codes is not None and (self.has_codes or row_id == self.kept_codes):
+            coded = encode_codes(codes)
+        made = MadeFiles(data, coded, len(data), digest, len(samples), applied)
+        return self._stage(row_id, made, is_truncated, take) if self.is_staging else made
+
+    def put(
+        self,
+        row_id: str,
+        made: MadeFiles,
+        is_truncated: bool = False,
+        take: int | None = None,
+        is_remade: bool = False,
+    ) -> WrittenFile:
+        """Give files that were made their names; once this returns they survive a power cut.
+
+        Raises:
+            RowError, DiskFull, StoppedEarly: as `make`; nothing of them is left.
+        """
+        if isinstance(made.audio, bytes):  # of a process that does not see the folder
+            made = self._stage(row_id, made, is_truncated, take)
         path = self.path_of(row_id, is_truncated, take)
+        try:
+            with self._telling(path):
+                codes_path = self.codes_path_of(row_id, is_truncated, take)
+                self.inside.make_room(path)
+                self.inside.make_room(codes_path)
+                if made.codes is not None:
+                    put_in_place(self._part(made.codes), codes_path)
+                elif not is_remade:
+                    codes_path.unlink(missing_ok=True)  # those of an older take would not fit
+                if not is_remade and not is_truncated:
+                    self._remove_originals(row_id, take)
+                put_in_place(self._part(made.audio), path)
+                sync_folder(path.parent)
+                if not is_truncated:
+                    self._remove_truncated(row_id, take)
+        except BaseException:
+            self.drop(made)
+            raise
+        name = path.relative_to(self.out).as_posix()
+        return WrittenFile(name, made.bytes, made.sha256, made.applied)
+
+    def drop(self, made: MadeFiles) -> None:
+        """Remove staged files that are not to be put in their places."""
+        for part in (made.audio, made.codes):
+            if isinstance(part, str):
+                remove_part(self._part(part))
+
+    def _stage(
+        self, row_id: str, made: MadeFiles, is_truncated: bool, take: int | None
+    ) -> MadeFiles:
+        """Write what is in memory under temporary names."""
+        path = self.path_of(row_id, is_truncated, take)
+        codes_path = self.codes_path_of(row_id, is_truncated, take)
+        with self._telling(path):
+            self.inside.make_room(path)
+            if isinstance(made.codes, bytes):
+                self.inside.make_room(codes_path)
+                made = replace(made, codes=self._staged(codes_path, made.codes))
+            try:
+                assert isinstance(made.audio, bytes)
+                return replace(made, audio=self._staged(path, made.audio))
+            except BaseException:
+                self.drop(made)
+                raise
+
+    def _staged(self, path: Path, data: bytes) -> str:
+        number = None if self.has_folder_alone else secrets.randbits(63)
+        return stage(path, data, number).relative_to(self.out).as_posix()
+
+    def _part(self, name: bytes | str) -> Path:
+        assert isinstance(name, str), "not staged"
+        return self.out / name
+
+    @contextlib.contextmanager
+    def _telling(self, path: Path) -> Iterator[None]:
+        """Turn what is wrong with a file or the folder into an error of ours."""
         self._require_folder()
         try:
-            codes_path = self.codes_path_of(row_id, is_truncated, take)
-            self.inside.make_room(path)
-            self.inside.make_room(codes_path)
-            if codes is not None and (self.has_codes or row_id == self.kept_codes):
-                write_atomic(codes_path, encode_codes(codes))
-            elif not is_remade:
-                codes_path.unlink(missing_ok=True)  # those of an older take would not fit
-            if not is_remade and not is_truncated:
-                self._remove_originals(row_id, take)
-            write_atomic(path, data)
-            if not is_truncated:
-                self._remove_truncated(row_id, take)
+            yield
         except OSError as error:
             self._require_folder()
             if is_disk_error(error):
                 raise disk_full(error, path) from error
             raise RowError(f"cannot write {path}: {error.strerror or error}") from error
-        digest = hashlib.sha256(data).hexdigest()
-        return WrittenFile(path.relative_to(self.out).as_posix(), len(data), digest, applied)
 
     def _require_folder(self) -> None:
         """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""

@@ -153,6 +153,7 @@ class Passes:
         prepare(self.session, one.needs)
         self.load_s += self.session.load_s
         self.capture_s += self.session.capture_s
+        self.facts = device_facts(self.session)
         self._ready = one
         return self.session
 

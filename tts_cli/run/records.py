@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from tts_cli.deliver.metadata import Tags
 from tts_cli.deliver.treatment import Applied
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
@@ -23,6 +22,7 @@ from tts_cli.output.run_log import iso_time
 from tts_cli.output.takes import Placed, TakeFolder
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.retry import RUNAWAYS
+from tts_cli.run.row_files import RowFiles
 from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 
@@ -82,7 +82,8 @@ def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict
 
 
 class Recorder:
-    """Takes the rows of a run at their ends; any thread may call it.
+    """Takes the rows of a run at their ends; any thread may call it. What is done with samples
+    (`RowFiles`) can have been done by another process; all there is one of is in this one.
 
     Args:
         run_id: of the run, for its lines; None: nothing is spoken.
@@ -114,7 +115,7 @@ class Recorder:
         self.totals = totals
         self.on_row = on_row
         self.failures_allowed = failures_allowed
-        self.comment = comment
+        self.files = RowFiles(writer, comment)
         self.failures = Failures()
         self.takes = TakeFolder(writer.out, journal, extras)
         self.num_same = 0  # rows spoken again that came out as they were, byte for byte
@@ -123,13 +124,18 @@ class Recorder:
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
     def take(self, row: SpeechRow) -> None:
-        """Put a row's audio on disk and record it.
+        """Make a row's files and record it.
 
         Raises:
             DiskFull: nothing more can be written.
             StoppedEarly: this failure is one too many.
         """
-        record, placed = self._write(row)
+        self.files.make(row)
+        self.put(row)
+
+    def put(self, row: SpeechRow) -> None:
+        """Give a row's files, once made, their names, and record it. Raises as `take`."""
+        record, placed = self._put(row)
         self._record(record, placed, row.frames_dropped * self.frame_s, row.expected_s)
 
     def fail(self, row: BadRow) -> None:
@@ -145,28 +151,26 @@ class Recorder:
         with self._mutex:
             self.totals.skipped = skipped
 
-    def _write(self, row: SpeechRow) -> tuple[RowRecord, Placed | None]:
-        """Put a row's audio on disk, if there is any, and describe what happened."""
+    def _put(self, row: SpeechRow) -> tuple[RowRecord, Placed | None]:
+        """Give a row's files their names, if there are any, and describe what happened."""
         error, file, placed = row.error, None, None
-        place = row.place
+        place, made = row.place, row.made
         started_s = time.perf_counter()
-        if row.samples is not None:
+        if made is not None:
             is_truncated = error is not None
-            tags = Tags(row.id, row.request.voice or "", comment=self.comment)
-            samples, codes = row.samples, row.codes
             try:
                 if is_truncated:
-                    take = place.take if row.is_extra else None
-                    file = self.writer.write(row.id, samples, codes, True, take, tags)
+                    file = self.writer.put(row.id, made, True, place.file_take(True))
                 else:
                     self._withdraw(row)
-                    placed = self.takes.write(self.writer, row.id, samples, codes, place, tags)
+                    placed = self.takes.put(self.writer, row.id, made, place)
                     file, place = placed.file, placed.place
             except RowError as problem:
                 log.debug("row %s cannot be written", row.id, exc_info=True)
                 error = str(problem)
             else:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
+        error = row.unwritable or error
         ended_s = time.perf_counter()
         request, work = row.request, row.work
         text = request.text if row.reading is None else row.reading.written
@@ -200,16 +204,17 @@ class Recorder:
             request_hash=row.request_hash,
             delivery_hash=self.writer.delivery_hash,
             content_hash=row.content_hash,
+            worker=row.worker,
             **vars(work),
         )
         if file is None:
             return record, None
-        assert row.samples is not None
-        audio_s = len(row.samples) / self.writer.native_rate_hz  # parts have pauses between them
+        assert made is not None
+        audio_s = made.num_samples / self.writer.native_rate_hz  # parts have pauses between them
         if file.applied is not None:
             audio_s += file.applied.added_s
             record = self._with_applied(record, file.applied, audio_s)
-        write_ms = 1000 * (ended_s - started_s)
+        write_ms = row.make_ms + 1000 * (ended_s - started_s)
         own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
         record = replace(
             record,

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
+from tts_cli.output.run_file import Totals
 from tts_cli.run.consent import require_consent
 from tts_cli.run.leads import Leads
 from tts_cli.run.passes import Pass, Passes
 from tts_cli.run.plan.clone_model import clone_config
 from tts_cli.run.plan.found import Survey
 from tts_cli.run.plan.row_plan import RowPlan
+from tts_cli.run.speakers import Due, add_device_totals
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TwoModels(Passes):
-    """The two passes, from a survey to rows at their ends.
+    """The two passes, from a survey to rows at their ends; as `Speakers` for a manifest.
 
     Args:
         survey: what the plan found.
@@ -62,12 +66,19 @@ class TwoModels(Passes):
         )
         self._plan = plan
         self._leads = Leads(out, plan.info, comment)
+        self._counts = Totals()
+        self.is_gpu = False
 
-    def speak(self, recorder: Recorder, on_end: Callable[[Session], None]) -> None:
-        """Speak and record all rows of the plan.
+    def steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """See `Speakers`."""
+        yield "loading the first model", self._begin
 
-        Args:
-            on_end: called behind each pass, while its session is still there.
+    def _begin(self) -> None:
+        self.is_gpu = self.prepare().device.type == "cuda"
+
+    def speak(self, due: Due, recorder: Recorder) -> None:
+        """Speak and record all rows of the plan, whose `due` are those of the first pass.
+
         Raises:
             SetupError: a checkpoint cannot be loaded.
             StoppedEarly, Exception: as `SpeechRun.run`.
@@ -83,13 +94,38 @@ class TwoModels(Passes):
                 recorder.take(row)
 
         def first(is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
-            return plan.due(recorder, is_stopped)
+            return iter(due(recorder, is_stopped))
 
         def second(is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
             return plan.due_cloned(recorder, is_stopped)
 
         with self._open_leads():
-            self.run([first, second], take, on_end)
+            self.run([first, second], take, partial(add_device_totals, self._counts))
+
+    def close(self) -> None:
+        """See `Speakers`."""
+
+    def counted(self, totals: Totals) -> Totals:
+        """See `Speakers`."""
+        counts = self._counts
+        return replace(
+            totals,
+            load_s=self.load_s,
+            capture_s=self.capture_s,
+            graph_hits=counts.graph_hits,
+            graph_misses=counts.graph_misses,
+            graph_misses_by=counts.graph_misses_by,
+            peak_memory_bytes=counts.peak_memory_bytes,
+            **self.reference_facts(),
+        )
+
+    def device_facts(self) -> dict[str, Any]:
+        """See `Speakers`; of the last pass."""
+        return self.facts
+
+    def worker_facts(self) -> list[dict[str, Any]]:
+        """See `Speakers`."""
+        return []
 
     def speak_row(self, row: SpeechRow) -> SpeechRow:
         """Speak the one row of a plan, without an output folder. Returns it at its end, with its

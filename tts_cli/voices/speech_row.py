@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from models.base import SpeechRequest
     from tts_cli.listen.levels import Levels
+    from tts_cli.output.writer import MadeFiles
     from tts_cli.text.reading import Reading
     from tts_cli.text.split import Part
     from tts_cli.voices.encode_queue import Ticket
@@ -105,6 +106,10 @@ class SpeechRow:
     suspect: list[str] = field(default_factory=list)  # what its audio should be listened to for
     work: Work = Work()
     part_records: list[dict[str, Any]] = field(default_factory=list)  # what came of its parts
+    made: MadeFiles | None = None  # of the samples; None: there are none, or they are unwritable
+    unwritable: str | None = None  # why no files can be made
+    make_ms: float = 0.0
+    worker: int | None = None  # that spoke it, from 1; None: this process
 
     def __post_init__(self) -> None:
         self.seed = self.request.seed

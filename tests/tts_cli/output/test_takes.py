@@ -39,7 +39,12 @@ class Bench:
         """Samples and codes that are all `value`."""
         samples, codes = np.full(100 + value, value, np.int16), np.full((1, 2), value)
         place = Place(take, role, take > 1 or role == EXTRA)
-        placed = self.takes.write(self.writer, row_id, samples, codes, place)
+        placed = self.takes.put(
+            self.writer,
+            row_id,
+            self.writer.make(row_id, samples, codes, take=place.file_take(False)),
+            place,
+        )
         record = RowRecord(
             row_id, "ok", placed.place.take, placed.place.role, request_hash=f"{value:x}",
             path=placed.file.path, bytes=placed.file.bytes, sha256=placed.file.sha256,

@@ -37,6 +37,11 @@ def clone_info(config: RunConfig, info: ModelInfo) -> ModelInfo | None:
     if config.clone_model is None:
         return None
     flag = f"--clone-model {config.clone_model}"
+    if config.has_workers:
+        raise UsageError(
+            f"{flag}: with --workers only one checkpoint speaks",
+            remedy="leave one out, or share the rows out by --shard",
+        )
     if info.can_clone or info.voices or info.needs_reference:
         raise UsageError(
             f"{flag}: the {model_label(config.model)} ({info.type}) makes up no voice that another "

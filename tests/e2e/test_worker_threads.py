@@ -1,0 +1,283 @@
+"""`synth --workers` with workers in threads in place of Ray's processes: what becomes of rows when
+workers die, fail, or do not see the folder. `test_workers.py` runs them on Ray.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_cluster import Actor, FakeCluster, use_fake_cluster
+from hostile_audio import encoded, tone
+from workbench import Folder, MakeCheckpoint, Workbench
+
+from tts_cli.workers import worker
+
+ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there. " * (1 + n % 4)} for n in range(16)]
+FLAGS = ("--max-seconds", 0.1, "--accept-truncated", "--save-codes", "--max-batch", 2)
+# What a line says of when, how fast and by whom, which no two runs share.
+OF_A_RUN = {
+    *("run_id", "started", "worker", "bucket", "rtf", "queue_ms", "reference_ms", "prefill_ms"),
+    *("decode_ms", "vocoder_ms", "write_ms", "latency_ms"),
+}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> type[FakeCluster]:
+    """Workers are threads."""
+    return use_fake_cluster(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def store() -> dict[str, Folder]:
+    """The folder of one process that spoke ROWS; empty until the first test needs it."""
+    return {}
+
+
+@pytest.fixture
+def one(bench: Workbench, store: dict[str, Folder]) -> Folder:
+    """What one process makes of ROWS."""
+    if not store:
+        assert bench.synth(ROWS, *FLAGS, out="one").code == 0
+        store["one"] = bench.out("one")
+    return store["one"]
+
+
+def lines_of(folder: Folder) -> dict[str, dict[str, Any]]:
+    """The last line of each row, without what no two runs share."""
+    return {
+        row_id: {name: value for name, value in line.items() if name not in OF_A_RUN}
+        for row_id, line in folder.records.items()
+    }
+
+
+def require_same(many: Folder, one: Folder) -> None:
+    """Both folders hold the same, and each row was recorded ok once."""
+    assert many.files == one.files
+    assert lines_of(many) == lines_of(one)
+    times = Counter(line["id"] for line in many.lines if line["status"] == "ok")
+    assert set(times.values()) == {1}
+
+
+@pytest.mark.usefixtures("cluster")
+class TestUndisturbed:
+    def test_two_workers_speak_what_one_process_does(self, bench: Workbench, one: Folder) -> None:
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert result.code == 0
+        assert result.summary == "16 of 16 rows spoken"
+        require_same(bench.out("many"), one)
+        report = bench.out("many").report
+        assert [one["number"] for one in report["workers"]] == [1, 2]
+        assert sum(one["rows"] for one in report["workers"]) == 16
+        spoken_by = Counter(line["worker"] for line in bench.out("many").lines)
+        assert spoken_by == {one["number"]: one["rows"] for one in report["workers"]}
+        assert min(spoken_by.values()) >= 4
+        audio_s = sum(one["audio_s"] for one in report["workers"])
+        assert audio_s == pytest.approx(report["totals"]["audio_s"], abs=1e-3)
+        assert report["totals"]["load_s"] > 0
+        assert all(one["steps"] > 0 for one in report["workers"])
+        assert one.report["workers"] == []
+        again = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert again.summary == "nothing to do: all 16 rows are done already"
+
+    def test_long_rows_takes_formats_and_bad_rows(self, bench: Workbench) -> None:
+        rows = [
+            {"id": "long", "text": "The rain fell. " * 20, "max_seconds": 30},
+            {"id": "silent", "text": "..."},
+            {"id": "short", "text": "Hello."},
+            {"id": "bad", "text": "Hello.", "voice": "nobody"},
+        ]
+        flags = (*FLAGS, "--split", 60, "--format", "flac", "--skip-invalid", "--subtitles", "srt")
+        for out, more in (("one", ()), ("many", ("--workers", 2))):
+            assert bench.synth(rows, *flags, *more, out=out).code == 1
+            assert bench.synth(rows, *flags, *more, "--takes", 2, out=out).code == 1
+        assert len(bench.out("one").records["long"]["parts"]) > 3
+        assert lines_of(bench.out("many")) == lines_of(bench.out("one"))
+        assert bench.out("many").files == bench.out("one").files
+        assert {"long.srt", "takes/short/3.flac"} <= set(bench.out("many").files)
+
+    def test_truncated_audio_is_kept_apart(self, bench: Workbench, endless: Path) -> None:
+        flags = ("--max-seconds", 0.1, "--retries", 0, "--save-codes")
+        rows = ROWS[:3]
+        for out, more in (("one", ()), ("many", ("--workers", 2))):
+            assert bench.synth(rows, *flags, *more, out=out, model=endless).code == 1
+        assert lines_of(bench.out("many")) == lines_of(bench.out("one"))
+        assert bench.out("many").files == bench.out("one").files
+        assert "truncated/part0/00.wav" in bench.out("many").files
+
+    def test_workers_that_do_not_see_the_folder_send_their_files(
+        self, bench: Workbench, one: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(worker, "sees_folder", lambda _: False)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert "not seen by workers 1, 2: their audio comes through Ray" in result.err
+        require_same(bench.out("many"), one)
+
+
+def cloning_rows(bench: Workbench) -> list[dict[str, Any]]:
+    """Two recordings in three voices, and one that is none."""
+    (bench.folder / "a.wav").write_bytes(encoded(tone(1.2)))
+    (bench.folder / "b.wav").write_bytes(encoded(tone(1.1, hz=220)))
+    icl = {"ref_audio": "a.wav", "ref_text": "What is said."}
+    kinds = [icl, {"ref_audio": "a.wav"}, {"ref_audio": "b.wav"}, {"ref_audio": "none.wav"}]
+    return [{"id": f"{n:02d}", "text": "Good morning.", **kinds[n % 4]} for n in range(12)]
+
+
+def test_each_voice_is_encoded_once_for_all_workers(
+    bench: Workbench, make_checkpoint: MakeCheckpoint, cluster: type[FakeCluster]
+) -> None:
+    """Also where the worker dies that was to do it."""
+    encodes: list[int] = []
+
+    def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
+        if name == "encode":
+            encodes.append(actor.task.number)
+        return name == "encode" and len(encodes) == 1
+
+    cluster.on_call = staticmethod(dies)
+    rows, base = cloning_rows(bench), make_checkpoint("base_wide")
+    for out, more in (("one", ()), ("many", ("--workers", 2))):
+        assert bench.synth(rows, *FLAGS, *more, out=out, model=base).code == 1
+    one, many = bench.out("one"), bench.out("many")
+    require_same(many, one)
+    assert len(encodes) == 4, "three, and the first once more"
+    totals = many.report["totals"]
+    assert totals["references"] == one.report["totals"]["references"] == 3
+    assert totals["reference_ms"] > 0
+    spent_ms = sum(line["reference_ms"] for line in many.records.values())
+    assert spent_ms == pytest.approx(totals["reference_ms"], abs=0.01)
+
+
+class Killer:
+    """Has a worker's process die of rows.
+
+    Args:
+        times: that it does so.
+    """
+
+    def __init__(self, row_ids: set[str], times: int) -> None:
+        self.row_ids = row_ids
+        self.times = times
+
+    def __call__(self, actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
+        """Watch a call."""
+        is_deadly = name == "speak" and args[0].id in self.row_ids and self.times > 0
+        self.times -= is_deadly
+        return is_deadly
+
+
+class TestDisturbed:
+    def test_a_dead_workers_rows_are_spoken_by_others(
+        self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
+    ) -> None:
+        cluster.on_call = Killer({"part0/06", "part1/10", "part2/14"}, 3)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert result.code == 0, result
+        assert "its process died; rows that go to others:" in result.err
+        require_same(bench.out("many"), one)
+        report = bench.out("many").report
+        assert sum(one["restarts"] for one in report["workers"]) == 3
+        assert sum(one["rows"] for one in report["workers"]) == 16
+
+    def test_a_row_that_kills_its_workers_fails_alone(
+        self, bench: Workbench, cluster: type[FakeCluster]
+    ) -> None:
+        cluster.on_call = Killer({"part1/10"}, 100)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert result.code == 1, result
+        records = bench.out("many").records
+        assert {i for i, line in records.items() if line["status"] == "failed"} == {"part1/10"}
+        error = "3 workers died while they spoke this row and no other: its process died"
+        assert records["part1/10"]["error"] == error
+        assert not any(one["given_up"] for one in bench.out("many").report["workers"])
+
+    def test_a_worker_that_keeps_dying_is_given_up(
+        self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
+    ) -> None:
+        def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
+            return name == "speak" and actor.task.number == 2
+
+        cluster.on_call = staticmethod(dies)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert result.code == 0, result
+        require_same(bench.out("many"), one)
+        first, second = bench.out("many").report["workers"]
+        assert (first["rows"], first["given_up"]) == (16, None)
+        reason = "it died 3 times without a row between: its process died"
+        assert (second["rows"], second["given_up"], second["restarts"]) == (0, reason, 3)
+        assert f"worker 2 is given up: {reason}" in result.err
+
+    def test_with_no_worker_left_the_run_stops_early(
+        self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
+    ) -> None:
+        speaks = [0]
+
+        def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
+            speaks[0] += name == "speak"
+            return name == "speak" and speaks[0] > 12
+
+        cluster.on_call = staticmethod(dies)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 1, out="many")
+        assert result.code == 4, result
+        assert "no worker is left: worker 1: it died 3 times" in result.err
+        assert bench.out("many").report["exit_code"] == 4
+        cluster.on_call = staticmethod(lambda *_: False)
+        assert bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").code == 0
+        require_same(bench.out("many"), one)
+
+    def test_a_checkpoint_that_one_machine_has_otherwise(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, cluster: type[FakeCluster]
+    ) -> None:
+        monkeypatch.setattr(worker, "version", lambda: "0.0.1")
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert result.code == 3
+        assert "has tts-cli 0.0.1, the driver" in result.err
+        assert bench.out("many").files == {}
+
+    def test_a_failing_engine_is_a_dead_worker(
+        self,
+        bench: Workbench,
+        one: Folder,
+        cluster: type[FakeCluster],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        from tts_cli.engine.loop import Engine
+
+        real, failures = Engine._collect, [2]
+
+        def collect(engine: Engine, flight: Any) -> None:
+            if failures[0]:
+                failures[0] -= 1
+                raise RuntimeError("CUDA error: unspecified launch failure")
+            real(engine, flight)
+
+        monkeypatch.setattr(Engine, "_collect", collect)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert result.code == 0, result
+        assert "the device failed: CUDA error: unspecified launch failure" in result.err
+        require_same(bench.out("many"), one)
+
+    def test_a_full_disk_stops_the_run(
+        self, bench: Workbench, cluster: type[FakeCluster], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import errno
+
+        from tts_cli.output import writer
+
+        real, left = writer.stage, [10]
+
+        def stage(*args: Any) -> Path:
+            left[0] -= 1
+            if left[0] < 0:
+                raise writer.disk_full(OSError(errno.ENOSPC, "No space left on device"), args[0])
+            return real(*args)
+
+        monkeypatch.setattr(writer, "stage", stage)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        assert result.code == 4, result
+        assert "No space left on device" in result.err
+        assert not [name for name in bench.out("many").files if name.endswith(".part")]
+        done = [i for i, status in bench.out("many").status().items() if status == "ok"]
+        assert 0 < len(done) <= 5

@@ -1,0 +1,140 @@
+"""`synth --workers` on Ray. What becomes of rows in all kinds of trouble is in
+`test_worker_threads.py`; here are Ray itself, real kills, signals, and that nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import are_gone, processes_below, without_agents, workers_of
+from workbench import Workbench, as_jsonl, finish
+
+ray = pytest.importorskip("ray", reason="needs the extra ray")
+
+ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there. " * (1 + n % 4)} for n in range(24)]
+FLAGS = ("--max-seconds", 0.1, "--accept-truncated", "--save-codes", "--max-batch", 2)
+SLOWLY = (*FLAGS[2:], "--max-seconds", 3)
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def shared_ray() -> Iterator[None]:
+    """A Ray that this process has joined before any command; commands use it, and leave it."""
+    from tts_cli.workers.cluster import STORE_BYTES
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        ray.init(
+            address="local",
+            num_cpus=2,
+            num_gpus=0,
+            object_store_memory=STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+        )
+        yield
+        ray.shutdown()
+
+
+@pytest.mark.usefixtures("shared_ray")
+class TestShared:
+    def test_two_workers_speak_what_one_process_does(self, bench: Workbench) -> None:
+        assert bench.synth(ROWS, *FLAGS, out="one").code == 0
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, "-v", out="many")
+        assert result.code == 0, result
+        assert result.summary == "24 of 24 rows spoken"
+        assert "worker 2: loading " in result.err
+        assert bench.out("many").files == bench.out("one").files
+        report = bench.out("many").report
+        assert sum(one["rows"] for one in report["workers"]) == 24
+        assert {line["worker"] for line in bench.out("many").lines} == {1, 2}
+        assert report["versions"]["ray"] == ray.__version__
+        assert ray.is_initialized(), "it was there before the run"
+
+    def test_a_killed_workers_rows_are_spoken_again(self, bench: Workbench) -> None:
+        assert bench.synth(ROWS, *FLAGS, out="one").code == 0
+        journal = bench.folder / "many" / "timings.jsonl"
+        killer = threading.Thread(target=kill_one, args=(journal, 3), daemon=True)
+        killer.start()
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        killer.join(PATIENCE_S)
+        assert result.code == 0, result
+        assert "its process died; rows that go to others" in result.err
+        assert bench.out("many").files == bench.out("one").files
+        times = Counter(line["id"] for line in bench.out("many").lines if line["status"] == "ok")
+        assert times == {row["id"]: 1 for row in ROWS}
+        assert sum(one["restarts"] for one in bench.out("many").report["workers"]) == 1
+
+
+def kill_one(journal: Path, rows: int) -> None:
+    """Kill a worker of this process once so many rows are recorded."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline_s:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= rows:
+            os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
+            return
+        time.sleep(0.01)
+
+
+def start(bench: Workbench, *flags: object) -> subprocess.Popen[str]:
+    """A run of two workers in a process group of its own."""
+    manifest = bench.write(as_jsonl(ROWS))
+    args = bench.command(manifest, *SLOWLY, "--workers", 2, *flags)
+    return bench.start(["--", *args][1:], "import os; os.setpgid(0, 0)\n")
+
+
+class TestOwn:
+    """A Ray of the run's own."""
+
+    def test_a_signal_to_all_of_them_ends_the_run_in_order(self, bench: Workbench) -> None:
+        """As Ctrl-C on a terminal, which reaches Ray's processes too."""
+        process = start(bench)
+        bench.wait_for_rows(2, process)
+        below = processes_below(process.pid)
+        assert len(workers_of(process.pid)) == 2
+        os.killpg(process.pid, signal.SIGINT)
+        result = finish(process)
+        assert result.code == 130, result
+        assert "stopping: finishing what is decoded (again to stop at once)" in result.err
+        assert "Traceback" not in result.err
+        assert "\nstopped early; next, for the rest: tts-cli synth " in result.out
+        assert "ray" not in result.out.replace("array", "").lower().split("tts-cli synth")[0]
+        assert are_gone(list(below))
+        files = bench.out().files
+        recorded = {name for name, status in bench.out().status().items() if status == "ok"}
+        assert 2 <= len(recorded) < len(ROWS)
+        names = {f"{row}{end}" for row in recorded for end in (".wav", ".codes.safetensors")}
+        assert set(files) == names
+        report = bench.out().report
+        assert (report["exit_code"], report["totals"]["ok"]) == (130, len(recorded))
+
+    @pytest.mark.long
+    def test_a_killed_driver_leaves_no_process(self, bench: Workbench) -> None:
+        process = start(bench)
+        bench.wait_for_rows(2, process)
+        below = processes_below(process.pid)
+        process.kill()
+        finish(process)
+        assert are_gone(without_agents(below)), below
+
+    @pytest.mark.long
+    def test_a_second_signal_stops_at_once_and_leaves_no_process(self, bench: Workbench) -> None:
+        process = start(bench, "--max-seconds", 20)
+        bench.wait_for_rows(1, process)
+        below = processes_below(process.pid)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        result = finish(process)
+        assert result.code in (130, 143), result
+        assert are_gone(without_agents(below)), below

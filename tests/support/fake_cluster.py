@@ -1,0 +1,164 @@
+"""Workers in threads of this process, in place of Ray's: the same `Worker`, behind calls that copy
+what passes as a process boundary does, and whose processes die when a test says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from tts_cli.config import RunConfig
+from tts_cli.workers import crew, worker
+from tts_cli.workers.cluster import Share
+from tts_cli.workers.messages import Task
+from tts_cli.workers.worker import Worker
+
+
+class Death(Exception):  # noqa: N818
+    """What a call raises whose process is gone."""
+
+
+class Raised(Exception):  # noqa: N818
+    """What a call raises that raised over there."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Call:
+    """The answer to a call, later."""
+
+    def __init__(self, answer: Future[Any]) -> None:
+        self._answer = answer
+
+    def future(self) -> Future[Any]:
+        """As `ray.ObjectRef.future`."""
+        return self._answer
+
+
+class Actor:
+    """A worker's processes, one after the other.
+
+    Args:
+        on_call: is told of every call, with its name and arguments; says whether the process dies
+            of it.
+    """
+
+    def __init__(self, task: Task, on_call: Callable[[Actor, str, tuple[Any, ...]], bool]) -> None:
+        self.task = task
+        self.deaths = 0
+        self.is_dead = False  # for good
+        self._on_call = on_call
+        self._open: set[Future[Any]] = set()
+        self._mutex = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._worker = Worker(pickle.loads(pickle.dumps(task)))
+
+    def __getattr__(self, name: str) -> Any:
+        class Method:
+            """As a method of a Ray actor."""
+
+            @staticmethod
+            def remote(*args: Any) -> Call:
+                return self._call(name, args)
+
+        return Method
+
+    def _call(self, name: str, args: tuple[Any, ...]) -> Call:
+        answer: Future[Any] = Future()
+        is_deadly = self._on_call(self, name, args)
+        with self._mutex:
+            if self.is_dead:
+                answer.set_exception(Death())
+                return Call(answer)
+            self._open.add(answer)
+            method = getattr(self._worker, name)
+        if is_deadly:
+            self.die()
+            return Call(answer)
+        copied = pickle.loads(pickle.dumps(args))
+        done = asyncio.run_coroutine_threadsafe(method(*copied), self._loop)
+        done.add_done_callback(lambda found: self._answer(answer, found))
+        return Call(answer)
+
+    def _answer(self, answer: Future[Any], found: Future[Any]) -> None:
+        with self._mutex:
+            if answer not in self._open:  # its process has died
+                return
+            self._open.remove(answer)
+        if found.cancelled() or (error := found.exception()) is None:
+            answer.set_result(pickle.loads(pickle.dumps(found.result())))
+        else:
+            answer.set_exception(Raised(error))
+
+    def die(self, *, is_final: bool = False) -> None:
+        """End the process, and begin another unless that was final."""
+        with self._mutex:
+            lost, self._open = self._open, set()
+            self.is_dead = is_final or self.is_dead
+            asyncio.run_coroutine_threadsafe(self._worker.stop(), self._loop)
+            if not self.is_dead:
+                self.deaths += 1
+                self._worker = Worker(pickle.loads(pickle.dumps(self.task)))
+        for answer in lost:
+            answer.set_exception(Death())
+
+
+class FakeCluster:
+    """What `Cluster` offers, with no Ray. Calls are watched by `on_call`, where a test sets it."""
+
+    on_call: Callable[[Actor, str, tuple[Any, ...]], bool] = staticmethod(lambda *_: False)
+    actors: list[Actor] = []  # noqa: RUF012  # of the last run
+
+    def __init__(self, config: RunConfig) -> None:
+        self.share = Share(config.num_workers or 2, False, 1)
+        type(self).actors = []
+
+    def open(self) -> None:
+        """Nothing is to be started."""
+
+    def spawn(self, kind: type, task: Task) -> Actor:
+        """A worker."""
+        actor = Actor(task, self.on_call)
+        self.actors.append(actor)
+        return actor
+
+    def keep(self, value: Any) -> Any:
+        """Objects are their own references."""
+        return value
+
+    def kill(self, actor: Actor, *, is_final: bool) -> None:
+        """See `Cluster`."""
+        actor.die(is_final=is_final)
+
+    def is_death(self, error: BaseException) -> bool:
+        """See `Cluster`."""
+        return isinstance(error, Death)
+
+    def is_final(self, error: BaseException) -> bool:
+        """See `Cluster`."""
+        return False
+
+    def cause(self, error: BaseException) -> BaseException:
+        """See `Cluster`."""
+        return error.cause if isinstance(error, Raised) else error
+
+    def close(self, *, is_tidy: bool = True) -> None:
+        """Nothing is to be ended."""
+
+
+def use_fake_cluster(patch: pytest.MonkeyPatch) -> type[FakeCluster]:
+    """Let commands of this process take threads for workers."""
+    kind = type("Cluster", (FakeCluster,), {})
+    patch.setattr(crew, "Cluster", kind)
+    # What workers say is heard as it is: they share this process's loggers.
+    patch.setattr(worker._Ear, "emit", lambda *_: None)
+    return kind

@@ -1,0 +1,84 @@
+"""How many workers there are to be, and what is said where they cannot."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import SetupError, UsageError
+from tts_cli.workers.cluster import Cluster, Share, _ToLog, share_of
+
+CONFIG = RunConfig(workers="all")
+
+
+@pytest.mark.parametrize(
+    ("workers", "device", "nodes", "wanted"),
+    [
+        ("all", "auto", [(16, 2)], Share(2, True, 8)),
+        ("1", "cuda", [(16, 2)], Share(1, True, 16)),
+        ("all", "auto", [(0, 3), (8, 0), (8, 0)], Share(3, True, 5)),
+        ("all", "cpu", [(16, 2)], Share(8, False, 2)),
+        ("all", "auto", [(1, 0)], Share(1, False, 1)),
+        ("all", "auto", [(5, 0), (3, 0)], Share(3, False, 2)),
+        ("2", "auto", [(2, 0)], Share(2, False, 1)),
+        ("2", "auto", [(7, 0)], Share(2, False, 3)),
+        ("2", "auto", [(4, 0), (2, 0), (1, 0)], Share(2, False, 2)),  # three fit on one only
+    ],
+)
+def test_shares(workers: str, device: str, nodes: list[tuple[int, int]], wanted: Share) -> None:
+    config = replace(CONFIG, workers=workers, device=device)
+    assert share_of(config, nodes, "here") == wanted
+
+
+def test_more_workers_than_gpus_is_told_with_both_numbers() -> None:
+    with pytest.raises(UsageError, match=r"--workers 3: there are 2 free GPUs on here.*workers 2"):
+        share_of(replace(CONFIG, workers="3"), [(16, 2)], "here")
+
+
+def test_more_workers_than_cores_is_told_with_both_numbers() -> None:
+    with pytest.raises(UsageError, match=r"--workers 9: there are 8 free cores on here"):
+        share_of(replace(CONFIG, workers="9"), [(8, 0)], "here")
+
+
+def test_a_gpu_that_is_not_there() -> None:
+    with pytest.raises(SetupError, match="no free CUDA device on the cluster"):
+        share_of(replace(CONFIG, device="cuda"), [(8, 0)], "the cluster")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SetupError, match=r"pip install 'tts-cli\[ray\]'"):
+        Cluster(CONFIG)
+
+
+def test_what_ray_prints_becomes_messages(caplog: pytest.LogCaptureFixture) -> None:
+    stream = _ToLog()
+    with caplog.at_level("DEBUG", "tts_cli"):
+        print("\x1b[33m(raylet)\x1b[0m a worker", file=stream, end=" ")
+        print("died\n\nnot whole", file=stream, end="")
+    assert [record.message for record in caplog.records] == ["ray: (raylet) a worker died"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"workers": "0"}, "--workers '0': must be all or a number"),
+        ({"workers": "two"}, "--workers 'two'"),
+        ({"workers": "2", "device": "cuda:1"}, "workers take one each.*CUDA_VISIBLE_DEVICES"),
+        ({"ray_address": "auto", "device": "cuda:0"}, "workers take one each"),
+        ({"ray_address": ""}, "--ray-address is empty"),
+    ],
+)
+def test_flags_that_make_no_sense(options: dict[str, str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        RunConfig.from_options(options)
+
+
+def test_cores_are_those_this_process_may_use() -> None:
+    from tts_cli.workers.cluster import _cores
+
+    assert 1 <= _cores() <= (os.cpu_count() or 1)

@@ -1,0 +1,104 @@
+"""Which row is given out next, and in what company."""
+
+from __future__ import annotations
+
+from tts_cli.workers.hand import ROWS_A_SLOT, ROWS_MORE, Hand
+from tts_cli.workers.messages import Ready
+from tts_cli.workers.waiting import PATIENCE, Waiting, Window
+
+
+def taken(window: Window[str]) -> list[str]:
+    """All that wait, in the order in which they are given."""
+    found = []
+    while window:
+        found.append(window.give().item)
+    return found
+
+
+def test_the_longest_goes_first() -> None:
+    window = Window[str](10)
+    for name, frames in (("a", 3.0), ("b", 9.0), ("c", 1.0), ("d", 9.0)):
+        window.add(Waiting(name, frames))
+    assert taken(window) == ["b", "d", "a", "c"]
+    assert not window
+
+
+def test_a_short_row_is_not_passed_over_for_ever() -> None:
+    window = Window[str](2)
+    window.add(Waiting("short", 1.0))
+    given = []
+    for number in range(20):
+        window.add(Waiting(f"long{number}", 100.0))
+        given.append(window.give().item)
+    assert given.index("short") == PATIENCE * 2 + 1
+
+
+def test_rows_of_the_dead_wait_behind_all_others_the_least_suspect_first() -> None:
+    window = Window[str](10)
+    twice = Waiting("twice", 9.0).given_back(was_alone=False).given_back(was_alone=False)
+    window.add(twice)
+    window.add(Waiting("once", 1.0).given_back(was_alone=False))
+    window.add(Waiting("fresh", 1.0))
+    assert taken(window) == ["fresh", "once", "twice"]
+
+
+def test_a_row_that_was_given_and_comes_back_is_there_once() -> None:
+    window = Window[str](10)
+    for name in ("a", "b"):
+        window.add(Waiting(name, 5.0))
+    row = window.give()
+    window.add(row.given_back(was_alone=False))
+    assert taken(window) == ["b", "a"]
+
+
+def test_each_death_divides_the_company_of_a_row_by_eight() -> None:
+    row = Waiting("a", 1.0)
+    companies = []
+    for _ in range(5):
+        companies.append(row.company(512))
+        row = row.given_back(was_alone=False)
+    assert companies == [512, 64, 8, 1, 1]
+    assert row.lone_deaths == 0
+    assert row.given_back(was_alone=True).lone_deaths == 1
+
+
+def hand(num_slots: int) -> Hand:
+    """A worker that is ready."""
+    ready = Ready("host", 1, {}, 0.0, 0.0, num_slots, True)
+    return Hand(1, None, ready=ready)
+
+
+def test_a_worker_takes_what_keeps_its_slots_busy() -> None:
+    one = hand(4)
+    count = 0
+    while one.can_take(row := Waiting(f"{count}", 1.0)):
+        one.give(row)
+        count += 1
+    assert count == one.room == ROWS_A_SLOT * 4 + ROWS_MORE
+    assert one.frames == count
+    one.ready = None
+    assert not one.can_take(Waiting("more", 1.0))
+
+
+def test_a_row_of_more_parts_than_there_is_room_goes_alone() -> None:
+    one = hand(1)
+    long = Waiting("long", 1.0, slots=100)
+    assert one.can_take(long)
+    one.give(long)
+    assert not one.can_take(Waiting("short", 1.0))
+    one.take_back(long)
+    assert (one.slots, one.frames, one.rows) == (0, 0.0, set())
+
+
+def test_a_suspect_row_keeps_others_out() -> None:
+    one = hand(16)  # room for 36: four may be with a row that one worker died over
+    suspect = Waiting("suspect", 1.0, deaths=1)
+    one.give(suspect)
+    for name in ("a", "b", "c"):
+        row = Waiting(name, 1.0)
+        assert one.can_take(row)
+        one.give(row)
+    assert not one.can_take(Waiting("d", 1.0))
+    assert not one.can_take(Waiting("e", 1.0, deaths=2))
+    one.take_back(suspect)
+    assert one.can_take(Waiting("d", 1.0))

@@ -1,0 +1,81 @@
+"""What a command that speaks rows says at its end: the report in its files, results on stdout."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.commands.options import Invocation
+from tts_cli.commands.streams import show_or_warn
+from tts_cli.errors import StoppedEarly
+
+if TYPE_CHECKING:
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.run_log import FolderTotals, RunLog
+    from tts_cli.run.plan.row_plan import RowPlan
+
+log = logging.getLogger(__name__)
+
+
+def setting_origins() -> dict[str, str]:
+    """Where the settings of this command come from that are not built in."""
+    ctx = click.get_current_context(silent=True)
+    return {} if ctx is None else ctx.ensure_object(Invocation).origins
+
+
+def anchor_facts(plan: RowPlan) -> dict[str, Any] | None:
+    """What the report says of the row whose voice others have; no digest: it was not spoken."""
+    anchor = plan.anchor
+    return None if anchor is None else {"id": anchor.id, "digest": anchor.need.digest or None}
+
+
+def clone_facts(plan: RowPlan) -> dict[str, Any] | None:
+    """What the report says of the second checkpoint."""
+    from tts_cli.run.model_source import model_facts
+    from tts_cli.run.plan.clone_model import clone_config
+
+    if plan.clone_info is None:
+        return None
+    return model_facts(clone_config(plan.config), plan.clone_info)
+
+
+def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
+    """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
+    from tts_cli.output.run_file import with_folder, write_report
+
+    try:
+        runs.append(report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("runs.jsonl lacks this run: %s", problem)
+    assert plan.journal is not None
+    assert plan.writer is not None
+    report = with_folder(report, folder_totals(runs, plan.journal))
+    try:
+        write_report(plan.writer.out, report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("run.json is missing: %s", problem)
+    return report
+
+
+def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
+    """What the folder holds; None where runs.jsonl cannot be read."""
+    try:
+        return runs.totals(journal.rows())
+    except OSError as problem:
+        log.warning("%s cannot be read: %s", runs.path, problem.strerror or problem)
+        return None
+
+
+def show_report(report: Mapping[str, Any]) -> None:
+    """Print a report as JSON, in the form of run.json."""
+    show_result(json.dumps(report, indent=2))
+
+
+def show_result(text: str) -> None:
+    """Print what came of the rows. The folder has it as well, so a lost stdout fails nothing."""
+    if problem := show_or_warn(text):
+        log.warning("%s", problem)

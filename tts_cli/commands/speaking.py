@@ -1,0 +1,206 @@
+"""Speaking the rows of a plan: model or workers are made ready, rows recorded, the run reported."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli import signals
+from tts_cli.commands.options import Invocation
+from tts_cli.commands.run_report import (
+    anchor_facts,
+    clone_facts,
+    keep_report,
+    setting_origins,
+    show_report,
+    show_result,
+)
+from tts_cli.config import RunConfig
+from tts_cli.errors import Interrupted
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.output.run_file import Totals
+    from tts_cli.output.run_log import RunLog
+    from tts_cli.run.load import Session
+    from tts_cli.run.plan.found import Survey
+    from tts_cli.run.plan.row_plan import RowPlan
+    from tts_cli.run.records import Recorder
+    from tts_cli.run.speakers import Speakers
+
+log = logging.getLogger(__name__)
+
+
+def speakers_of(
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, session: Session | None
+) -> Speakers:
+    """Who speaks a run's rows: this process, with one checkpoint or two, or workers."""
+    from tts_cli.run.speakers import WRITERS, OneProcess
+
+    if plan.clone_info is not None:
+        from tts_cli.deliver.metadata import synthetic
+        from tts_cli.run.two_models import TwoModels
+
+        assert plan.writer is not None
+        return TwoModels(
+            config,
+            plan,
+            survey,
+            plan.writer.out,
+            is_int16=plan.writer.takes_int16,
+            takers=WRITERS,
+            session=session,
+            comment=synthetic(info),
+        )
+    pauses = plan.split_rule.pauses
+    if not config.has_workers:
+        return OneProcess(config, survey.needs, plan.cloning, pauses, session)
+    from tts_cli.deliver.metadata import synthetic
+    from tts_cli.workers.crew import Crew
+
+    return Crew(config, info, survey.needs, plan.cloning, pauses, synthetic(info))
+
+
+def speak(
+    config: RunConfig,
+    info: ModelInfo,
+    plan: RowPlan,
+    survey: Survey,
+    runs: RunLog,
+    session: Session | None = None,
+) -> int:
+    """Make ready, speak the pending rows, report, print the summary. Returns the exit code.
+
+    Args:
+        session: a model that is loaded already; None: it is not.
+    """
+    from tts_cli.commands.progress import Progress, long_step
+    from tts_cli.deliver.metadata import synthetic
+    from tts_cli.output.run_file import Totals, build_report
+    from tts_cli.output.run_log import new_run_id
+    from tts_cli.run.model_source import model_facts
+    from tts_cli.run.records import Recorder
+
+    assert plan.journal is not None
+    assert plan.writer is not None
+    signals.check()
+    started = datetime.now(timezone.utc)
+    run_id = new_run_id(started)
+    if survey.summary.split:
+        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
+    speakers = speakers_of(config, info, plan, survey, session)
+    totals = Totals(
+        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
+        skipped=survey.skipped,
+        remade=survey.remade,
+    )
+    error: BaseException | None = None
+    try:
+        for what, step in speakers.steps():
+            with long_step(what, config.progress):
+                step()
+            signals.check()
+        log.debug("model: %s", listed(model_facts(config, info)))
+        log.debug("device: %s", listed(speakers.device_facts()))
+        say_anchor(survey, config, speakers.is_gpu)
+        started_s = time.perf_counter()
+        num_rows = survey.pending + survey.takes + survey.bad
+        with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
+            recorder = Recorder(
+                plan.writer,
+                plan.journal,
+                run_id,
+                info.frame_s,
+                totals,
+                progress.update,
+                config.failures_allowed(survey.pending + survey.takes),
+                config.takes,
+                comment=synthetic(info),
+            )
+            for record in survey.unmade:
+                recorder.failures.add(record)
+            try:
+                with signals.stopping(speakers.stop):
+                    speakers.speak(plan.due, recorder)
+                plan.source.require_same()
+            except (Exception, Interrupted) as caught:
+                error = caught
+        totals.wall_s = time.perf_counter() - started_s
+    finally:
+        speakers.close()
+    totals.is_interrupted = error is not None
+    totals = speakers.counted(totals)
+    exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
+    report = build_report(
+        config,
+        totals,
+        run_id=run_id,
+        model=model_facts(config, info),
+        text=plan.care.facts(),
+        device=speakers.device_facts(),
+        workers=speakers.worker_facts(),
+        started=started,
+        exit_code=exit_code,
+        manifests=plan.source.paths,
+        read_as=plan.source.facts(),
+        cast=plan.rows.casting.cast.facts(),
+        origins=setting_origins(),
+        anchor=anchor_facts(plan),
+        clone_model=clone_facts(plan),
+    )
+    report = keep_report(plan, runs, report)
+    if config.json:
+        show_report(report)
+    elif config.verbosity >= 0:
+        show_summary(config, plan, survey, totals, recorder, is_stopped=error is not None)
+    if error is not None:
+        raise error
+    return exit_code
+
+
+def show_summary(
+    config: RunConfig,
+    plan: RowPlan,
+    survey: Survey,
+    totals: Totals,
+    recorder: Recorder,
+    *,
+    is_stopped: bool,
+) -> None:
+    """What came of a run, and what to do next."""
+    from tts_cli.commands.summary import next_step, summary_lines, take_lines
+
+    assert plan.writer is not None
+    left_out = "had not failed" if config.retry_failed else "were done already"
+    lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
+    lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, plan.writer.out)
+    num_bad = totals.failed - recorder.failures.count
+    args = click.get_current_context().ensure_object(Invocation).args
+    if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
+        lines.append(step)
+    show_result("\n".join(lines))
+
+
+def say_anchor(survey: Survey, config: RunConfig, is_gpu: bool) -> None:
+    """Tell whose voice rows have."""
+    found = survey.summary
+    if not found.anchor:
+        return
+    when = "as it was spoken" if found.is_anchor_spoken else "spoken first"
+    log.info("anchor: row '%s', %s; %d rows follow its voice", found.anchor, when, found.anchored)
+    if config.shard is not None and is_gpu and not found.is_anchor_spoken:
+        log.warning(
+            "--anchor with --shard: on a GPU the anchor may come out otherwise in another shard's "
+            "folder; make a voice of it with `tts-cli voices add`, and give all shards --voice"
+        )
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """Values with their names, those that are None left out."""
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)

@@ -1,0 +1,267 @@
+"""The Ray that workers run on: one of our own on this machine, started and ended with the run, or
+one that runs already, which is joined and left as it was. The only file that imports ray.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import SetupError, UsageError, first_line
+
+log = logging.getLogger(__name__)
+
+# Rows and what came of them are small; Ray's own choice would be a third of the memory.
+STORE_BYTES = 128 * 2**20
+CORES = 2  # a worker on a CPU, where `all` chooses their number
+# For a cluster of our own, unless the user has said otherwise: no word to Ray's makers, and a
+# password that nobody but this run has.
+_AUTH = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Share:
+    """What each worker gets."""
+
+    num_workers: int
+    is_gpu: bool
+    num_cpus: int  # cores, and threads of torch; Ray counts those of a GPU worker as none
+
+    def options(self) -> dict[str, Any]:
+        """As Ray takes it."""
+        return {"num_gpus": int(self.is_gpu), "num_cpus": 0 if self.is_gpu else self.num_cpus}
+
+
+def require_ray() -> Any:
+    """The module. Raises SetupError where it is not installed."""
+    try:
+        import ray
+    except ImportError:
+        raise SetupError(
+            "--workers needs Ray, which is not installed",
+            remedy="install it by: pip install 'tts-cli[ray]'",
+        ) from None
+    return ray
+
+
+class Cluster:
+    """A Ray with room for the workers of a run, until it is closed.
+
+    In a process that has joined a Ray already, that one is used and left.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._ray = require_ray()
+        self._is_ours_to_leave = False
+        self._session_dir: str | None = None  # of a Ray of our own
+        self._stack = contextlib.ExitStack()
+        self.share = Share(1, False, 1)
+        self.is_local = config.ray_address is None
+
+    def open(self) -> None:
+        """Start or join it.
+
+        Raises:
+            UsageError: more workers are asked for than there are devices.
+            SetupError: Ray cannot be started or reached.
+        """
+        ray, config = self._ray, self._config
+        if self.is_local and not ray.is_initialized():
+            self.share = share_of(config, [(_cores(), _local_gpus(config))], "this machine")
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if not config.debug and not ray.is_initialized():
+            logger = logging.getLogger("ray")
+            self._stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.ERROR)
+        self._stack.enter_context(_stdout_kept_clean())
+        if not ray.is_initialized():
+            self._start()
+        if not self.is_local or not self._is_ours_to_leave:
+            self.share = share_of(config, self._free(), "the cluster")
+
+    def spawn(self, kind: type, *args: Any) -> Any:
+        """An actor: a worker in a process of its own, which Ray starts anew when it dies."""
+        actor = self._ray.remote(
+            max_restarts=-1, max_task_retries=0, max_concurrency=10_000, **self.share.options()
+        )(kind)
+        return actor.remote(*args)
+
+    def keep(self, value: Any) -> Any:
+        """Put a value into the object store; a call gets it by what this returns."""
+        return self._ray.put(value)
+
+    def kill(self, actor: Any, *, is_final: bool) -> None:
+        """End a worker's process. Ray starts it anew unless that was final."""
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.kill(actor, no_restart=is_final)
+
+    def is_death(self, error: BaseException) -> bool:
+        """Whether a call failed because the process that should answer is gone."""
+        return isinstance(error, self._ray.exceptions.RayActorError)
+
+    def is_final(self, error: BaseException) -> bool:
+        """Whether Ray will not start that process again."""
+        return isinstance(error, self._ray.exceptions.ActorDiedError)
+
+    def cause(self, error: BaseException) -> BaseException:
+        """The error that a call has raised over there."""
+        is_raised = isinstance(error, self._ray.exceptions.RayTaskError)
+        cause: BaseException = error.cause if is_raised else error  # type: ignore[attr-defined]
+        return cause
+
+    def close(self, *, is_tidy: bool = True) -> None:
+        """End what was started, leave what was joined.
+
+        Args:
+            is_tidy: nothing went wrong, so that nobody will read Ray's logs.
+        """
+        if self._is_ours_to_leave:
+            self._is_ours_to_leave = False
+            self._ray.shutdown()
+            if self._session_dir is not None and is_tidy:
+                import shutil
+
+                shutil.rmtree(self._session_dir, ignore_errors=True)
+        self._stack.close()
+
+    def _start(self) -> None:
+        ray = self._ray
+        options: dict[str, Any] = {"address": self._config.ray_address}
+        if self.is_local:
+            if not any(name in os.environ for name in _AUTH):
+                os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+            share = self.share
+            options = {
+                "address": "local",
+                "num_cpus": share.num_workers * share.num_cpus,
+                "num_gpus": share.num_workers if share.is_gpu else 0,
+                "object_store_memory": STORE_BYTES,
+                "include_dashboard": False,
+            }
+        try:
+            with _handlers_kept():
+                found = ray.init(log_to_driver=False, configure_logging=False, **options)
+        except (RuntimeError, ConnectionError, OSError, ValueError, TimeoutError) as error:
+            where = "Ray cannot be started on this machine"
+            if not self.is_local:
+                where = f"no Ray cluster can be joined at {self._config.ray_address}"
+            raise SetupError(
+                f"{where}: {first_line(error)}",
+                remedy=f"see `ray status`, and that its version is this one's ({ray.__version__})",
+            ) from error
+        self._is_ours_to_leave = True
+        if self.is_local:
+            self._session_dir = found.address_info.get("session_dir")
+            log.debug("Ray %s started; its logs: %s", ray.__version__, self._session_dir)
+
+    def _free(self) -> list[tuple[int, int]]:
+        """Cores of each node, and the free GPUs of all."""
+        free = self._ray.available_resources()
+        gpus, cores = int(free.get("GPU", 0)), int(free.get("CPU", 0))
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return [(0, gpus), *((min(cores, int(node.get("CPU", 0))), 0) for node in nodes)]
+
+
+def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Share:
+    """How many workers there are to be, and what each gets.
+
+    Args:
+        nodes: cores and GPUs of each that are free.
+        where: what messages call them.
+    Raises:
+        UsageError: more are asked for than there are.
+    """
+    num_gpus = 0 if config.device == "cpu" else sum(gpus for _, gpus in nodes)
+    asked, cores = config.num_workers, sum(cores for cores, _ in nodes)
+    if num_gpus or config.device == "cuda":
+        if not num_gpus:
+            raise SetupError(
+                f"--device cuda: no free CUDA device on {where}", remedy="use --device cpu"
+            )
+        if asked is not None and asked > num_gpus:
+            gpus = "1 free GPU" if num_gpus == 1 else f"{num_gpus} free GPUs"
+            raise UsageError(
+                f"--workers {asked}: there are {gpus} on {where}, and a worker takes one",
+                remedy=f"use --workers {num_gpus}, or --device cpu",
+            )
+        return Share(asked or num_gpus, True, max(1, cores // (asked or num_gpus)))
+    if asked is None:
+        return Share(max(1, sum(cores // CORES for cores, _ in nodes)), False, min(CORES, cores))
+    if asked > cores:
+        raise UsageError(
+            f"--workers {asked}: there are {cores} free cores on {where}, and no GPU",
+            remedy=f"use --workers {cores} or fewer",
+        )
+    each = cores // asked
+    while sum(cores // each for cores, _ in nodes) < asked:
+        each -= 1
+    return Share(asked, False, each)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _local_gpus(config: RunConfig) -> int:
+    if config.device == "cpu":
+        return 0
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Ray puts a handler of its own for SIGTERM where ours was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+class _ToLog:
+    """A stream whose lines become messages for those who look closely."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        """Take text as it comes."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            if line.strip():
+                log.debug("ray: %s", _COLOURS.sub("", line).strip()[:500])
+        return len(text)
+
+    def flush(self) -> None:
+        """Lines go at once."""
+
+    def isatty(self) -> bool:
+        """Never."""
+        return False
+
+
+@contextlib.contextmanager
+def _stdout_kept_clean() -> Iterator[None]:
+    """Ray prints what happens to its processes on stdout, which is for results."""
+    with contextlib.redirect_stdout(_ToLog()):
+        yield

@@ -1,0 +1,98 @@
+"""One worker as the driver sees it."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.workers.messages import Counted, Ready, Said
+from tts_cli.workers.waiting import Waiting
+
+Row = Waiting[SpeechRow]
+
+# Rows under way for each slot: those that speak, those behind them on their way through the vocoder
+# and to the disk, and enough in front that a freed slot is filled at once.
+ROWS_A_SLOT = 2
+ROWS_MORE = 4
+MAX_DEATHS = 3  # in a row, without a row spoken between them, and a worker is given up
+
+
+@dataclass(eq=False)
+class Hand:
+    """A worker's process, what it has in hand, and what came of it."""
+
+    number: int  # from 1
+    actor: Any
+    life: int = 0  # which of its processes; answers of earlier ones count no more
+    ready: Ready | None = None  # None: it loads, or is given up
+    rows: set[Row] = field(default_factory=set)  # that it has
+    _suspects: set[Row] = field(default_factory=set)  # of these, that a worker has died over
+    slots: int = 0  # these fill, one after the other or at once
+    frames: float = 0.0  # that they will probably take
+    deaths: int = 0  # since it spoke its last row
+    restarts: int = 0
+    given_up: str | None = None  # why
+    is_drained: bool = False  # it was told that no more rows come
+    lost_s: float = field(default_factory=time.perf_counter)  # when it was last without a process
+    num_rows: int = 0  # recorded, as the next
+    audio_s: float = 0.0
+    load_s: float = 0.0  # of its first process, as the next
+    capture_s: float = 0.0
+    listening: Future[list[Said]] | None = None  # its next answer to that
+    host: str | None = None
+    counted: Counted = field(default_factory=Counted)
+    device: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def room(self) -> int:
+        """Slots that its rows may fill."""
+        return 0 if self.ready is None else ROWS_A_SLOT * self.ready.num_slots + ROWS_MORE
+
+    def can_take(self, row: Row) -> bool:
+        """Whether it may have one more row, this one."""
+        if self.ready is None:
+            return False
+        if not self.rows:
+            return True
+        room = self.room
+        most = min(other.company(room) for other in (row, *self._suspects))
+        return self.slots + row.slots <= most
+
+    def give(self, row: Row) -> None:
+        """Count a row in."""
+        self.rows.add(row)
+        self.slots += row.slots
+        self.frames += row.frames
+        self.is_drained = False
+        if row.deaths:
+            self._suspects.add(row)
+
+    def take_back(self, row: Row) -> None:
+        """Count a row out."""
+        self.rows.remove(row)
+        self._suspects.discard(row)
+        self.slots -= row.slots
+        self.frames -= row.frames
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of it."""
+        return {
+            "number": self.number,
+            "host": self.host,
+            "device": self.device.get("device"),
+            "name": self.device.get("name"),
+            "max_batch": self.device.get("max_batch"),
+            "rows": self.num_rows,
+            "audio_s": round(self.audio_s, 4),
+            "load_s": round(self.load_s, 4),
+            "capture_s": round(self.capture_s, 4),
+            "graph_hits": self.counted.graph_hits,
+            "graph_misses": self.counted.graph_misses,
+            "peak_memory_bytes": self.counted.peak_memory_bytes,
+            "restarts": self.restarts,
+            "given_up": self.given_up,
+            **self.counted.facts,
+        }

@@ -1,0 +1,101 @@
+"""What passes between the driver and a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.config import RunConfig
+from tts_cli.voices.speech_row import SpeechRow
+
+if TYPE_CHECKING:
+    from models.base import Voice
+    from tts_cli.deliver.join import Pauses
+    from tts_cli.run.needs import Needs
+
+# What a row's speaking leaves in it, and the driver must know.
+OUTCOME = (
+    *("error", "finish_reason", "attempts", "seed", "frames", "levels", "suspect", "work"),
+    *("part_records", "frames_dropped", "expected_s", "made", "unwritable", "make_ms"),
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker must know before its first row."""
+
+    number: int  # of the worker, from 1
+    config: RunConfig  # paths are absolute
+    identity: str  # of the checkpoint that rows were checked for
+    version: str  # of tts-cli
+    needs: Needs  # of its share of the rows
+    pauses: Pauses
+    comment: str  # in every file
+    token: str  # path of the file that shows whether the output folder is the driver's
+    token_text: str
+    num_threads: int | None  # of torch; None: the user has chosen
+    level: int  # of messages that the driver wants
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker that takes rows."""
+
+    host: str
+    pid: int
+    device: dict[str, Any]
+    load_s: float
+    capture_s: float
+    num_slots: int  # rows spoken at once
+    has_folder: bool  # it sees the output folder
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of a row."""
+
+    outcome: dict[str, Any]
+    age_s: float | None  # since its prompt was made; None: it had none
+
+    @classmethod
+    def of(cls, row: SpeechRow, now_s: float) -> Ended:
+        """At a reading of the worker's `perf_counter`."""
+        outcome = {name: vars(row)[name] for name in OUTCOME}
+        return cls(outcome, None if row.queued_s is None else now_s - row.queued_s)
+
+    def put_into(self, row: SpeechRow, worker: int, now_s: float) -> None:
+        """Make the driver's row what the worker's became."""
+        vars(row).update(self.outcome)
+        row.worker = worker
+        row.queued_s = None if self.age_s is None else now_s - self.age_s
+        if row.encoding is not None:
+            row.work = replace(row.work, reference_ms=row.encoding.milliseconds)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What came of a reference."""
+
+    voice: Voice | None
+    error: str | None = None
+    milliseconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """A message for the user."""
+
+    logger: str
+    level: int
+    text: str
+
+
+@dataclass
+class Counted:
+    """What a worker's process has counted."""
+
+    facts: dict[str, Any] = field(default_factory=dict)  # of the work
+    graph_hits: int = 0
+    graph_misses: int = 0
+    graph_misses_by: dict[str, int] = field(default_factory=dict)
+    peak_memory_bytes: int | None = None

@@ -1,0 +1,328 @@
+"""A worker: the same session and threads that speak in one process, behind the calls of a Ray
+actor. A row is a call, which is answered at the row's end; Ray's calls are the queue in front and
+the way back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
+from tts_cli.output.run_file import Totals
+from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.workers.messages import Counted, Encoded, Ended, Ready, Said, Task
+
+if TYPE_CHECKING:
+    from models.base import Voice
+    from tts_cli.run.load import Session
+    from tts_cli.run.row_files import RowFiles
+    from tts_cli.run.threads import SpeechRun
+    from tts_cli.voices.encode_queue import Ticket
+    from tts_cli.voices.recording import Reference
+
+log = logging.getLogger(__name__)
+
+END_S = 5.0  # that threads have to end, once every row is answered
+LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
+WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
+MAX_SAID = 10_000
+
+
+class WorkerFailed(Exception):  # noqa: N818
+    """This process can speak no more rows; another one in its place might."""
+
+
+class _Ear(logging.Handler):
+    """Keeps messages until the driver asks for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: queue.Queue[Said] = queue.Queue(MAX_SAID)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one, unless nobody has asked for long."""
+        if not self.said.full():
+            self.said.put(Said(record.name, record.levelno, record.getMessage()))
+
+    def take(self, timeout_s: float) -> list[Said]:
+        """What there is; waits for the first."""
+        found = []
+        try:
+            found.append(self.said.get(timeout=timeout_s) if timeout_s else self.said.get_nowait())
+            while True:
+                found.append(self.said.get_nowait())
+        except queue.Empty:
+            return found
+
+
+class Worker:
+    """The actor. Its methods are called by the driver, all in one thread; a thread of its own
+    loads the model and speaks.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._ear = _Ear()
+        for name in ("tts_cli", "models", "kernels"):
+            logging.getLogger(name).setLevel(task.level)
+            logging.getLogger(name).addHandler(self._ear)
+        self._ready: Future[Ready] = Future()
+        # Rows and references on their way, in order; None: no more for now.
+        self._orders: queue.SimpleQueue[SpeechRow | tuple[Reference, Future[Ticket]] | None]
+        self._orders = queue.SimpleQueue()
+        self._rows: dict[SpeechRow, Future[Ended | None]] = {}
+        self._mutex = threading.Lock()
+        self._speech: SpeechRun | None = None
+        self._session: Session | None = None
+        self._files: RowFiles | None = None
+        self._counted = Counted()
+        self._is_stopped = False
+        self._failure: Exception | None = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        threading.Thread(target=self._work, name="speech", daemon=True).start()
+
+    async def hello(self) -> None:
+        """Show that this process is there."""
+
+    async def ready(self) -> Ready:
+        """Wait until rows can be spoken. Raises SetupError, WorkerFailed."""
+        return await asyncio.wrap_future(self._ready)
+
+    async def speak(self, row: SpeechRow, voice: Voice | None, keeps_codes: bool) -> Ended | None:
+        """Speak a row; None where the end of the run came before it.
+
+        Args:
+            voice: that it clones.
+            keeps_codes: of it, whatever becomes of others.
+        Raises:
+            StoppedEarly: the folder takes nothing more.
+            WorkerFailed: nothing more can be spoken here.
+        """
+        future: Future[Ended | None] = Future()
+        if voice is not None:
+            row.request = replace(row.request, clone=voice)
+        with self._mutex:
+            if self._failure is not None:
+                raise self._failure
+            if self._is_stopped:
+                return None
+            if keeps_codes and self._files is not None:
+                self._files.writer.kept_codes = row.id
+            self._rows[row] = future
+        self._orders.put(row)
+        return await asyncio.wrap_future(future)
+
+    async def encode(self, reference: Reference) -> Encoded:
+        """Make a voice of a recording."""
+        taken: Future[Ticket] = Future()
+        self._orders.put((reference, taken))
+        ticket = await asyncio.wrap_future(taken)
+        try:
+            voice = await asyncio.wrap_future(ticket.voice)
+        except RowError as error:
+            return Encoded(None, str(error))
+        return Encoded(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
+
+    async def drain(self) -> None:
+        """No more rows for now: the last ones need not wait for others to fill their batch."""
+        self._orders.put(None)
+
+    async def stop(self) -> None:
+        """Speak no more; rows that are decoded come to their ends."""
+        with self._mutex:
+            self._is_stopped = True
+            if self._speech is not None:
+                self._speech.stop()
+        self._orders.put(None)
+
+    async def listen(self) -> list[Said]:
+        """What was said since; waits a while for something."""
+        return await asyncio.to_thread(self._ear.take, LISTEN_S)
+
+    async def counted(self) -> tuple[Counted, list[Said]]:
+        """What came of the work, and what was said at last; whoever listens is answered."""
+        found = await asyncio.to_thread(self._count)
+        said = self._ear.take(0)
+        self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
+        return found, said
+
+    def _work(self) -> None:
+        """The thread that loads and speaks."""
+        try:
+            self._ready.set_result(self._open())
+            while not self._is_stopped:
+                if (order := self._orders.get()) is not None:
+                    self._speak_from(order)
+        except Exception as error:
+            log.debug("worker %d ends", self._task.number, exc_info=True)
+            is_known = isinstance(error, (SetupError, StoppedEarly))
+            reason = str(error) if is_known else f"{type(error).__name__}: {first_line(error)}"
+            failure = error if isinstance(error, SetupError) else WorkerFailed(reason)
+            self._end(failure)
+        else:
+            self._end(None)
+
+    def _end(self, failure: Exception | None) -> None:
+        """Answer every call that still waits."""
+        with self._mutex:
+            self._failure, self._is_stopped = failure, True
+            left = list(self._rows.values())
+            self._rows.clear()
+        if failure is not None and not self._ready.done():
+            self._ready.set_exception(failure)
+        for future in left:
+            if failure is None:
+                future.set_result(None)
+            else:
+                future.set_exception(failure)
+
+    def _open(self) -> Ready:
+        """Load the model and make room. Raises SetupError."""
+        import torch
+
+        from tts_cli.output.writer import AudioWriter
+        from tts_cli.run.load import device_facts, open_session, prepare
+        from tts_cli.run.row_files import RowFiles
+
+        task = self._task
+        if task.version != version():
+            raise SetupError(
+                f"worker {task.number} has tts-cli {version()}, the driver {task.version}",
+                remedy="install the same version everywhere",
+            )
+        if task.num_threads is not None:
+            torch.set_num_threads(task.num_threads)
+        session = self._session = open_session(task.config)
+        if session.model.info.identity != task.identity:
+            raise SetupError(
+                f"worker {task.number} finds another checkpoint at {task.config.model}",
+                remedy="give every machine the same files",
+            )
+        prepare(session, task.needs)
+        assert task.config.out is not None
+        writer = AudioWriter(task.config.out, task.config, session.model.info.sample_rate_hz)
+        writer.is_staging = sees_folder(task)
+        writer.has_folder_alone = False
+        self._files = RowFiles(writer, task.comment)
+        return Ready(
+            socket.gethostname(),
+            os.getpid(),
+            device_facts(session),
+            session.load_s,
+            session.capture_s,
+            session.batch.rows,
+            writer.is_staging,
+        )
+
+    def _speak_from(self, first: SpeechRow | tuple[Reference, Future[Ticket]]) -> None:
+        """Speak rows until there are no more for now."""
+        from tts_cli.run.retry import RetryPolicy
+        from tts_cli.run.speakers import WRITERS
+        from tts_cli.run.threads import SpeechRun
+
+        assert self._session is not None
+        assert self._files is not None
+        speech = SpeechRun(
+            self._session,
+            self._take,
+            RetryPolicy.of(self._task.config),
+            is_int16=self._files.writer.takes_int16,
+            takers=WRITERS,
+            pauses=self._task.pauses,
+        )
+        with self._mutex:
+            self._speech = speech
+            if self._is_stopped:
+                return
+        self._is_idle.clear()
+        try:
+            speech.run(self._due(speech, first))
+            self._add(speech)
+        finally:
+            self._is_idle.set()
+
+    def _due(
+        self, speech: SpeechRun, first: SpeechRow | tuple[Reference, Future[Ticket]]
+    ) -> Iterator[SpeechRow]:
+        """Rows as they come. In the thread that makes prompts, whose the voices are."""
+        order: SpeechRow | tuple[Reference, Future[Ticket]] | None = first
+        while order is not None:
+            if isinstance(order, SpeechRow):
+                yield order
+            else:
+                reference, taken = order
+                taken.set_result(speech.voices.submit(reference))
+            while True:
+                try:
+                    order = self._orders.get(timeout=WAIT_S)
+                    break
+                except queue.Empty:
+                    if speech.is_stopped():
+                        return
+
+    def _take(self, row: SpeechRow) -> None:
+        """A row at its end; several threads call it."""
+        assert self._files is not None
+        error: Exception | None = None
+        try:
+            self._files.make(row)
+        except StoppedEarly as caught:
+            error = caught
+        with self._mutex:
+            future = self._rows.pop(row)
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(Ended.of(row, time.perf_counter()))
+
+    def _add(self, speech: SpeechRun) -> None:
+        """Sum up what a stretch of speaking has counted."""
+        found = speech.engine.facts()
+        sums = self._counted.facts
+        if speech.engine.is_async and found["steps"] > sums.get("steps", 0):
+            sums["busy"] = speech.engine.busy.summary()  # of the longest stretch
+        for name, value in found.items():
+            sums[name] = sums.get(name, 0) + value
+
+    def _count(self) -> Counted:
+        from tts_cli.run.speakers import add_device_totals
+
+        assert self._session is not None
+        self._is_idle.wait(END_S)  # the last row is answered before all threads have ended
+        totals = Totals()
+        add_device_totals(totals, self._session)
+        return replace(
+            self._counted,
+            graph_hits=totals.graph_hits,
+            graph_misses=totals.graph_misses,
+            graph_misses_by=totals.graph_misses_by,
+            peak_memory_bytes=totals.peak_memory_bytes,
+        )
+
+
+def version() -> str:
+    """Of tts-cli, as it is installed here."""
+    from tts_cli.output.run_file import versions
+
+    return versions()["tts-cli"] or "no version"
+
+
+def sees_folder(task: Task) -> bool:
+    """Whether the output folder of this machine is the driver's, and can be written to."""
+    path = Path(task.token)
+    try:
+        return path.read_text() == task.token_text and os.access(path.parent, os.W_OK | os.X_OK)
+    except OSError:
+        return False
