@@ -102,6 +102,8 @@ class Passes:
                 continue
             if one is not self._ready:
                 self._release()
+                if self._is_stopped:
+                    return
                 self._prepare(one)
             assert self.session is not None
             try:
@@ -153,6 +155,7 @@ class Passes:
         prepare(self.session, one.needs)
         self.load_s += self.session.load_s
         self.capture_s += self.session.capture_s
+        self.facts = device_facts(self.session)
         self._ready = one
         return self.session
 
