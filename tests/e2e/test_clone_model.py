@@ -175,6 +175,29 @@ def test_killed_between_the_passes(designs: Workbench, base: Path, design: Path)
     }
 
 
+def test_stopped_between_the_passes(designs: Workbench, base: Path) -> None:
+    """The second checkpoint is not loaded for nothing; what was spoken is told and kept."""
+    flags = (*CAP, "--clone-model", base)
+    args = designs.command(designs.write(rows()), *flags)
+    patch = (
+        "import os, signal\n"
+        "from tts_cli.run.passes import Passes\n"
+        "real = Passes._release\n"
+        "def stop(self):\n"
+        "    real(self)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "Passes._release = stop\n"
+    )
+    result = finish(designs.start(args, patch))
+    assert result.code == 143, result.err
+    assert f"loading {base}" not in result.err
+    out = designs.out()
+    assert out.status() == {"short": "ok"}
+    assert (out.report["exit_code"], out.report["totals"]["ok"]) == (143, 1)
+    assert out.report["device"]["device"] == "cpu"
+    assert len(voices(designs)) == 2
+
+
 def test_another_clone_model_speaks_its_rows_again(
     designs: Workbench, base: Path, other_base: Path
 ) -> None:

@@ -102,6 +102,8 @@ class Passes:
                 continue
             if one is not self._ready:
                 self._release()
+                if self._is_stopped:
+                    return
                 self._prepare(one)
             assert self.session is not None
             try:
