@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import torch
 from hostile_audio import encoded, tone
 from safetensors.numpy import load_file
 from workbench import MakeCheckpoint, Workbench, finish
@@ -461,3 +462,25 @@ def test_a_bound_for_references_is_none_for_voices_of_its_own(
     (inside / "a.wav").write_bytes(encoded(tone(1.2)))
     result = designs.synth(rows(), *CAP, "--clone-model", base, "--ref-root", inside)
     assert result.code == 0, result.err
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+def test_on_a_gpu(designs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both passes have graphs, and the first one's memory is free before the second one loads."""
+    before: list[int] = []
+
+    def opened(*args: Any) -> Session:
+        before.append(torch.cuda.memory_allocated())
+        return open_session(*args)
+
+    monkeypatch.setattr(passes, "open_session", opened)
+    flags = (*CAP, "--clone-model", base, "--device", "cuda")
+    result = designs.synth(rows(), *flags)
+    assert result.code == 0, result.err
+    report = designs.out().report
+    assert report["device"]["graphs"] > 0
+    assert report["totals"]["graph_hits"] > 0
+    assert len(before) == 2
+    assert before[1] <= before[0] + (1 << 20)
+    assert designs.synth(rows(), *flags).out == "nothing to do: all 3 rows are done already\n"
