@@ -188,6 +188,13 @@ class RunConfig:
         "20 s. Its speech and text are the reference of the others.",
         "every row has a voice of its own",
     )
+    clone_model: str | None = _setting(
+        None,
+        "Base checkpoint, folder or repository, that keeps the voices a VoiceDesign checkpoint "
+        "makes up: of rows in parts (long, or with pauses) one part is spoken as described, the "
+        "others by this one in its voice; with --anchor all rows but the anchor are.",
+        "none: such rows are not split",
+    )
     # how rows are spoken
     voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
     language: str = _setting("auto", "Language of rows that name none.")
@@ -221,7 +228,7 @@ class RunConfig:
     retries: int = _setting(
         2,
         "Times a row is tried again with another seed when its speech never ends, ends too early "
-        "for its text, or stands still.",
+        "for its text, or stands still. A later run goes on with further seeds.",
     )
     accept_truncated: bool = _setting(
         False,
@@ -284,7 +291,11 @@ class RunConfig:
         "Speak done rows again. The same seed gives the same audio, another --seed "
         "other audio; what is replaced is kept in DIR/takes/.",
     )
-    retry_failed: bool = _setting(False, "Speak only rows that failed in an earlier run.")
+    retry_failed: bool = _setting(
+        False,
+        "Speak only rows that failed in an earlier run, with further seeds where their speech went "
+        "wrong.",
+    )
     only: tuple[str, ...] = _setting(
         (),
         "Only these rows, parted by commas: an id, a pattern such as 'intro/*', @FILE with one of "

@@ -163,6 +163,18 @@ def test_a_row_spoken_before_without_codes_can_be_the_anchor(refs: Workbench) ->
     assert refs.synth(given, *flags).out == "nothing to do: all 6 rows are done already\n"
 
 
+def test_another_format_speaks_nobody_again(refs: Workbench) -> None:
+    """The reference is its codes, whatever becomes of its file."""
+    assert refs.synth(rows(), *CAP, *ANCHOR).code == 0
+    digests = {name: line["anchor_digest"] for name, line in refs.out().records.items()}
+    result = refs.synth(rows(), *CAP, *ANCHOR, "--format", "flac")
+    assert "5 files made of what is kept" in result.out, "and silence anew"
+    found = refs.out()
+    assert {name: line["anchor_digest"] for name, line in found.records.items()} == digests
+    done = refs.synth(rows(), *CAP, *ANCHOR, "--format", "flac").out
+    assert done == "nothing to do: all 6 rows are done already\n"
+
+
 def test_killed_behind_the_anchor(refs: Workbench) -> None:
     assert refs.synth(rows(), *CAP, *ANCHOR, out="whole").code == 0
     args = refs.command(refs.write(rows()), *CAP, *ANCHOR)

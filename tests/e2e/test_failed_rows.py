@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
+from models.base import Prompt
 from tts_cli.engine.job import Job
 from tts_cli.manifest import request as requests
 from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.run.threads import SpeechRun
+from tts_cli.voices.speech_row import SpeechRow
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
@@ -26,6 +28,20 @@ def short_caps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Usual caps of 64 frames and three a byte, as frames of 80 ms get; here they are shorter."""
     monkeypatch.setattr(requests, "CAP_S", 64 * FRAME_S)
     monkeypatch.setattr(requests, "CAP_S_PER_BYTE", 3 * FRAME_S)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds of all attempts, in order."""
+    seeds: list[int] = []
+    attempt = SpeechRun._attempt
+
+    def noted(run: SpeechRun, row: SpeechRow, prompt: Prompt, number: int) -> Job:
+        seeds.append(prompt.request.seed)
+        return attempt(run, row, prompt, number)
+
+    monkeypatch.setattr(SpeechRun, "_attempt", noted)
+    return seeds
 
 
 class TestRunaways:
@@ -61,6 +77,43 @@ class TestRunaways:
     def test_retries(self, bench: Workbench, endless: Path, retries: int, attempts: int) -> None:
         assert bench.synth(self.ROW, "--retries", retries, model=endless).code == 1
         assert bench.out().records["sub/x"]["attempts"] == attempts
+
+    @pytest.mark.parametrize("again", [(), ("--retry-failed",)])
+    def test_a_rerun_goes_on_with_further_seeds(
+        self, bench: Workbench, endless: Path, drawn: list[int], again: tuple[str, ...]
+    ) -> None:
+        """It began with the same seeds, which ended as they had before."""
+        assert bench.synth(self.ROW, "--retries", 1, model=endless).code == 1
+        assert bench.synth(self.ROW, "--retries", 2, *again, model=endless).code == 1
+        record = bench.out().records["sub/x"]
+        first = row_seed(0, "sub/x")
+        assert drawn == [first, *(attempt_seed(first, number) for number in (2, 3, 4, 5))]
+        assert (record["attempts"], record["seed"]) == (5, drawn[-1])
+        assert "in 5 attempts" in record["error"]
+        other = [{**self.ROW[0], "max_frames": 11}]  # where the first seed may do
+        assert bench.synth(other, "--retries", 0, model=endless).code == 1
+        assert drawn[5:] == [first]
+
+    def test_parts_go_on_with_further_seeds(
+        self, bench: Workbench, endless: Path, drawn: list[int]
+    ) -> None:
+        text = "The boat left after five that day. Nobody of them spoke at all."
+        row = [{"id": "long", "text": text, "max_frames": 12}]
+        flags = ("--split", 40, "--retries", 1)
+        assert bench.synth(row, *flags, model=endless).code == 1
+        parts = bench.out().records["long"]["parts"]
+        assert [part["attempts"] for part in parts] == [2, 2]
+        assert all("no end of speech" in part["error"] for part in parts)
+        assert bench.synth(row, *flags, "--retry-failed", model=endless).code == 1
+        parts = bench.out().records["long"]["parts"]
+        assert [part["attempts"] for part in parts] == [4, 4]
+        assert len(drawn) == len(set(drawn)) == 8
+
+    def test_greedy_rows_have_no_further_seeds(self, bench: Workbench, endless: Path) -> None:
+        row = [{**self.ROW[0], "greedy": True}]
+        for _ in range(2):
+            assert bench.synth(row, model=endless).code == 1
+            assert bench.out().records["sub/x"]["attempts"] == 1
 
     @pytest.mark.parametrize(
         ("row", "attempts"),

@@ -214,6 +214,7 @@ reference_options = group(
     ),
     config_option("ref_silence", type=float, metavar="SECONDS"),
     config_option("anchor", metavar="first|ID"),
+    config_option("clone_model", metavar="PATH|REPO"),
 )
 
 text_options = group(

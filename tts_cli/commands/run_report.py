@@ -33,6 +33,16 @@ def anchor_facts(plan: RowPlan) -> dict[str, Any] | None:
     return None if anchor is None else {"id": anchor.id, "digest": anchor.need.digest or None}
 
 
+def clone_facts(plan: RowPlan) -> dict[str, Any] | None:
+    """What the report says of the second checkpoint."""
+    from tts_cli.run.model_source import model_facts
+    from tts_cli.run.plan.clone_model import clone_config
+
+    if plan.clone_info is None:
+        return None
+    return model_facts(clone_config(plan.config), plan.clone_info)
+
+
 def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
     """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
     from tts_cli.output.run_file import with_folder, write_report

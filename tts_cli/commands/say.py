@@ -33,6 +33,8 @@ from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.manifest.row import Row
+    from tts_cli.run.plan.found import Survey
+    from tts_cli.run.plan.row_plan import RowPlan
     from tts_cli.voices.speech_row import SpeechRow
 
 log = logging.getLogger(__name__)
@@ -312,6 +314,8 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     signals.check()
     is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
     is_int16 = is_int16 and Treatment.of(config).is_none
+    if plan.clone_info is not None:
+        return spoken_by_two(planned, plan, survey, config, is_int16)
     with long_step("loading the model", config.progress):
         session = open_session(config)
         prepare(session, survey.needs)
@@ -327,6 +331,22 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     with signals.stopping(speech.stop):
         speech.run([planned])
     return planned
+
+
+def spoken_by_two(
+    row: SpeechRow, plan: RowPlan, survey: Survey, config: RunConfig, is_int16: bool
+) -> SpeechRow:
+    """The same with `--clone-model`; what the second checkpoint clones is kept only so long."""
+    from tts_cli.commands.progress import long_step
+    from tts_cli.run.two_models import TwoModels
+
+    with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder:
+        two = TwoModels(config, plan, survey, Path(folder), is_int16=is_int16)
+        with long_step("loading the first model", config.progress):
+            two.prepare()
+        signals.check()
+        with signals.stopping(two.stop):
+            return two.speak_row(row)
 
 
 def source_of(row: Row) -> BinaryIO:

@@ -14,6 +14,7 @@ from tts_cli import signals
 from tts_cli.commands.options import Invocation
 from tts_cli.commands.run_report import (
     anchor_facts,
+    clone_facts,
     keep_report,
     setting_origins,
     show_report,
@@ -38,9 +39,24 @@ log = logging.getLogger(__name__)
 def speakers_of(
     config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, session: Session | None
 ) -> Speakers:
-    """Who speaks a run's rows: this process, or workers."""
-    from tts_cli.run.speakers import OneProcess
+    """Who speaks a run's rows: this process, with one checkpoint or two, or workers."""
+    from tts_cli.run.speakers import WRITERS, OneProcess
 
+    if plan.clone_info is not None:
+        from tts_cli.deliver.metadata import synthetic
+        from tts_cli.run.two_models import TwoModels
+
+        assert plan.writer is not None
+        return TwoModels(
+            config,
+            plan,
+            survey,
+            plan.writer.out,
+            is_int16=plan.writer.takes_int16,
+            takers=WRITERS,
+            session=session,
+            comment=synthetic(info),
+        )
     pauses = plan.split_rule.pauses
     if not config.has_workers:
         return OneProcess(config, survey.needs, plan.cloning, pauses, session)
@@ -136,6 +152,7 @@ def speak(
         cast=plan.rows.casting.cast.facts(),
         origins=setting_origins(),
         anchor=anchor_facts(plan),
+        clone_model=clone_facts(plan),
     )
     report = keep_report(plan, runs, report)
     if config.json:

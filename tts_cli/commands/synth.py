@@ -27,6 +27,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.run_report import (
     anchor_facts,
+    clone_facts,
     folder_totals,
     setting_origins,
     show_report,
@@ -148,7 +149,7 @@ def run(source: Manifest, config: RunConfig) -> int:
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
-        if survey.needs.rows:
+        if survey.needs_model:
             device.require(config)
         if not is_ours:
             journal, runs = open_folder(config, stack, is_new=True)
@@ -165,7 +166,7 @@ def run(source: Manifest, config: RunConfig) -> int:
         session = remake(config, info, plan, survey) if survey.kept else None
         if config.has_workers:
             session = None  # theirs are their own
-        if survey.needs.rows:
+        if survey.needs_model:
             exit_code = speak(config, info, plan, survey, runs, session)
         else:
             exit_code = record_unspoken(config, info, plan, survey, runs)
@@ -265,6 +266,7 @@ def record_unspoken(
             cast=plan.rows.casting.cast.facts(),
             origins=setting_origins(),
             anchor=anchor_facts(plan),
+            clone_model=clone_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:

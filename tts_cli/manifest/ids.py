@@ -21,7 +21,12 @@ MAX_ID_BYTES = 1000
 _CONTENT_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
 TAKES = "takes"  # folder of the takes of rows that have several
-_RESERVED = {TRUNCATED: "rows cut at their frame cap", TAKES: "takes of rows that have several"}
+LEADS = ".voices"  # folder of what one checkpoint spoke for another to clone, see `run.leads`
+_RESERVED = {
+    TRUNCATED: "rows cut at their frame cap",
+    TAKES: "takes of rows that have several",
+    LEADS: "voices that rows are spoken in",
+}
 
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
 # Most ids: with none of the things that need a closer look, and short.

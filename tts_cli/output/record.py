@@ -66,6 +66,7 @@ class RowRecord:
     anchor: str | None = None  # id of the row whose voice this one has, by --anchor
     anchor_digest: str | None = None  # of that row's speech
     clone_mode: str | None = None
+    clone_model: str | None = None  # identity of what cloned its voice, by --clone-model
     seed: int | None = None  # of the attempt that was kept
     attempts: int = 0
     parts: list[dict[str, Any]] = field(default_factory=list)  # that it was spoken in; none: in one

@@ -123,6 +123,7 @@ def build_report(
     cast: Mapping[str, Any] | None = None,
     origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
+    clone_model: Mapping[str, Any] | None = None,
     workers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
@@ -138,6 +139,7 @@ def build_report(
         origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
+        clone_model: as `model`, of the second checkpoint; None without `--clone-model`.
         workers: device, work and fate of each; none without `--workers`.
     """
     sums = asdict(totals)
@@ -153,6 +155,7 @@ def build_report(
         "read_as": [dict(manifest) for manifest in read_as],
         "cast": None if cast is None else dict(cast),
         "model": dict(model),
+        "clone_model": None if clone_model is None else dict(clone_model),
         "text": dict(text),
         "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),

@@ -4,6 +4,7 @@ are put together, and their row comes to its end as any other. Before, they are 
 other: one that is far faster than the rest has lost words, and is tried again (`listen/rate.py`).
 
 Where nothing fixes the voice, the first part is spoken alone, and is the reference of the others.
+One that another checkpoint has spoken (`SpeechRow.lead`) is put in its place.
 
 Memory is bounded: a row is opened only while the parts that are still to be spoken are too few to
 keep the slots busy, and parts are admitted in order, before shorter rows, so that the rows opened
@@ -24,6 +25,7 @@ import torch
 from models.base import Voice
 from tts_cli.deliver.join import Pauses, Place, join
 from tts_cli.engine.scheduler import BatchSize
+from tts_cli.errors import RowError
 from tts_cli.listen.levels import measure
 from tts_cli.listen.rate import hurried
 from tts_cli.run.retry import RetryPolicy
@@ -53,12 +55,9 @@ class _Open:
 
     row: SpeechRow
     parts: list[SpeechRow]
-    num_left: int = field(init=False)  # parts not at their end
+    num_left: int  # parts not at their end
     # Parts that are spoken again for their rate, as they were before.
     before: dict[SpeechRow, SpeechRow] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.num_left = len(self.parts)
 
 
 class LongRows:
@@ -83,23 +82,38 @@ class LongRows:
 
     def open(self, row: SpeechRow, stop: threading.Event) -> list[SpeechRow]:
         """The parts of a row that can be spoken now, once there is room; none when stopped."""
+        error, lead = row.error, None
+        made = row.part_attempts_before or (0,) * len(row.parts)
+        if row.lead is not None:
+            try:
+                lead = row.lead.read()
+            except RowError as problem:
+                error = error or str(problem)
         parts = [
             SpeechRow(
                 f"{row.id}, part {number} of {len(row.parts)}",
                 replace(part.request, clone=row.request.clone),
-                error=row.error,
+                error=error,
                 part_of=row,
                 is_first_part=number == 1,
+                identity=row.identity,
+                attempts_before=before,
             )
-            for number, part in enumerate(row.parts, 1)
+            for number, (part, before) in enumerate(zip(row.parts, made, strict=True), 1)
         ]
+        due = parts[:1] if row.has_free_voice else list(parts)
+        num_left = len(parts)
+        if row.lead is not None and lead is not None:
+            del due[row.lead.place]
+            parts[row.lead.place] = lead
+            num_left -= 1
         with self._changed:
             while not self._changed.wait_for(self._has_room, WAIT_S):
                 if stop.is_set():
                     return []
-            self._open[row] = _Open(row, parts)
-            self._num_left += len(parts)
-        return parts[:1] if row.has_free_voice else parts
+            self._open[row] = _Open(row, parts, num_left)
+            self._num_left += num_left
+        return due
 
     def _has_room(self) -> bool:
         return self._num_left < SLOTS_AHEAD * self.batch.rows
@@ -170,10 +184,12 @@ class LongRows:
 
     def _can_repeat(self, part: SpeechRow, row: SpeechRow) -> bool:
         """Whether a part that is too fast may have another attempt."""
-        if row.has_free_voice and part.is_first_part:
+        is_lead = row.has_free_voice and part.is_first_part
+        if is_lead or part.part_of is None:
             return False  # the others have its voice
         is_greedy = part.request.sampling.draws_nothing
-        return self.policy.is_again("early", part.attempts, part.has_been_nan, is_greedy)
+        made = part.attempts - part.attempts_before  # in this run
+        return self.policy.is_again("early", made, part.has_been_nan, is_greedy)
 
 
 def voice_of(part: SpeechRow, info: ModelInfo) -> Voice:
@@ -252,6 +268,8 @@ def part_record(
         "frames": part.frames,
         "seed": part.seed,
         "attempts": part.attempts,
+        **({} if part.error is None else {"error": part.error}),
+        **({} if part.identity is None else {"model": part.identity}),
     }
 
 

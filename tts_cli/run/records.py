@@ -195,6 +195,7 @@ class Recorder:
             ref_sha256=None if row.need is None else row.need.ref_sha256,
             anchor=row.anchor,
             anchor_digest=row.need.digest if row.anchor and row.need else None,
+            clone_model=row.identity,
             clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,

@@ -169,7 +169,10 @@ class SpeechRun:
             return None
         row.queued_s = queued_s
         self._estimate(row)
-        return self._attempt(row, prompt, 1)
+        attempt = row.attempts_before + 1
+        if attempt > 1:
+            prompt = replace(prompt, request=retry_request(row.request, attempt))
+        return self._attempt(row, prompt, attempt)
 
     def _attempt(self, row: SpeechRow, prompt: Prompt, attempt: int) -> Job:
         is_later = row.part_of is not None and not row.is_first_part
@@ -228,7 +231,8 @@ class SpeechRun:
         if job.reason == "eos" and job.frames < row.least_frames:
             job.reason = "early"
         is_greedy = row.request.sampling.draws_nothing
-        if not self.policy.is_again(job.reason, job.attempt, row.has_been_nan, is_greedy):
+        made = job.attempt - row.attempts_before  # in this run
+        if not self.policy.is_again(job.reason, made, row.has_been_nan, is_greedy):
             return None
         if job.reason == "nan":
             row.has_been_nan = True

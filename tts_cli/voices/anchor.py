@@ -71,19 +71,20 @@ def unspoken_anchor(row_id: str, path: Path, text: str, max_frames: int, info: M
 
 
 def read_anchor(
-    row_id: str, path: Path, codes_path: Path, text: str, info: ModelInfo, silence_s: float
+    row_id: str, path: Path, codes_path: Path | None, text: str, info: ModelInfo, silence_s: float
 ) -> Anchor:
     """An anchor that was spoken.
 
     Args:
-        path, codes_path: of its audio, and of its codes, which need not be there.
+        path, codes_path: of its audio, and of its codes, which need not be there; None: its audio
+            is encoded.
         text: what it says.
         silence_s: seconds behind a recording that is encoded.
     Raises:
         RowError: it is no reference.
     """
-    if codes_path.is_file():
-        codes = _read_codes(codes_path, info)
+    if codes_path is not None and codes_path.is_file():
+        codes = read_codes(codes_path, info)
         _check_length(len(codes) * info.frame_s)
         content = json.dumps([codes.shape, text, info.identity]).encode() + codes.tobytes()
         need = Need(hashlib.sha256(content).hexdigest(), len(codes), len(text.encode()))
@@ -103,7 +104,7 @@ def _check_length(seconds: float) -> None:
         )
 
 
-def _read_codes(path: Path, info: ModelInfo) -> np.ndarray[Any, Any]:
+def read_codes(path: Path, info: ModelInfo) -> np.ndarray[Any, Any]:
     """(F, K) int16, F >= 1. Raises RowError."""
     import numpy as np
     from safetensors import SafetensorError

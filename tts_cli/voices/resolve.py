@@ -101,6 +101,7 @@ class Cloning:
         self.files = ReferenceFiles(config.ref_root)
         self.folder = VoiceFolder(config.voices)
         self.anchor: Anchor | None = None  # whose voice rows have that nothing else gives one
+        self.own_folder: Path | None = None  # of recordings made by the run, see `run.leads`
 
     def need(self, request: SpeechRequest) -> Need | None:
         """What a request clones, None where nothing.
@@ -156,10 +157,11 @@ class Cloning:
     def load(self, request: SpeechRequest, digest: str) -> Reference:
         """The recording of a request. Raises RowError."""
         assert request.ref_audio is not None
-        is_anchor = self.anchor is not None and self.anchor.is_voice_of(request)
+        is_own = self.anchor is not None and self.anchor.is_voice_of(request)
+        is_own = is_own or Path(request.ref_audio).parent == self.own_folder
         reference = load_reference(
             request.ref_audio,
-            None if is_anchor else self.files.root,
+            None if is_own else self.files.root,
             mode=request.clone_mode or "xvec",
             text=request.ref_text,
             rate_hz=self.info.sample_rate_hz,

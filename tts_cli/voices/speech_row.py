@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,14 @@ class PlannedPart:
     pause_after_s: float | None = None  # that the text marks; None: what the boundary asks for
 
 
+@dataclass(frozen=True)
+class SpokenPart:
+    """A part that another checkpoint has spoken, in whose voice the others are."""
+
+    place: int  # among the parts of its row, from 0
+    read: Callable[[], SpeechRow]  # it, at its end; raises RowError: it is gone
+
+
 @dataclass(eq=False)
 class SpeechRow:
     """One row of a run, with everything that holds for all its attempts.
@@ -69,8 +77,15 @@ class SpeechRow:
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of
     is_first_part: bool = False
+    lead: SpokenPart | None = None  # one of its parts that is there already
+    is_lead: bool = False  # a part spoken for its voice, which another checkpoint clones
+    identity: str | None = None  # of the second checkpoint, where that speaks it
     content_hash: str = ""  # what it is recorded under as well
     place: Place = field(default_factory=Place)  # which take of its row it is to be
+    # Attempts of earlier runs at the very same, none of which was all of its text: this one goes on
+    # behind them. Of a row in parts those at each of them.
+    attempts_before: int = 0
+    part_attempts_before: tuple[int, ...] = ()
     # On its way.
     least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
     expected_s: float = 0.0  # what speech of the text usually takes; 0: not known

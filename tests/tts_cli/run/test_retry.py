@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tts_cli.config import RunConfig
-from tts_cli.run.retry import RetryPolicy
+from tts_cli.output.record import RowRecord
+from tts_cli.run.retry import RetryPolicy, attempts_at_parts, attempts_in_vain
 
 
 @pytest.mark.parametrize(
@@ -56,3 +59,41 @@ def test_the_policy_of_a_run(settings: dict[str, object], is_runaway: bool) -> N
     assert policy.retries == 5
     assert policy.is_runaway("max_frames") is is_runaway
     assert not policy.is_runaway("eos")
+
+
+def line(reason: str | None, **more: Any) -> RowRecord:
+    values = {"id": "a", "status": "failed", "finish_reason": reason, "attempts": 3, **more}
+    return RowRecord.from_line(values)
+
+
+@pytest.mark.parametrize(
+    ("record", "number"),
+    [
+        (line("max_frames"), 3),
+        (line("early"), 3),
+        (line("stuck"), 3),
+        (line(None), 0),
+        (line("eos"), 0),
+        (line("early", attempts=-1), 0),
+        (line("early", attempts=10**30), 0),
+        (line("early", attempts="3"), 0),
+    ],
+)
+def test_attempts_in_vain(record: RowRecord, number: int) -> None:
+    assert attempts_in_vain(record) == number
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([{"attempts": 1}, {"attempts": 3, "error": "no end"}], (0, 3)),
+        ([{"attempts": 1}, {"attempts": 2}], (1, 2)),  # together they were too long
+        ([{"attempts": "x", "error": "no"}, {"error": "no"}], (0, 0)),
+        ([{"attempts": 1}], ()),  # it has two parts now
+        ([1, 2], ()),
+        ([], ()),
+    ],
+)
+def test_attempts_at_parts(parts: list[Any], found: tuple[int, ...]) -> None:
+    assert attempts_at_parts(line("max_frames", parts=parts), 2) == found
+    assert attempts_at_parts(line("eos", parts=parts), 2) == ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from tts_cli.manifest.ids import fold_id
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.output.atomic import write_atomic
+from tts_cli.run.leads import need_of
 from tts_cli.run.plan.standing import OutputFolder, State
 from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.anchor import Anchor, read_anchor, unspoken_anchor
@@ -27,6 +29,7 @@ from tts_cli.voices.recording import MAX_SECONDS
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.config import RunConfig
+    from tts_cli.run.leads import Leads
     from tts_cli.run.plan.identity import RowIdentity
     from tts_cli.run.plan.split_rule import SplitRule
     from tts_cli.voices.resolve import Cloning
@@ -51,9 +54,12 @@ class AnchorRow:
         split_rule: SplitRule,
         identity: RowIdentity,
         folder: OutputFolder,
+        clone: ModelInfo | None = None,
     ) -> None:
         self._config = config
         self._info = info
+        self._clone = clone  # the checkpoint that speaks the others, if it is another one
+        self.leads: Leads | None = None  # speech that was kept for that
         self._cloning = cloning
         self._split_rule = split_rule
         self._identity = identity
@@ -83,6 +89,8 @@ class AnchorRow:
 
         def is_free(row: Row) -> bool:
             request, is_silent = request_of(row)
+            if self._clone is not None and self._config.anchor == FIRST:
+                is_silent = is_silent or self._split_rule.is_split(request)
             return not is_silent and request.voice is None and request.ref_audio is None
 
         if self.row is None:
@@ -101,21 +109,38 @@ class AnchorRow:
         if not self._is_spoken(planned):
             if problem := too_long(row, text, self._split_rule.is_long(request)):
                 raise problem
-            self._cloning.anchor = unspoken_anchor(
-                row.id, path, text, request.max_frames, self._info
-            )
+            if self._clone is not None and self._split_rule.is_split(request):
+                raise UsageError(
+                    f"--anchor: row '{row.id}' has pauses, so that it is not spoken in one",
+                    remedy="name a row without pauses, of 5 to 15 s",
+                )
+            anchor = unspoken_anchor(row.id, path, text, request.max_frames, self._info)
+            if self._clone is not None:
+                need = need_of(request, self._clone, self._cloning.silence_s)
+                anchor = replace(anchor, need=need)
+            self._cloning.anchor = anchor
             return
         assert writer is not None
-        codes_path = writer.codes_path_of(row.id)
+        codes_path: Path | None = writer.codes_path_of(row.id)
+        if self._clone is not None:  # it has another encoder, and takes in what is heard
+            codes_path, path = None, self._kept_path(row.id) or path
+        info, silence_s = self._clone or self._info, self._cloning.silence_s
         try:
-            self._cloning.anchor = read_anchor(
-                row.id, path, codes_path, text, self._info, self._cloning.silence_s
-            )
+            self._cloning.anchor = read_anchor(row.id, path, codes_path, text, info, silence_s)
         except RowError as error:
             kind = StoppedEarly if self.is_new else UsageError
             raise kind(
                 f"the anchor, row '{row.id}': {error}", remedy="name another row by --anchor"
             ) from None
+
+    def _kept_path(self, row_id: str) -> Path | None:
+        """Where its speech is kept as it was spoken, whatever its file is by now."""
+        assert self._folder.journal is not None
+        line = self._folder.journal.ok_line(row_id)
+        if self.leads is None or line is None:
+            return None
+        digest = str(line.get("request_hash"))
+        return self.leads.path_of(digest) if self.leads.has(digest) else None
 
     def _is_spoken(self, row: SpeechRow) -> bool:
         """Whether its speech is in the folder and is to stay."""
@@ -127,11 +152,19 @@ class AnchorRow:
         if self._config.overwrite and not self.is_new:
             return False
         standing = folder.standing(row.id, row.request, row.need, False, is_close=True)
+        if standing.state is State.KEPT:  # in another format; what is cloned is not its file
+            if self._clone is not None:
+                return self._kept_path(row.id) is not None
+            return folder.writer.codes_path_of(row.id).is_file()
         return standing.state is State.DONE
 
     def is_row(self, row: Row | BadRow) -> bool:
         """Whether a row is the anchor."""
         return self.speech is not None and row.id == self.speech.id
+
+    def is_described_as(self, row: Row) -> bool:
+        """Whether a row asks for the same voice."""
+        return self.row is not None and self.row.instruct == row.instruct
 
     def followed_by(self, request: SpeechRequest) -> Anchor | None:
         """The anchor, if a request was given its voice."""
@@ -139,19 +172,24 @@ class AnchorRow:
         return speech if speech is not None and speech.is_voice_of(request) else None
 
 
-def require_free_voices(config: RunConfig, info: ModelInfo) -> None:
-    """Raise UsageError where no row needs an anchor, or none can be one."""
+def require_free_voices(config: RunConfig, info: ModelInfo, clone: ModelInfo | None) -> None:
+    """Raise UsageError where no row needs an anchor, or none can be one.
+
+    Args:
+        clone: the checkpoint that speaks rows in its voice, if that is another one.
+    """
     flag = f"--anchor {config.anchor}"
     if info.voices or info.needs_reference or config.voice is not None:
         raise UsageError(
             f"{flag}: every row has a voice already",
             remedy="leave it out; it is for checkpoints that make up a voice for every row",
         )
-    if not info.can_clone or "icl" not in info.clone_modes:
+    if clone is None and (not info.can_clone or "icl" not in info.clone_modes):
         reason = info.needs or f"a {info.type} checkpoint cannot clone the anchor"
         raise UsageError(
             f"{flag}: {reason}",
-            remedy="make a voice with `tts-cli voices design`, and speak with a Base checkpoint",
+            remedy="name a Base checkpoint that can by --clone-model, or make a voice with "
+            "`tts-cli voices design`, and speak with a Base checkpoint",
         )
 
 

@@ -20,6 +20,8 @@ class Survey:
 
     summary: ManifestSummary
     needs: Needs = field(default_factory=Needs)  # of the rows to speak
+    # Of those that the checkpoint of --clone-model speaks; none are among the others.
+    clone_needs: Needs = field(default_factory=Needs)
     silent: int = 0  # rows without words, which need no model
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
@@ -46,6 +48,11 @@ class Survey:
                 f"{shown}: in the folder without a line in timings.jsonl, so not of an earlier run",
                 remedy="move them, choose another --out, or add --overwrite to replace them",
             )
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether anything is to be spoken."""
+        return bool(self.needs.rows or self.clone_needs.rows)
 
     @property
     def pending(self) -> int:

@@ -26,14 +26,17 @@ from tts_cli.output.takes import Place
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.check.only import Only
 from tts_cli.run.check.row_checks import CheckedRows
+from tts_cli.run.leads import Leads
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import most_positions, room_problem
 from tts_cli.run.plan.anchor import AnchorRow, keep_anchor, require_free_voices
 from tts_cli.run.plan.choice import extra_places
+from tts_cli.run.plan.clone_model import clone_config, clone_info
+from tts_cli.run.plan.cloned_rows import ClonedRows
 from tts_cli.run.plan.found import MAX_NAMED, Survey
 from tts_cli.run.plan.identity import RowIdentity
 from tts_cli.run.plan.split_rule import SplitRule
-from tts_cli.run.plan.standing import OutputFolder, State
+from tts_cli.run.plan.standing import OutputFolder, Standing, State
 from tts_cli.run.plan.tally import ManifestSummary, Tally
 from tts_cli.run.plan.wordless import NO_WORDS
 from tts_cli.run.remake.recode import Order
@@ -81,18 +84,30 @@ class RowPlan:
         self.config = config
         self.info = info
         self.is_spoken = is_spoken or writer is not None
-        self.cloning = Cloning(config, info)
+        self.clone_info = clone_info(config, info)
+        self.cloning = Cloning(config, self.clone_info or info)
         self.rows = CheckedRows(source, config, info)
         self.only = Only(config.only, config.out)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
-        self._identity = RowIdentity(info, self.split_rule)
+        self._identity = RowIdentity(info, self.split_rule, self.clone_info, self.cloning.silence_s)
         self._folder = OutputFolder(config, info, self.split_rule, self._identity, journal, writer)
         self._anchor = AnchorRow(
-            config, info, self.cloning, self.split_rule, self._identity, self._folder
+            config,
+            info,
+            self.cloning,
+            self.split_rule,
+            self._identity,
+            self._folder,
+            self.clone_info,
         )
         if config.anchor is not None:
-            require_free_voices(config, info)
+            require_free_voices(config, info, self.clone_info)
+        self.cloned = ClonedRows(
+            info, self.clone_info, self.split_rule, self._identity, self.cloning.silence_s
+        )
+        if self.clone_info is not None and writer is not None:
+            self.use_leads(Leads(writer.out, info))
         # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
         self._wanted = bytearray()
 
@@ -113,6 +128,11 @@ class RowPlan:
     @writer.setter
     def writer(self, writer: AudioWriter) -> None:
         self._folder.writer = writer
+
+    def use_leads(self, leads: Leads) -> None:
+        """Take voices for the second checkpoint from there."""
+        self.cloned.leads = self._anchor.leads = leads
+        self.cloning.own_folder = leads.folder
 
     @property
     def care(self) -> TextCare:
@@ -197,12 +217,13 @@ class RowPlan:
         own = None
         if wanted & OWN:
             standing = self._folder.standing(row.id, request, need, is_silent)
-            own, mine = self._folder.place(row.id, standing), request
-            if standing.choice is not None and standing.is_in_place:  # as it was chosen
-                seed = standing.choice.get("seed")
-                mine = request if seed is None else replace(request, seed=seed)
+            own = self._folder.place(row.id, standing)
+            if (mine := _as_chosen(request, standing)) is not request:
                 parts = () if is_silent else self._parts(mine, need)
-            yield self._complete(row, mine, need, is_silent, parts, own)
+            planned = self._complete(row, mine, need, is_silent, parts, own)
+            if standing.state is State.FAILED:
+                self._folder.go_on(planned)
+            yield planned
         num_extras = self.config.takes if wanted & EXTRAS else 0
         for place in extra_places(self.journal, row.id, own, num_extras):
             other = replace(request, seed=take_seed(request.seed, place.take))
@@ -221,13 +242,17 @@ class RowPlan:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
         `is_stopped`. An anchor comes first and alone: the others wait for its end.
 
+        Where a second checkpoint clones (`due_cloned`), these are the rows of the first one: those
+        that it speaks alone, and a part of each of the others, unless that is there.
+
         Raises:
             StoppedEarly: the anchor failed, or is no reference.
         """
-        if self.anchor is not None and not self.anchor.is_spoken:
-            yield from self._anchor_first(recorder, is_stopped)
-        if self.anchor is not None and self.writer is not None and not is_stopped():
-            keep_anchor(self.writer.out, self.anchor.id, self.anchor.need.digest)
+        if self.clone_info is None:
+            if self.anchor is not None and not self.anchor.is_spoken:
+                yield from self._anchor_first(recorder, is_stopped)
+            if not is_stopped():
+                self._keep_anchor()
         for row in self:
             if is_stopped():
                 return
@@ -235,8 +260,45 @@ class RowPlan:
                 recorder.fail(row)
             elif row.is_silent:
                 recorder.take(row)
+            elif row.identity is None:
+                yield row
+            elif row.need is None and (lead := self.cloned.missing_lead(row)):
+                yield lead
+
+    def due_cloned(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
+        """The rows that the second checkpoint speaks, or all of their parts but one, once the first
+        one has come to its end. Those whose voice failed go to the recorder.
+
+        Raises:
+            StoppedEarly: the anchor failed, or is no reference.
+        """
+        assert self.writer is not None
+        if is_stopped():
+            return
+        if self.anchor is not None and not self.anchor.is_spoken:
+            ok = recorder.totals.ok
+            found = self._survey_behind_anchor(recorder)
+            recorder.count_skipped(found.skipped - recorder.totals.remade - self._spoken(ok))
+        self._keep_anchor()
+        for row in self:
+            if is_stopped():
+                return
+            if isinstance(row, BadRow) or row.identity is None:
+                continue  # of the first checkpoint
+            if row.need is None:
+                row = self.cloned.with_lead(row, self.writer.takes_int16)
+            if row.error is not None:
+                recorder.take(row)
             else:
                 yield row
+
+    def _spoken(self, ok: int) -> int:
+        """How many rows a new survey takes for done that this run has spoken, of `ok` ones."""
+        return 1 if self.config.overwrite else ok
+
+    def _keep_anchor(self) -> None:
+        if self.anchor is not None and self.writer is not None:
+            keep_anchor(self.writer.out, self.anchor.id, self.anchor.need.digest)
 
     def _complete(
         self,
@@ -254,6 +316,7 @@ class RowPlan:
         planned.content_hash = self._identity.content(request, need, is_silent)
         if request.text != row.text:
             planned.reading = self.care.read(row.text, request.language)
+        planned.identity = self.cloned.identity_of(request, is_silent)
         if parts:
             planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
         if anchor := self._anchor.followed_by(request):
@@ -277,15 +340,21 @@ class RowPlan:
                 return
         if is_stopped():
             return
-        if recorder.journal.status(row.id) != "ok":
+        found = self._survey_behind_anchor(recorder)
+        # Itself was spoken now, and what was remade is counted as that.
+        recorder.count_skipped(found.skipped - 1 - recorder.totals.remade)
+
+    def _survey_behind_anchor(self, recorder: Recorder) -> Survey:
+        """The survey of rows whose voice is known now. Raises StoppedEarly: it is not."""
+        assert self.anchor is not None
+        if recorder.journal.status(self.anchor.id) != "ok":
             raise StoppedEarly(
-                f"the anchor, row '{row.id}', failed, so that there is no voice for the others",
+                f"the anchor, row '{self.anchor.id}', failed, so that there is no voice for the "
+                "others",
                 remedy="see above what is wrong with it, or name another row by --anchor",
             )
         self._anchor.is_new = True
-        found = self.survey()
-        # Itself was spoken now, and what was remade is counted as that.
-        recorder.count_skipped(found.skipped - 1 - recorder.totals.remade)
+        return self.survey()
 
     def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
         """What a row asks of the model, and whether it has no words to be spoken."""
@@ -314,10 +383,11 @@ class RowPlan:
             need = self._resolve(request, is_silent)
             standing = self._folder.standing(row.id, request, need, is_silent)
             is_due = self._folder.is_due(standing.state)
+            is_unspoken = False
             if self._anchor.is_row(row):
                 assert self.anchor is not None
-                is_due = not self.anchor.is_spoken
-            elif not self.config.overwrite and not self._anchor.is_new:
+                is_due = is_unspoken = not self.anchor.is_spoken
+            if not (self.config.overwrite or self._anchor.is_new or is_unspoken):
                 order = standing.order
             if order is not None:
                 found.kept[order.kept.kind] += 1
@@ -342,13 +412,13 @@ class RowPlan:
                 tally.add_hopeless(row, error)
             found.bad += 1
             return OWN
-        for _ in range(is_due + extras):
+        for number in range(is_due + extras):
             if is_silent:
                 found.silent += 1
-            elif parts:
-                found.needs.add_parts([part.request for part in parts], self.info, need)
             else:
-                found.needs.add(request, self.info, need)
+                is_own = is_due and number == 0
+                has_lead = is_own and self.cloned.has_lead(_as_chosen(request, standing))
+                self.cloned.make_room(found, request, parts, need, has_lead)
         if extras:
             tally.add_takes(request, parts, extras)
             found.takes += extras
@@ -357,7 +427,10 @@ class RowPlan:
             return EXTRAS if order is None else EXTRAS | REMAKE
         state = standing.state
         tally.add_due(row, request, parts, is_silent)
-        found.summary.anchored += self._anchor.followed_by(request) is not None
+        if self._anchor.followed_by(request):
+            found.summary.anchored += 1
+            if self.clone_info is not None and not self._anchor.is_described_as(row):
+                tally.add_unheard(row)
         found.due[state] += 1
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
@@ -373,7 +446,7 @@ class RowPlan:
             if self.config.wordless == "fail":
                 raise RowError(NO_WORDS)
             return None  # nothing is cloned: the path of a recording stands for it
-        need = self._need(request) if self.info.can_clone else None
+        need = self._need(request) if self.cloning.info.can_clone else None
         if not self.split_rule.is_split(request):
             self._check_room(request, need)
         return need
@@ -390,10 +463,13 @@ class RowPlan:
 
     def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
         """Raise RowError for what is certain not to fit into the checkpoint's positions."""
-        if most_positions(request, self.info, need) > self.info.max_positions:
+        config, info = self.config, self.info
+        if self.clone_info is not None and need is not None:
+            config, info = clone_config(config), self.clone_info
+        if most_positions(request, info, need) > info.max_positions:
             least = self.cloning.least(request)
-            count = partial(prompt_counter, self.config)
-            if problem := room_problem(request, self.info, least, count):
+            count = partial(prompt_counter, config)
+            if problem := room_problem(request, info, least, count):
                 raise RowError(problem)
 
     def _need(self, request: SpeechRequest) -> Need | None:
@@ -404,6 +480,14 @@ class RowPlan:
         if request.ref_audio is not None:
             self.cloning.files.header(request.ref_audio)
         return self.cloning.least(request)
+
+
+def _as_chosen(request: SpeechRequest, standing: Standing) -> SpeechRequest:
+    """The request of a row, or of the take that was chosen of it, where that is made again."""
+    if standing.choice is None or not standing.is_in_place:
+        return request
+    seed = standing.choice.get("seed")
+    return request if seed is None else replace(request, seed=seed)
 
 
 def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> ManifestSummary:

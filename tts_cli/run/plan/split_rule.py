@@ -2,7 +2,8 @@
 
 A row is split where it is longer than its checkpoint speaks well and its voice can be kept: it is a
 speaker, a recording or a voice file; or the model can take the first part for the reference of the
-others, which then must hear every speaker that the text has tags for.
+others, which then must hear every speaker that the text has tags for; or another checkpoint can
+(`--clone-model`), which then needs a part that is long enough to be a reference.
 
 Pauses that a text marks cut it too, however short it is, under the same condition. Where that is
 not met, they are left out.
@@ -11,12 +12,13 @@ not met, they are left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from models.pace import Pace
 from tts_cli.deliver.join import Pauses
-from tts_cli.manifest.request import text_cap
+from tts_cli.manifest.request import text_cap, usual_s
 from tts_cli.manifest.seeds import part_seed
 from tts_cli.manifest.words import is_wordless
 from tts_cli.text.carry import with_tags_in_force
@@ -35,10 +37,15 @@ PART_SHARE = 0.6
 PAUSES_VERSION = 1  # of how marked pauses are made; stands in the hash of rows that have any
 WORD_SHARE = 1 / 3  # of the pause within a sentence, where not even a comma is
 BYTES_PER_CHAR = 4  # of UTF-8, at most
+# Usual seconds of the part that another checkpoint clones: of one that makes a good reference, and
+# of one that makes any.
+GOOD_LEAD_S, LEAST_LEAD_S = 3.0, 1.5
 NO_VOICE = (
-    "nothing fixes its voice, which would be another one in every part; make it a voice with "
-    "`tts-cli voices design`, and speak with a Base checkpoint"
+    "nothing fixes its voice, which would be another one in every part; name a Base checkpoint "
+    "that keeps it by --clone-model, or make it a voice with `tts-cli voices design`, and speak "
+    "with a Base checkpoint"
 )
+NO_LEAD = "none of its parts is long enough to be the reference of the others"
 BY_SETTING = "--split says so"
 LATE_SPEAKER = (
     "it has speakers that come in after its first part, whose voices would change; give ref_audio, "
@@ -64,6 +71,7 @@ class SplitRule:
     longest: int | None  # UTF-8 bytes of a row spoken in one, at most; None: no row is split
     limit: int  # UTF-8 bytes of a part, at most
     pauses: Pauses
+    has_clone_model: bool = False  # another checkpoint keeps voices that this one makes up
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> SplitRule:
@@ -72,7 +80,8 @@ class SplitRule:
         if config.split == "auto" and info.pace is not None and info.pace.longest_chars is not None:
             longest = info.pace.longest_chars
             limit = max(1, round(PART_SHARE * longest))
-        return cls(info, longest, limit or 0, pauses_of(config))
+        has_clone_model = config.clone_model is not None
+        return cls(info, longest, limit or 0, pauses_of(config), has_clone_model)
 
     @property
     def _pace(self) -> Pace:
@@ -92,6 +101,10 @@ class SplitRule:
         """Why a long row cannot be split, or None."""
         if request.voice is not None or request.ref_audio is not None:
             return None
+        if self.has_clone_model:
+            pieces = self._pieces(request.text)
+            said_s = max((usual_s(piece.text) for piece in pieces), default=0.0)
+            return None if len(pieces) < 2 or said_s >= LEAST_LEAD_S else NO_LEAD
         if not self.info.can_clone or "icl" not in self.info.clone_modes:
             return NO_VOICE
         if not self._pace.tags:
@@ -120,6 +133,10 @@ class SplitRule:
         is_cut = has_pauses(request.text) or self.is_long(request)
         return is_cut and self.problem(request) is None
 
+    def is_joined(self, request: SpeechRequest) -> bool:
+        """Whether it is spoken in more than one part."""
+        return self.is_split(request) and len(self._pieces(request.text)) > 1
+
     def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
         """The request as it is, or without the pauses that cannot be made."""
         if not has_pauses(request.text) or self.problem(request) is None:
@@ -146,6 +163,14 @@ class SplitRule:
             )
             for number, (piece, text) in enumerate(zip(pieces, carried, strict=True), 1)
         )
+
+    def lead(self, parts: Sequence[PlannedPart]) -> int:
+        """Which part (from 0) is the reference of the others, where another checkpoint clones it:
+        the first that is long enough for a good one, else the longest.
+        """
+        said_s = [usual_s(part.request.text) for part in parts]
+        good = (place for place, seconds in enumerate(said_s) if seconds >= GOOD_LEAD_S)
+        return next(good, said_s.index(max(said_s)))
 
     def most_frames(self, request: SpeechRequest) -> int | None:
         """The cap that somebody gave the whole row; None: nobody did."""

@@ -22,6 +22,7 @@ from tts_cli.run.plan.choice import Line, fits, place_of
 from tts_cli.run.plan.identity import RowIdentity
 from tts_cli.run.remake.kept import REPLACING, find_kept
 from tts_cli.run.remake.recode import Order
+from tts_cli.run.retry import attempts_at_parts, attempts_in_vain
 from tts_cli.voices.resolve import Need
 from tts_cli.voices.speech_row import SpeechRow
 
@@ -211,6 +212,20 @@ class OutputFolder:
             is_held=is_held,
             has_extras=self._config.takes > 0,
         )
+
+    def go_on(self, row: SpeechRow) -> None:
+        """Let a row that failed go on behind the attempts that were made at it, so that no draw is
+        made twice.
+        """
+        assert self.journal is not None
+        record = RowRecord.from_line(self.journal.line(row.id, row.place.take) or {})
+        is_same = record.status == "failed" and record.request_hash == row.request_hash
+        if not is_same or row.request.sampling.draws_nothing:
+            return
+        if row.parts:
+            row.part_attempts_before = attempts_at_parts(record, len(row.parts))
+        else:
+            row.attempts_before = attempts_in_vain(record)
 
     def _is_gone(self, row_id: str, line: Line) -> bool:
         """Whether there is no file that could be replaced."""

@@ -108,6 +108,7 @@ class Tally:
         self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
         self._marked_up = NamedRows("rows with markup that would be read aloud")
         self._no_pauses = NamedRows("rows whose pauses are left out")
+        self._unheard = NamedRows("rows described otherwise than the anchor")
         self._first_wordless = ""  # its id
 
     def add_bad(self, row: BadRow) -> None:
@@ -152,6 +153,10 @@ class Tally:
     def add_hopeless(self, row: Row, problem: object) -> None:
         """A selected row that is certain to fail, alone: that is a warning."""
         self._hopeless.add(row, problem)
+
+    def add_unheard(self, row: Row) -> None:
+        """A row whose description of a voice nobody will hear: it has the anchor's."""
+        self._unheard.add(row, "its instruct is not that of the anchor, whose voice it has")
 
     def add_due(
         self, row: Row, request: SpeechRequest, parts: Sequence[PlannedPart], is_silent: bool
@@ -200,7 +205,7 @@ class Tally:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
         found = self._hopeless.lines(name) + self._marked_up.lines(name)
-        found += self._no_pauses.lines(name)
+        found += self._no_pauses.lines(name) + self._unheard.lines(name)
         if self.summary.wordless:
             fate = f"{SILENCE_S:g} s of silence each"
             if self._config.wordless == "fail":

@@ -16,7 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.deliver.join import Pauses
 from tts_cli.manifest.request import text_cap
 from tts_cli.manifest.seeds import part_seed
-from tts_cli.run.plan.split_rule import LATE_SPEAKER, NO_VOICE, SplitRule
+from tts_cli.run.plan.split_rule import LATE_SPEAKER, NO_LEAD, NO_VOICE, SplitRule
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old bank. "
 MakeRule = Callable[..., SplitRule]
@@ -113,6 +113,26 @@ def test_a_voice_that_nothing_fixes(make_rule: MakeRule) -> None:
     whole = asked(SENTENCE * 3, rule.info, voice=None, instruct="An old man.")
     assert rule.problem(whole) == NO_VOICE
     assert rule.parts(whole) == ()
+
+
+def test_a_voice_that_another_checkpoint_keeps(make_info: Callable[..., ModelInfo]) -> None:
+    """It clones the first part that is long enough for that; else the longest."""
+    info = make_info(voices=(), needs_instruct=True)
+    rule = SplitRule.of(RunConfig(split="80", clone_model="base"), info)
+
+    def lead(text: str) -> int | None:
+        whole = asked(text, info, voice=None, instruct="An old man.")
+        parts = rule.parts(whole)
+        assert rule.is_joined(whole) == (len(parts) > 1)
+        return rule.lead(parts) if parts else None
+
+    assert lead(SENTENCE * 3) == 0
+    assert lead("Yes. [pause 1s] " + SENTENCE + "[pause 1s]" + SENTENCE) == 1
+    assert lead("Yes. [pause 1s] He came back again the other day. [pause 1s] No.") == 1
+    assert lead("Yes. [pause 1s]") == 0, "in one, so that nothing is cloned"
+    short = asked("Yes. [pause 1s] No.", info, voice=None)
+    assert rule.problem(short) == NO_LEAD
+    assert rule.without_lost_pauses(short).text == "Yes. No."
 
 
 @pytest.mark.parametrize("given", [{"ref_audio": "a.wav"}, {"voice": "anna"}])
