@@ -302,26 +302,17 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
         raise RowError(planned.message)
     if planned.is_silent:
         return planned
-    from tts_cli.run.load import open_session, prepare
-    from tts_cli.run.retry import RetryPolicy
-    from tts_cli.run.threads import SpeechRun
+    from tts_cli.speaker.speaker import Speaker
 
     rate_hz = config.sample_rate or info.sample_rate_hz
     signals.check()
     is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
     is_int16 = is_int16 and Treatment.of(config).is_none
     with long_step("loading the model", config.progress):
-        session = open_session(config)
-        prepare(session, survey.needs)
+        speaker = Speaker.of(config, info)
+        speaker.make_room(survey.needs)
     signals.check()
-    speech = SpeechRun(
-        session,
-        lambda _: None,
-        RetryPolicy.of(config),
-        cloning=plan.cloning,
-        is_int16=is_int16,
-        pauses=plan.split_rule.pauses,
-    )
+    speech = speaker.new_run(lambda _: None, cloning=plan.cloning, is_int16=is_int16)
     with signals.stopping(speech.stop):
         speech.run([planned])
     return planned

@@ -7,8 +7,11 @@ number of rows spoken at once, and that is said.
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +27,7 @@ from tts_cli.config import RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.output.writer import shown_size
+from tts_cli.run.held_setting import HeldSetting
 from tts_cli.run.model_source import model_label, model_source
 from tts_cli.run.needs import Needs
 
@@ -33,6 +37,18 @@ BATCH_CUDA, BATCH_CPU = 256, 16  # at most: as many as there are rows, and as th
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
 COMPILED_STEP = 20  # kernels between two words about compiling
+
+
+def _read_tf32() -> tuple[bool, bool]:
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+def _write_tf32(are_allowed: tuple[bool, bool]) -> None:
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = are_allowed
+
+
+# float32 means float32: the parity promise holds without TF32.
+TF32 = HeldSetting(_read_tf32, _write_tf32, (False, False))
 
 
 @dataclass
@@ -48,6 +64,29 @@ class Session:
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
     room: Needs | None = None  # what its slots were made for
+    holds_tf32: bool = False  # until it is closed
+
+    def close(self) -> None:
+        """Let go of the model and of the device's memory; the session is of no use afterwards.
+        Whoever has the model as well keeps its memory taken.
+        """
+        del self.model
+        gc.collect()  # what refers to itself in circles holds tensors
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if self.holds_tf32:
+            self.holds_tf32 = False
+            TF32.release()
+
+
+@contextmanager
+def on_device(device: torch.device) -> Iterator[None]:
+    """Inside, this thread's device is the given one; behind, what it was."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield
 
 
 def choose_device(config: RunConfig) -> torch.device:
@@ -84,29 +123,33 @@ def open_session(config: RunConfig) -> Session:
     """
     device = choose_device(config)
     dtype = choose_dtype(config, device)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        # float32 means float32: the parity promise holds without TF32.
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
     started = time.perf_counter()
     source = model_source(config.model)
     log.debug("device: %s; graphs: %s", _why_device(config, device), _why_graphs(config, device))
     log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
+    is_cuda = device.type == "cuda"
+    if is_cuda:
+        torch.cuda.set_device(device)
+        TF32.hold()
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)
-    except CheckpointError as error:
-        raise SetupError(str(error)) from None
-    except torch.OutOfMemoryError:
-        raise SetupError(
-            f"{device} has no memory for the weights of {model_label(config.model)}",
-            remedy="free the device, choose another with --device, or a smaller model",
-        ) from None
-    max_batch = config.max_batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
+    except BaseException as error:
+        if is_cuda:
+            TF32.release()
+        if isinstance(error, CheckpointError):
+            raise SetupError(str(error)) from None
+        if isinstance(error, torch.OutOfMemoryError):
+            raise SetupError(
+                f"{device} has no memory for the weights of {model_label(config.model)}",
+                remedy="free the device, choose another with --device, or a smaller model",
+            ) from None
+        raise
+    max_batch = config.max_batch or (BATCH_CUDA if is_cuda else BATCH_CPU)
     load_s = time.perf_counter() - started
     log.debug("loaded in %.1f s", load_s)
     is_chosen = config.max_batch is not None
-    return Session(model, device, dtype, BatchSize(max_batch), load_s, is_chosen)
+    batch = BatchSize(max_batch)
+    return Session(model, device, dtype, batch, load_s, is_chosen, holds_tf32=is_cuda)
 
 
 def prepare(session: Session, needs: Needs) -> None:
@@ -115,6 +158,11 @@ def prepare(session: Session, needs: Needs) -> None:
     Raises:
         SetupError: not even one row fits into device memory.
     """
+    with on_device(session.device):
+        _prepare(session, needs)
+
+
+def _prepare(session: Session, needs: Needs) -> None:
     model, batch = session.model, session.batch
     max_positions = -(-needs.max_positions // POSITION_STEP) * POSITION_STEP
     batch.rows = min(batch.rows, next_power_of_two(needs.rows))
@@ -152,6 +200,16 @@ def prepare(session: Session, needs: Needs) -> None:
             session.kernels.compile_s,
             cache_folder(),
         )
+
+
+def drop_slots(session: Session) -> None:
+    """Give the memory of slots and graphs back, so that larger ones find it: `prepare` comes
+    next.
+    """
+    session.model.allocate(1, POSITION_STEP, 1)
+    session.room = None
+    if session.device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def _why_device(config: RunConfig, device: torch.device) -> str:
