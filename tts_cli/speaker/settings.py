@@ -110,16 +110,22 @@ def config_of(given: Mapping[str, Any]) -> RunConfig:
             raise UsageError(f"unknown setting {shown(name)}", advice)
         if value is None:
             continue
-        if not _is_of(value, _KINDS[name]):
-            kind = getattr(_KINDS[name], "__name__", "text or a path")
-            raise UsageError(f"{name}: must be {_NAMES.get(kind, kind)}, not {shown(value)}")
+        kind = (str, os.PathLike) if name in _PATHS else _KINDS[name]
+        if not _is_of(value, kind):
+            raise UsageError(f"{name}: must be {_NAMES[kind]}, not {shown(value)}")
         values[name] = Path(value) if name in _PATHS and name != "model" else value
     if "model" in values:
         values["model"] = os.fspath(values["model"])
     return RunConfig.from_options(values)
 
 
-_NAMES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "True or False"}
+_NAMES: dict[Any, str] = {
+    str: "text",
+    (str, os.PathLike): "text or a path",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+}
 
 
 def _is_of(value: object, kind: Any) -> bool:

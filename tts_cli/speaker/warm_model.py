@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GROWTH = 1.5  # of the room for a row, at least, so that it does not grow row by row
+# Of the room there was, and of what the row needs, so that it does not grow row by row.
+GROWTH, SPARE = 1.5, 1.25
 
 
 class WarmModel:
@@ -67,11 +68,9 @@ class WarmModel:
         """Make room for a row as well, while none is spoken; why that cannot be, or None."""
         needs, most, slots = self.maker.needs(row), self.info.max_positions, self.session.batch.rows
         room = self.session.room or usual_needs(self.config, self.info, rows=slots)
-        wider = Needs(
-            rows=slots,
-            max_positions=min(most, int(GROWTH * room.max_positions)),
-            max_frames=min(most, int(GROWTH * room.max_frames)),
-        )
+        positions = max(GROWTH * room.max_positions, SPARE * needs.max_positions)
+        frames = max(GROWTH * room.max_frames, SPARE * needs.max_frames)
+        wider = Needs(slots, min(most, int(positions)), min(most, int(frames)))
         wider = wider.joined(room).joined(needs)
         log.info("a row needs more room than there is: slots are made anew")
         load.drop_slots(self.session)
