@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from tts_cli.manifest.row import Row
-    from tts_cli.speaker.settings import RowFields, Settings
+    from tts_cli.speaker.settings import RowFields, RowValues, Settings
     from tts_cli.speaker.speaker import Speaker
     from tts_cli.speaker.speech import Speech, SpeechPart, Timings
 
@@ -35,6 +35,7 @@ __all__ = [
     "Row",
     "RowError",
     "RowFields",
+    "RowValues",
     "Settings",
     "SetupError",
     "Speaker",
@@ -48,7 +49,7 @@ __all__ = [
 ]
 _PLACES = {
     "manifest.row": ("Row",),
-    "speaker.settings": ("RowFields", "Settings"),
+    "speaker.settings": ("RowFields", "RowValues", "Settings"),
     "speaker.speaker": ("Speaker",),
     "speaker.speech": ("Speech", "SpeechPart", "Timings"),
 }

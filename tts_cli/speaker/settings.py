@@ -80,6 +80,12 @@ class RowFields(TypedDict, total=False):
     max_seconds: float
 
 
+class RowValues(RowFields, total=False):
+    """A row of a batch: its fields, and its text."""
+
+    text: str
+
+
 class _Given(Settings, total=False):
     """With those that `Speaker` names itself."""
 

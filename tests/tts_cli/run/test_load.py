@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +63,7 @@ def free_mib(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     free = [10**6]
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[0] * MIB, 10**9))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(module, "on_device", lambda device: nullcontext())
     return free
 
 
