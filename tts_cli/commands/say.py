@@ -287,7 +287,7 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.manifest.row import BadRow
     from tts_cli.output.writer import is_int16_enough
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
     with source_of(row) as file:
         from tts_cli.manifest.reader import Source
@@ -302,17 +302,17 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
         raise RowError(planned.message)
     if planned.is_silent:
         return planned
-    from tts_cli.speaker.speaker import Speaker
+    from tts_cli.run.warm_model import WarmModel
 
     rate_hz = config.sample_rate or info.sample_rate_hz
     signals.check()
     is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
     is_int16 = is_int16 and Treatment.of(config).is_none
     with long_step("loading the model", config.progress):
-        speaker = Speaker.of(config, info)
-        speaker.make_room(survey.needs)
+        model = WarmModel(config, info)
+        model.make_room(survey.needs)
     signals.check()
-    speech = speaker.new_run(lambda _: None, cloning=plan.cloning, is_int16=is_int16)
+    speech = model.new_run(lambda _: None, cloning=plan.cloning, is_int16=is_int16)
     with signals.stopping(speech.stop):
         speech.run([planned])
     return planned

@@ -55,7 +55,7 @@ def command(
     """
     config = RunConfig.from_options(options)
     from tts_cli.commands.voices import show_made
-    from tts_cli.speaker.make_voice import add_voice
+    from tts_cli.run.make_voice import add_voice
 
     reference = {"ref_audio": ref_audio, "ref_text": ref_text, "clone_mode": mode}
     path, stored = add_voice(name, reference, config, is_overwriting)

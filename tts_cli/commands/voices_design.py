@@ -74,7 +74,7 @@ def command(
     """
     config = RunConfig.from_options(options)
     from tts_cli.commands.voices import show_made
-    from tts_cli.speaker.make_voice import design_voice
+    from tts_cli.run.make_voice import design_voice
 
     spoken = {"text": text, "instruct": instruct, "language": config.language}
     path, stored = design_voice(

@@ -1,8 +1,8 @@
 """Rows in, spoken rows out: the threads of a run on a loaded model. No manifest, no output file and
 no signal comes in here.
 
-Whoever wants speech takes a `Speaker` (`tts_cli.speaker`), makes room, and hands an iterator of
-rows to one of its runs; each row comes to a callable at its end.
+Whoever wants speech takes a `WarmModel`, makes room, and hands an iterator of rows to one of its
+runs; each row comes to a callable at its end.
 Three kinds of threads work beside each other: one makes prompts of rows, the caller's own runs the
 engine, and takers wait for samples and hand rows on.
 """
@@ -26,10 +26,10 @@ from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request, usual_s
 from tts_cli.output.audio_file import NOT_FINITE
 from tts_cli.run.held_setting import HeldSetting
-from tts_cli.run.kept import PART_CONTEXT
 from tts_cli.run.load import Session, on_device
 from tts_cli.run.long_rows import LongRows
 from tts_cli.run.needs import too_long
+from tts_cli.run.remake.kept import PART_CONTEXT
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.verdict import judge
 from tts_cli.voices.encode_queue import VoiceCache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from models.base import SpeechRequest
 from tts_cli.manifest.request import text_cap
 from tts_cli.run.needs import Needs
-from tts_cli.run.split_rule import SplitRule
+from tts_cli.run.plan.split_rule import SplitRule
 from tts_cli.voices.recording import MAX_SECONDS
 from tts_cli.voices.resolve import Need, reference_silence_s
 

@@ -12,13 +12,13 @@ seed, or the same id and run seed, it gives the samples that `synth` gives.
 
 from __future__ import annotations
 
+import atexit
 import threading
+import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tts_cli.config import RunConfig
 from tts_cli.errors import (
     Cancelled,
     RowError,
@@ -30,21 +30,19 @@ from tts_cli.errors import (
 from tts_cli.manifest.row import BadRow
 from tts_cli.run.consent import approved_info
 from tts_cli.run.load import choose_device, on_device
-from tts_cli.run.row_maker import RowMaker
+from tts_cli.run.plan.row_maker import RowMaker
 from tts_cli.run.threads import SpeechRun
 from tts_cli.run.usual_needs import usual_needs
+from tts_cli.run.warm_model import WarmModel
 from tts_cli.speaker.settings import RowFields, Settings, StrPath, config_of
 from tts_cli.speaker.speech import Speech, speech_of
 from tts_cli.speaker.stream import GivenRow, SpeechStream
-from tts_cli.speaker.warm_model import WarmModel
 from tts_cli.voices.folder import VoiceFolder
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
-    from models.base import ModelInfo
+    from typing_extensions import Unpack
 
 LEAST_AHEAD = 32  # rows that `batch` pulls ahead, at least
 
@@ -95,32 +93,18 @@ class Speaker(WarmModel):
             raise UsageError(f"longest: must be at least 1, not {longest}")
         info = approved_info(config)
         maker = RowMaker(config, info)  # before a weight is read
+        self._busy = threading.Lock()  # somebody is in the middle of a call
+        self._current: SpeechRun | SpeechStream | None = None
+        self._is_lost = False  # its device has failed
         with on_device(choose_device(config)):
-            self._open(config, info)
+            super().__init__(config, info)
             self.maker = maker
+            _open.add(self)
             try:
                 self.make_room(usual_needs(config, info, longest, self.session.batch.rows))
             except BaseException:
                 self.close()
                 raise
-
-    @classmethod
-    def of(cls, config: RunConfig, info: ModelInfo) -> Speaker:
-        """One for the rows of a command, which knows what room they need: no slots are made yet,
-        and this thread's device is the speaker's from now on.
-
-        Args:
-            info: of the checkpoint, to whose licence there is consent.
-        """
-        speaker = cls.__new__(cls)
-        speaker._open(config, info)
-        return speaker
-
-    def _open(self, config: RunConfig, info: ModelInfo) -> None:
-        WarmModel.__init__(self, config, info)
-        self._busy = threading.Lock()  # somebody is in the middle of a call
-        self._current: SpeechRun | SpeechStream | None = None
-        self._is_lost = False  # its device has failed
 
     @property
     def voices(self) -> tuple[str, ...]:
@@ -222,17 +206,6 @@ class Speaker(WarmModel):
         self.cancel()
         super().close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     @contextmanager
     def _call(self) -> Iterator[None]:
         """One call at a time; and none once the speaker is of no use any more."""
@@ -253,3 +226,13 @@ class Speaker(WarmModel):
         finally:
             self._current = None
             self._busy.release()
+
+
+_open: weakref.WeakSet[Speaker] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """At the end of the process: threads amid the work of C++ would abort it."""
+    for speaker in list(_open):
+        speaker.close()

@@ -14,6 +14,8 @@ import pytest
 
 from tts_cli.config import RunConfig
 from tts_cli.deliver.treatment import Applied
+from tts_cli.output.checks import OK as FINE
+from tts_cli.output.checks import Check
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.run_file import Totals, build_report, with_folder, write_report
@@ -76,6 +78,7 @@ def test_tables_are_those_of_the_code() -> None:
         list(written["totals"]),
         list(written["text"]),
         list(written["folder"]),
+        list(json.loads(Check("a", 1, "00", FINE).to_line())),
     ] == TABLES
 
 

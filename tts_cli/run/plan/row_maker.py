@@ -17,17 +17,17 @@ from tts_cli.manifest.request import Requests
 from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
 from tts_cli.manifest.row_builder import RowBuilder
 from tts_cli.manifest.words import is_wordless
-from tts_cli.run.casting import Casting
-from tts_cli.run.model_source import prompt_counter
-from tts_cli.run.needs import Needs, most_positions, room_problem
-from tts_cli.run.row_checks import (
+from tts_cli.run.check.casting import Casting
+from tts_cli.run.check.row_checks import (
     check_settings,
     require_speakable,
     row_problem,
     setting_problem,
 )
-from tts_cli.run.split_rule import SplitRule
-from tts_cli.run.wordless import NO_WORDS, silent_row
+from tts_cli.run.model_source import prompt_counter
+from tts_cli.run.needs import Needs, most_positions, room_problem
+from tts_cli.run.plan.split_rule import SplitRule
+from tts_cli.run.plan.wordless import NO_WORDS, silent_row
 from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.folder import VoiceFolder
 from tts_cli.voices.resolve import Cloning, Need

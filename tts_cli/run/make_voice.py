@@ -19,11 +19,11 @@ from tts_cli.manifest.words import is_wordless
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
+from tts_cli.run.check.row_checks import check_settings, require_speakable, row_problem
 from tts_cli.run.consent import approved_info
 from tts_cli.run.model_source import model_label
 from tts_cli.run.needs import Needs
-from tts_cli.run.row_checks import check_settings, require_speakable, row_problem
-from tts_cli.speaker.speaker import Speaker
+from tts_cli.run.warm_model import WarmModel
 from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder
 from tts_cli.voices.recording import MAX_SECONDS, Reference, load_reference
@@ -152,8 +152,8 @@ def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
 
 def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:
     """Load the checkpoint and encode one recording. Raises SetupError, RowError."""
-    with Speaker.of(config, info) as speaker:
-        model = speaker.session.model
+    with WarmModel(config, info) as warm:
+        model = warm.session.model
         try:
             embedding, codes = encode_references(model, [reference])[0]
         except torch.OutOfMemoryError:
@@ -196,9 +196,9 @@ def speak_once(request: SpeechRequest, config: RunConfig, info: ModelInfo) -> np
     row = SpeechRow("voice", replace(request, max_frames=frames))
     needs = Needs()
     needs.add(row.request, info)
-    with Speaker.of(config, info) as speaker:
-        speaker.make_room(needs)
-        speaker.new_run(lambda _: None).run([row])
+    with WarmModel(config, info) as warm:
+        warm.make_room(needs)
+        warm.new_run(lambda _: None).run([row])
     if row.samples is None:
         raise RowError(str(row.error))
     if row.error is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import UsageError
-from tts_cli.run.only import Only, suspects_of
+from tts_cli.run.check.only import Only, suspects_of
 
 IDS = ["line1", "line7", "line70", "intro/003", "Ümlaut"]
 

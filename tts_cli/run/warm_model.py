@@ -9,15 +9,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 from tts_cli.run import load
 from tts_cli.run.needs import Needs
+from tts_cli.run.plan.row_maker import RowMaker
+from tts_cli.run.plan.split_rule import pauses_of
 from tts_cli.run.retry import RetryPolicy
-from tts_cli.run.row_maker import RowMaker
-from tts_cli.run.split_rule import pauses_of
 from tts_cli.run.threads import SpeechRun
 from tts_cli.run.usual_needs import usual_needs
 from tts_cli.voices.encode_queue import VoiceCache
@@ -25,6 +26,8 @@ from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from models.base import ModelInfo
 
 log = logging.getLogger(__name__)
@@ -115,3 +118,14 @@ class WarmModel:
                 self.is_closed = True
                 del self._voices
                 self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
