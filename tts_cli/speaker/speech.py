@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,7 @@ class Speech:
     attempts: int
     parts: tuple[SpeechPart, ...]  # none for a row that was spoken in one
     suspect: tuple[str, ...]  # what it should be listened to for
+    warnings: tuple[str, ...]  # what is odd about its row
     timings: Timings
     error: str | None  # None: it came out well. Else it may have samples: of speech gone wrong
     extra: dict[str, Any]  # fields that are none, if `extra="keep"`
@@ -113,7 +115,7 @@ class Speech:
         return target
 
 
-def speech_of(row: SpeechRow, info: ModelInfo) -> Speech:
+def speech_of(row: SpeechRow, info: ModelInfo, warnings: Iterable[str] = ()) -> Speech:
     """A row at its end. Its samples and codes are its own: others may be dropped meanwhile."""
     request, work, error = row.request, row.work, row.error
     samples = np.zeros(0, np.float32)
@@ -138,6 +140,7 @@ def speech_of(row: SpeechRow, info: ModelInfo) -> Speech:
         attempts=row.attempts,
         parts=tuple(SpeechPart(**part) for part in row.part_records),
         suspect=tuple(row.suspect),
+        warnings=tuple(warnings),
         timings=Timings(
             queue_ms=work.queue_ms,
             reference_ms=work.reference_ms,
@@ -168,6 +171,7 @@ def unspoken(row: BadRow, info: ModelInfo) -> Speech:
         attempts=0,
         parts=(),
         suspect=(),
+        warnings=(),
         timings=Timings(),
         error=row.message,
         extra={},

@@ -200,4 +200,6 @@ class SpeechStream:
 
     def _take(self, row: SpeechRow) -> None:
         """A row at its end; any thread."""
-        self._ended.put((self._numbers.pop(row), speech_of(row, self._speaker.info)))
+        speaker = self._speaker
+        speech = speech_of(row, speaker.info, speaker.maker.warnings(row))
+        self._ended.put((self._numbers.pop(row), speech))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError
 from tts_cli.manifest.columns import Columns, parse_map
+from tts_cli.manifest.markup import markup_in
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import Requests
 from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
@@ -28,7 +29,7 @@ from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
 from tts_cli.run.plan.split_rule import SplitRule
 from tts_cli.run.plan.wordless import NO_WORDS, silent_row
-from tts_cli.text.pauses import without_pauses
+from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.voices.folder import VoiceFolder
 from tts_cli.voices.resolve import Cloning, Need
 from tts_cli.voices.speech_row import SpeechRow
@@ -118,6 +119,28 @@ class RowMaker:
         if request.text != row.text:
             spoken.reading = self._requests.care.read(row.text, request.language)
         return spoken
+
+    def warnings(self, row: SpeechRow) -> list[str]:
+        """What is to be known of a row that is spoken nevertheless; a survey counts the same."""
+        request, info, pace = row.request, self.info, self.info.pace
+        written = request.text if row.reading is None else row.reading.written
+        found = []
+        if row.is_silent:
+            found.append("has no letter or digit, so it is silence")
+        elif markup := markup_in(without_pauses(request.text), pace):
+            found.append(f"{markup} would be read aloud; remove it")
+        if has_pauses(written) and not has_pauses(request.text):
+            found.append("its pauses are left out: nothing keeps its voice behind them")
+        if request.instruct is not None and not info.takes_instruct:
+            found.append("gives instruct, which this checkpoint ignores")
+        if request.instruct is None and info.needs_instruct:
+            found.append("gives no instruct, so nothing describes its voice to this checkpoint")
+        if pace is not None and (why := self.split_rule.why_whole(request)):
+            found.append(
+                f"is longer than the about {pace.longest_chars} characters that this checkpoint "
+                f"speaks well, and spoken in one: {why}; words may be lost"
+            )
+        return found
 
     def _check_room(self, request: SpeechRequest, need: Need | None, cloning: Cloning) -> None:
         """Raise RowError for what is certain not to fit into the checkpoint's positions."""

@@ -144,6 +144,33 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
     assert (row.request.text, row.extra) == ("Hello.", {"mood": "glad"})
 
 
+@pytest.mark.parametrize(
+    ("fields", "info", "said"),
+    [
+        ({"text": "Hello."}, {}, []),
+        ({"text": "..."}, {}, ["has no letter or digit"]),
+        ({"text": "A <b>bold</b> word"}, {}, ["would be read aloud"]),
+        ({"text": "a [pause 1s] b"}, {"voices": ()}, ["its pauses are left out"]),
+        ({"text": "a [pause 1s] b"}, {}, []),
+        ({"text": "Hello.", "instruct": "softly"}, {}, ["gives instruct, which"]),
+        ({"text": "Hello."}, {"needs_instruct": True}, ["gives no instruct"]),
+        ({"text": SENTENCES}, {}, []),
+        ({"text": SENTENCES}, {"voices": ()}, ["is longer than the about 60 characters"]),
+    ],
+)
+def test_warnings(
+    make_info: MakeInfo, fields: dict[str, Any], info: dict[str, Any], said: list[str]
+) -> None:
+    known = make_info(pace=PACE, **info)
+    maker = RowMaker(RunConfig(), known)
+    row = maker.make(fields, 1, Cloning(RunConfig(), known))
+    assert isinstance(row, SpeechRow)
+    found = maker.warnings(row)
+    assert len(found) == len(said), found
+    for warning, words in zip(found, said, strict=True):
+        assert words in warning
+
+
 def test_what_cannot_be(make_info: MakeInfo) -> None:
     with pytest.raises(UsageError, match="'nobody' is unknown"):
         RowMaker(RunConfig(voice="nobody"), make_info())
