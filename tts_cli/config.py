@@ -18,6 +18,7 @@ from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 DTYPES = ("auto", "float32", "bfloat16")
+KERNELS = ("auto", "portable")
 LOUDNESS_PATTERN = re.compile(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?")
 LOUDNESS_RANGE = Range(-40.0, -10.0)
 PAD_RANGE = Range(0.0, 60.0)
@@ -96,6 +97,15 @@ class RunConfig:
         "up to 256 on cuda, 16 on cpu",
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
+    kernels: str = _setting(
+        "auto", "Kernels on cuda: auto, or portable, which are those of older and consumer GPUs."
+    )
+    kernel_cache: Path | None = _setting(  # noqa: RUF009
+        None,
+        "Folder of compiled kernels; a copy of a warmed-up one spares other machines of the same "
+        "GPU and versions the compiling.",
+        "TRITON_CACHE_DIR, or .triton/cache in the home folder",
+    )
     # every command
     json: bool = _setting(False, "Print the result as JSON on stdout.")
     verbosity: int = _setting(0, "Messages on stderr: -1 warnings only, 0 normal, 1 details.")
@@ -349,6 +359,7 @@ class RunConfig:
                 raise UsageError(f"--pad {problem}")
         choices: dict[str, tuple[str, ...]] = {
             "dtype": DTYPES,
+            "kernels": KERNELS,
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,

@@ -80,9 +80,9 @@ class PackedPrefill:
         self.positions = torch.zeros_like(self.slots)
         self.last = torch.zeros(self.max_rows, dtype=torch.int64, device=weight.device)
 
-    def capture(self) -> None:
-        """Record every bucket."""
-        self.runner.capture(self.buckets, size=int)
+    def announce(self) -> None:
+        """Name every bucket to the runner."""
+        self.runner.announce(self.buckets, size=int)
 
     def groups(self, lengths: Sequence[int]) -> list[list[int]]:
         """Prompts that share a pass, as indices into their lengths."""

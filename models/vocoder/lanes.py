@@ -68,8 +68,8 @@ class Lanes:
         """So many must wait before a choice among them fills all lanes."""
         return (self.num_lanes + 1) * self.lane_buckets[-1]
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Record the lanes that up to max_rows rows can need.
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Name the lanes that up to max_rows rows can need to their runners.
 
         Args:
             longest: frames of the longest row whose samples are made.
@@ -82,13 +82,13 @@ class Lanes:
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
-        _capture(self.whole, shapes)
+        _announce(self.whole, shapes)
         if not longest_front:
             return
-        _capture(self.renderer, shapes)
+        _announce(self.renderer, shapes)
         if self.cut.renders_windows:
             shapes = [(1, frames) for frames in self._front_buckets(longest_front)]
-        _capture(self.fronts, shapes)
+        _announce(self.fronts, shapes)
 
     def choose(self, sizes: Sequence[int]) -> list[int]:
         """Rows that fill the lanes of the largest graph, once there are enough to choose from.
@@ -206,5 +206,5 @@ class Lanes:
         return self.network.render(self._latent_input(key), self._position(key) >= 0)
 
 
-def _capture(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
-    runner.capture(shapes, size=lambda shape: shape[0] * shape[1])
+def _announce(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
+    runner.announce(shapes, size=lambda shape: shape[0] * shape[1])

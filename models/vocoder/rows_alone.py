@@ -27,7 +27,7 @@ class RowsAlone:
         """One row is enough."""
         return 0
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
         """Nothing is recorded."""
 
     def choose(self, sizes: Sequence[int]) -> list[int]:

@@ -22,6 +22,7 @@ from tts_cli.config import (
     DTYPES,
     EXTRAS,
     IDS,
+    KERNELS,
     LAYOUTS,
     MANIFEST_FORMATS,
     PROGRESS,
@@ -174,6 +175,8 @@ device_options = group(
     config_option("dtype", type=_choice(DTYPES)),
     config_option("max_batch", type=int, metavar="N"),
     config_option("no_graphs"),
+    config_option("kernels", type=_choice(KERNELS)),
+    config_option("kernel_cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"),
 )
 
 row_options = group(

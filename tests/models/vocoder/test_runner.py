@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fakes import FakeCapturer, lanes_runner
+from fakes import FakeCapturer, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
@@ -78,7 +78,7 @@ def network() -> Any:
 def captured(network: Any, cut: Cut, *limits: int) -> tuple[VocoderRunner, Lanes]:
     """A runner in lanes whose graphs for these limits are captured."""
     runner = lanes_runner(network, cut, CPU, FakeCapturer())
-    runner.capture(*limits)
+    record(runner, *limits)
     assert isinstance(runner.layout, Lanes)
     return runner, runner.layout
 
@@ -127,7 +127,7 @@ def test_context_is_as_long_as_said_and_no_longer(network: Any, make: Any) -> No
 
 def test_a_cpu_decodes_every_chunk_alone_at_its_own_length(network: Any) -> None:
     runner = vocoder_runner(network, CUT, CPU, FakeCapturer())
-    runner.capture(4, 310)
+    record(runner, 4, 310)
     runner.decode(random_rows([3, 310]))
     assert network.shapes == [(1, 3, 3), (1, 3, 300), (1, 3, 35)]
     assert runner.layout.runners == []
