@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -65,7 +66,7 @@ class Session:
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
     room: Needs | None = None  # what its slots were made for
-    holds_tf32: bool = False  # until it is closed
+    at_end: Callable[[], object] = lambda: None  # puts back what was changed of the process
 
     def close(self) -> None:
         """Let go of the model and of the device's memory; the session is of no use afterwards.
@@ -75,9 +76,7 @@ class Session:
         gc.collect()  # what refers to itself in circles holds tensors
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-        if self.holds_tf32:
-            self.holds_tf32 = False
-            TF32.release()
+        self.at_end()
 
 
 @contextmanager
@@ -152,8 +151,10 @@ def open_session(config: RunConfig) -> Session:
     load_s = time.perf_counter() - started
     log.debug("loaded in %.1f s", load_s)
     is_chosen = config.max_batch is not None
-    batch = BatchSize(max_batch)
-    return Session(model, device, dtype, batch, load_s, is_chosen, holds_tf32=is_cuda)
+    session = Session(model, device, dtype, BatchSize(max_batch), load_s, is_chosen)
+    if is_cuda:
+        session.at_end = weakref.finalize(session, TF32.release)  # once, closed or forgotten
+    return session
 
 
 def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
