@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,17 +63,21 @@ def test_one_text(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "cannot be spoken: text: is blank\n")
 
 
-def test_lines_as_they_come(tmp_path: Path) -> None:
-    """The second is written when the first was heard."""
-    process = subprocess.Popen(
+def start_endless(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, str(EXAMPLES / "endless.py"), "spoken"],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_lines_as_they_come(tmp_path: Path) -> None:
+    """The second is written when the first was heard."""
+    process = start_endless(tmp_path)
     assert process.stdin is not None
     assert process.stdout is not None
     for number, text in enumerate(("Good morning.", "It rains."), 1):
@@ -85,3 +90,17 @@ def test_lines_as_they_come(tmp_path: Path) -> None:
     assert (process.returncode, out) == (1, "")
     assert err.startswith("000003: text: has 30000 characters")
     assert sorted(os.listdir(tmp_path / "spoken")) == ["000001.wav", "000002.wav"]
+
+
+def test_an_interrupted_reader_of_lines(tmp_path: Path) -> None:
+    """While a thread waits for a line that never comes."""
+    process = start_endless(tmp_path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("Good morning.\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith("spoken/000001.wav")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130
+    out, err = process.communicate()
+    assert (out, err) == ("", "")
