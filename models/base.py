@@ -75,6 +75,8 @@ class SpeechRequest:
     ref_text: str | None = None
     clone_mode: str | None = None
     clone: Voice | None = None  # the reference once encoded; what a base checkpoint speaks with
+    # What its bits depend on besides, where shapes are fixed (`fix_shapes`); None: on its mates.
+    shapes: str | None = field(default=None, metadata={"as_before": None})
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,13 @@ class SpeechModel(Protocol):
 
     def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
+        ...
+
+    def fix_shapes(self) -> None:
+        """From here on do all work in shapes that `allocate`'s max_batch and the row itself decide,
+        so that a row comes out the same in whatever company; before `allocate`. `decode_frames` is
+        then of all slots.
+        """
         ...
 
     def slot_bytes(self, max_positions: int) -> int:

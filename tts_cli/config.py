@@ -30,6 +30,7 @@ SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
 EXTRAS = ("error", "keep", "drop")
+BATCH_CUDA, BATCH_CPU = 256, 16  # rows at once where --max-batch says nothing
 IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
@@ -105,6 +106,12 @@ class RunConfig:
         "Folder of compiled kernels; a copy of a warmed-up one spares other machines of the same "
         "GPU and versions the compiling.",
         "TRITON_CACHE_DIR, or .triton/cache in the home folder",
+    )
+    reproducible: bool = _setting(
+        False,
+        "On cuda, give a row the same audio whatever is spoken beside it, in whatever order, run, "
+        "shard or worker: all work in shapes that --max-batch decides alone. Slower; on a CPU in "
+        "float32 it is always so.",
     )
     # every command
     json: bool = _setting(False, "Print the result as JSON on stdout.")
@@ -319,6 +326,11 @@ class RunConfig:
         for first, second in AGAIN:
             if getattr(self, first) and getattr(self, second):
                 raise UsageError(f"{flag(first)} and {flag(second)} exclude each other", "give one")
+
+    @property
+    def shapes(self) -> str | None:
+        """What a row's bits depend on besides its request; None: nothing is promised."""
+        return f"{self.max_batch or BATCH_CUDA} rows, {self.dtype}" if self.reproducible else None
 
     @property
     def split_limit(self) -> int | None:

@@ -97,6 +97,8 @@ class PredictorNetwork(Protocol):
 class VoiceEncoder(Protocol):
     """What turns references into what a prompt holds of them."""
 
+    use_batches: bool  # whether several share a pass
+
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
         """As `SpeechModel.encode_voices`."""
         ...
@@ -136,6 +138,7 @@ class SlotModel:
         is_cuda = self.device.type == "cuda"
         self.packed = PackedPrefill(talker.decoder, capturers.frames, has_buckets=is_cuda)
         self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder)
+        self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
         self.sampling: SamplingSlots
         self._slots: SlotBuffers | None = None
@@ -153,6 +156,16 @@ class SlotModel:
         return cache_bytes(
             shape.num_layers, shape.num_kv_heads, shape.head_dim, positions, self.dtype
         )
+
+    def fix_shapes(self) -> None:
+        """From here on do all work in shapes that `allocate`'s max_batch and the row itself decide,
+        never its mates: its codes and samples are then the same bits in whatever company. Frames
+        are of all slots. For a GPU, before `allocate`.
+        """
+        self.is_fixed = self.packed.is_fixed = self.talker.decoder.is_fixed = True
+        self.vocoder.fix_shapes()
+        if self.voices is not None:
+            self.voices.use_batches = False
 
     @torch.inference_mode()
     def allocate(
@@ -199,11 +212,12 @@ class SlotModel:
     ) -> None:
         """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
         use; unless `is_whole` the largest frame and vocoder buckets alone, and the others once they
-        are used enough.
+        are used enough. With fixed shapes there is one of each, or few.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
-        self.frames.announce(batch_buckets(max_batch), size=int)
+        buckets = [num_slots] if self.is_fixed else batch_buckets(max_batch)
+        self.frames.announce(buckets, size=int)
         self.packed.announce()
         reference_frames = max_reference_frames if self.decodes_references else 0
         self.vocoder.announce(max_batch, max_audio_frames, reference_frames)
@@ -272,7 +286,9 @@ class SlotModel:
         self.sampling.assign(index, [r.sampling for r in requests], [r.seed for r in requests])
         frame, code = torch.zeros_like(index), torch.empty_like(index)
         uniform = self.sampling.first_draws(index, frame)
-        self.sampling.first(index, self.talker.logits(hidden), uniform, frame, code)
+        logits = self.talker.logits(hidden)  # of spare rows too, where there are any
+        hidden, logits = hidden[: len(prompts)], logits[: len(prompts)]
+        self.sampling.first(index, logits, uniform, frame, code)
         limits = self._index([request.max_frames for request in requests])
         self.slots.admit(index, hidden, code, positions, limits, self.trailing(prompts))
 
@@ -294,6 +310,7 @@ class SlotModel:
         """Run `count` frames for slots 0..bucket-1 without waiting for them."""
         num_slots = self.slots.num_slots
         assert bucket <= num_slots, f"a frame of {bucket} slots, allocated for {num_slots}"
+        assert bucket == num_slots or not self.is_fixed, f"{bucket} slots, fixed at {num_slots}"
         bucket = self._recorded(bucket, count)
         if self.device.type == "cuda":
             for _ in range(count):

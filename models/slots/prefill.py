@@ -6,6 +6,10 @@ prompt among short ones costs its own tokens only, and the few shapes can all be
 eager pass spends more time launching its 250 kernels than the device needs for them.
 
 On a CPU, which records nothing, a pass is as long as its prompts.
+
+With fixed shapes every pass is of one bucket, which the number of slots alone decides, and a prompt
+longer than it, which runs alone, of what its own length asks for. So no product changes its kernel,
+and with it its rounding, with what is spoken beside a row.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from models.device.to_device import to_device
 TOKEN_BUCKETS = (128, 256, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 6144, 8192)
 MAX_ROWS = 256  # prompts of one pass
 TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
+FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 a slot: at least, at most
 SAMPLE_TOKENS = 64
 
 
@@ -53,6 +58,7 @@ class PackedPrefill:
     def __init__(self, decoder: Decoder, capturer: Capturer | None, has_buckets: bool) -> None:
         self.decoder = decoder
         self.has_buckets = has_buckets
+        self.is_fixed = False  # one bucket, whatever the prompts; to be set before `allocate`
         self.runner: GraphRunner[int] = GraphRunner("prefill", self._run, capturer, self._sample)
         self.buckets: list[int] = []
         self.max_rows = 0
@@ -65,12 +71,7 @@ class PackedPrefill:
         """Allocate for up to num_slots prompts of up to max_positions tokens each."""
         self.runner.reset()
         weight = self.decoder.norm.weight
-        most = num_slots * max_positions
-        self.buckets = [
-            bucket
-            for index, bucket in enumerate(TOKEN_BUCKETS)
-            if index == 0 or TOKEN_BUCKETS[index - 1] < most
-        ]
+        self.buckets = self._buckets(num_slots, num_slots * max_positions)
         # A prompt longer than the last bucket runs alone, and without a graph.
         longest = round_up(max_positions, TOKEN_BUCKETS[0])
         size = max(self.buckets[-1], longest)
@@ -79,6 +80,17 @@ class PackedPrefill:
         self.slots = torch.full((size,), -1, dtype=torch.int64, device=weight.device)
         self.positions = torch.zeros_like(self.slots)
         self.last = torch.zeros(self.max_rows, dtype=torch.int64, device=weight.device)
+
+    def _buckets(self, num_slots: int, most: int) -> list[int]:
+        """Tokens of a pass for num_slots slots that hold `most` together."""
+        if self.is_fixed:
+            least, largest = FIXED_TOKENS
+            return [min(largest, max(least, TOKENS_PER_ROW * num_slots))]
+        return [
+            bucket
+            for index, bucket in enumerate(TOKEN_BUCKETS)
+            if index == 0 or TOKEN_BUCKETS[index - 1] < most
+        ]
 
     def announce(self) -> None:
         """Name every bucket to the runner."""
@@ -96,10 +108,11 @@ class PackedPrefill:
             lengths: tokens of each prompt. slots: distinct.
         Returns:
             (rows, D) after the final norm, at each prompt's last token; valid until the next run.
+            With fixed shapes spare rows behind them, always as many in all.
         """
         key = self._fill(x, lengths, slots)
         hidden: Tensor = self.runner.run(key)
-        return hidden[: len(lengths)]
+        return hidden if self.is_fixed else hidden[: len(lengths)]
 
     def _rows(self, bucket: int) -> int:
         return min(self.max_rows, bucket // TOKENS_PER_ROW)

@@ -27,6 +27,9 @@ class RowsAlone:
         """One row is enough."""
         return 0
 
+    def fix_shapes(self) -> None:
+        """Rows are alone already."""
+
     def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
         """Nothing is recorded."""
 

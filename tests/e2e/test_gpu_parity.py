@@ -188,7 +188,8 @@ class TestReleasedSize:
         """By graph as eagerly, and as with a pass a prompt; short passes after long ones."""
         model: Qwen3TTS = request.getfixturevalue(name)
         packed, tolerance = model.packed, 1e-5 if model.dtype == torch.float32 else 2e-2
-        packed.capture()
+        packed.announce()
+        packed.runner.capture()
         assert packed.runner.stats.failures == {}
         stats = replace(packed.runner.stats)  # other tests have prefilled without graphs
         for count in (MAX_BATCH, 3, 1):
@@ -225,7 +226,8 @@ class TestReleasedSize:
         lengths = [[300], [64, 40], [16, 3, 9], [128, 100, 70, 90]]
         keys = [(1, 384), (1, 128), (1, 64), (1, 512)]  # lanes that hold them, with their gaps
         with torch.inference_mode():
-            graphs.capture(keys, size=lambda key: key[0] * key[1])
+            graphs.announce(keys, size=lambda key: key[0] * key[1])
+            graphs.capture()
         assert graphs.stats.failures == {}
         generator = torch.Generator().manual_seed(3)
         for row_lengths in lengths:

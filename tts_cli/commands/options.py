@@ -179,6 +179,8 @@ device_options = group(
     config_option("kernel_cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"),
 )
 
+reproducible_option = group("Device", config_option("reproducible"))
+
 row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),

@@ -23,6 +23,7 @@ class Settings(TypedDict, total=False):
 
     accept_licence: bool
     no_graphs: bool
+    reproducible: bool
     # cloning and voices
     voice: str
     cast: StrPath
