@@ -15,6 +15,7 @@ from workbench import Workbench
 
 from tts_cli import Speaker
 from tts_cli.run import load
+from tts_cli.run.device import read_tf32, write_tf32
 from tts_cli.run.held_setting import HeldSetting
 from tts_cli.run.model_source import model_source
 
@@ -94,7 +95,7 @@ def test_the_room_grows_once() -> None:
 
 
 def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = HeldSetting(load._read_tf32, load._write_tf32, (False, False))
+    fresh = HeldSetting(read_tf32, write_tf32, (False, False))
     monkeypatch.setattr(load, "TF32", fresh)  # other tests keep sessions
     device = torch.cuda.current_device()
     flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

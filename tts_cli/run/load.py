@@ -11,8 +11,7 @@ import gc
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,12 +23,11 @@ from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
 from models.registry import load_model
-from tts_cli import signals
 from tts_cli.config import BATCH_CPU, BATCH_CUDA, RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.output.writer import shown_size
-from tts_cli.run.held_setting import HeldSetting
+from tts_cli.run.device import TF32, choose_device, choose_dtype, on_device
 from tts_cli.run.model_source import model_label, model_source
 from tts_cli.run.needs import Needs
 
@@ -38,18 +36,6 @@ log = logging.getLogger(__name__)
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
 COMPILED_STEP = 20  # kernels between two words about compiling
-
-
-def _read_tf32() -> tuple[bool, bool]:
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-
-
-def _write_tf32(are_allowed: tuple[bool, bool]) -> None:
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = are_allowed
-
-
-# float32 means float32: the parity promise holds without TF32.
-TF32 = HeldSetting(_read_tf32, _write_tf32, (False, False))
 
 
 @dataclass
@@ -76,42 +62,6 @@ class Session:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.at_end()
-
-
-@contextmanager
-def on_device(device: torch.device) -> Iterator[None]:
-    """Inside, this thread's device is the given one; behind, what it was."""
-    if device.type != "cuda":
-        yield
-        return
-    with torch.cuda.device(device):
-        yield
-
-
-def choose_device(config: RunConfig) -> torch.device:
-    """The device `--device` means. Raises SetupError when it is not there."""
-    signals.check()  # torch has been imported
-    if config.device == "auto":
-        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    kind, _, number = config.device.partition(":")
-    index = int(number or 0)  # torch keeps eight bits of it: of cuda:300 it makes cuda:44
-    if kind == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if index >= count:
-            found = f"{count} CUDA devices found" if count else "no CUDA device found"
-            raise SetupError(
-                f"--device {config.device}: {found}",
-                remedy="use --device cpu, or see `tts-cli doctor`",
-            )
-        return torch.device(kind, index)
-    return torch.device(kind)
-
-
-def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
-    """The dtype `--dtype` means on a device."""
-    if config.dtype == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    return torch.float32 if config.dtype == "float32" else torch.bfloat16
 
 
 def open_session(config: RunConfig) -> Session:

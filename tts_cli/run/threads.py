@@ -25,8 +25,9 @@ from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request, usual_s
 from tts_cli.output.audio_file import NOT_FINITE
+from tts_cli.run.device import on_device
 from tts_cli.run.held_setting import HeldSetting
-from tts_cli.run.load import Session, on_device
+from tts_cli.run.load import Session
 from tts_cli.run.long_rows import LongRows
 from tts_cli.run.needs import too_long
 from tts_cli.run.remake.kept import PART_CONTEXT

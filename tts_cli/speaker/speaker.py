@@ -29,7 +29,7 @@ from tts_cli.errors import (
 )
 from tts_cli.manifest.row import BadRow
 from tts_cli.run.consent import approved_info
-from tts_cli.run.load import choose_device, on_device
+from tts_cli.run.device import choose_device, on_device
 from tts_cli.run.plan.row_maker import RowMaker
 from tts_cli.run.threads import SpeechRun
 from tts_cli.run.usual_needs import usual_needs

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from tts_cli.run.device import read_tf32, write_tf32
 from tts_cli.run.held_setting import HeldSetting
-from tts_cli.run.load import _read_tf32, _write_tf32
 
 
 def test_the_last_one_puts_it_back() -> None:
@@ -47,12 +47,12 @@ def test_many_threads_hold_it() -> None:
 
 
 def test_tf32_is_off_while_it_is_held() -> None:
-    before = _read_tf32()
-    _write_tf32((True, False))
-    setting = HeldSetting(_read_tf32, _write_tf32, (False, False))
+    before = read_tf32()
+    write_tf32((True, False))
+    setting = HeldSetting(read_tf32, write_tf32, (False, False))
     try:
         with setting.held():
-            assert _read_tf32() == (False, False)
-        assert _read_tf32() == (True, False)
+            assert read_tf32() == (False, False)
+        assert read_tf32() == (True, False)
     finally:
-        _write_tf32(before)
+        write_tf32(before)
