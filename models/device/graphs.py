@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -168,6 +169,8 @@ class GraphRunner(Generic[Key]):
         self.stats = GraphStats()
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
         self._announced: dict[Key, bool] = {}  # not recorded yet -> whether it was used
+        self._asked: Counter[Key] = Counter()  # of those, how often each was to be picked
+        self._size: Callable[[Key], int] = hash
 
     @property
     def keys(self) -> list[Key]:
@@ -178,12 +181,14 @@ class GraphRunner(Generic[Key]):
         """Drop every recording: the static buffers it works on are gone."""
         self._graphs.clear()
         self._announced.clear()
+        self._asked.clear()
         self.stats.captures.clear()
         self.stats.failures.clear()
 
     def announce(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
         """Name keys that may be used: each is recorded at its second use, if not before."""
         if self.capturer is not None:
+            self._size = size
             fresh = [key for key in keys if key not in self._graphs]
             self._announced |= {key: False for key in sorted(fresh, key=size, reverse=True)}
 
@@ -192,18 +197,30 @@ class GraphRunner(Generic[Key]):
         """Keys that are named and not recorded yet, largest first."""
         return list(self._announced)
 
-    def is_announced(self, key: Key) -> bool:
-        """Whether a key is named and not recorded yet."""
-        return key in self._announced
+    def pick(self, key: Key, uses: int, worth: int) -> Key:
+        """The key to run in place of one that has no recording: the next larger that has one, until
+        the key itself was asked for `worth` times, so that a recording of its own pays.
 
-    def capture(self, most: int | None = None) -> None:
-        """Record the `most` largest of the announced keys, or all; one that fails stays eager, is
+        Args:
+            uses: that are about to be made. Any larger key must be able to do a smaller one's work.
+        """
+        if key not in self._announced:
+            return key
+        self._asked[key] += uses
+        if self._asked[key] > worth:
+            return key
+        size = self._size(key)
+        larger = [other for other in self._graphs if self._size(other) > size]
+        return min(larger, key=self._size, default=key)
+
+    def capture(self, only: Sequence[Key] | None = None) -> None:
+        """Record all announced keys, largest first, or some of them; one that fails stays eager, is
         logged once and counted. Raises OutOfMemoryError.
         """
         if self.capturer is None:
             return
         said_s = time.perf_counter()
-        keys = self.announced[:most]
+        keys = [key for key in self.announced if only is None or key in only]
         for number, key in enumerate(keys, 1):
             if time.perf_counter() - said_s > PROGRESS_S:
                 said_s = time.perf_counter()

@@ -11,7 +11,6 @@ A family adds its config, `prompt`, `embed` (and `trailing`), `first_inputs`, `f
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -179,7 +178,6 @@ class SlotModel:
         """
         num_codebooks, device = self.config.num_codebooks, self.device
         self.frames.reset()
-        self._asked = Counter[int]()  # frames, by buckets without a graph
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
         self.packed.allocate(max_batch, max_positions)
@@ -211,8 +209,8 @@ class SlotModel:
         is_whole: bool = True,
     ) -> None:
         """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
-        use; unless `is_whole` the largest frame and vocoder buckets alone, and the others once they
-        are used enough. With fixed shapes there is one of each, or few.
+        use; unless `is_whole` the largest frame and vocoder buckets and one of prefill alone, and
+        the others once they are used enough. With fixed shapes there is one of each, or few.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
@@ -229,8 +227,8 @@ class SlotModel:
             )
             compile_ahead([runner.rehearse for runner in runners], name)
         for runner in runners:
-            if is_whole or runner is not self.packed.runner:
-                runner.capture(None if is_whole else 1)
+            first = [self.packed.usual] if runner is self.packed.runner else runner.announced[:1]
+            runner.capture(None if is_whole else first)
         self.release(list(range(num_slots)))
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
@@ -311,7 +309,7 @@ class SlotModel:
         num_slots = self.slots.num_slots
         assert bucket <= num_slots, f"a frame of {bucket} slots, allocated for {num_slots}"
         assert bucket == num_slots or not self.is_fixed, f"{bucket} slots, fixed at {num_slots}"
-        bucket = self._recorded(bucket, count)
+        bucket = self.frames.pick(bucket, count, GRAPH_FRAMES)
         if self.device.type == "cuda":
             for _ in range(count):
                 self.frames.run(bucket)
@@ -320,15 +318,6 @@ class SlotModel:
         with limited_threads(decode_threads(shape.num_weights // shape.num_layers, bucket)):
             for _ in range(count):
                 self.frames.run(bucket)
-
-    def _recorded(self, bucket: int, count: int) -> int:
-        """The bucket, or the next larger one that has a graph while its own would not pay."""
-        if not self.frames.is_announced(bucket):
-            return bucket
-        self._asked[bucket] += count
-        if self._asked[bucket] > GRAPH_FRAMES:
-            return bucket
-        return min((key for key in self.frames.keys if key > bucket), default=bucket)
 
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""

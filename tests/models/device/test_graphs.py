@@ -119,7 +119,7 @@ def test_a_bucket_without_a_graph_runs_eagerly_and_counts_as_a_miss(
 def test_an_announced_key_is_recorded_at_its_second_use(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
     runner.announce([2, 8, 4], size=int)
-    runner.capture(most=1)
+    runner.capture([8])
     assert (runner.keys, runner.announced) == ([8], [4, 2])
     for _ in range(3):
         assert torch.equal(runner.run(4), 2 * work.inputs[:4])
@@ -127,6 +127,18 @@ def test_an_announced_key_is_recorded_at_its_second_use(capturer: FakeCapturer, 
     stats = runner.stats
     assert (stats.first_runs, stats.hits, stats.misses) == (1, 2, 0)
     assert [entry["key"] for entry in stats.captures] == ["8", "4"]
+
+
+def test_a_larger_recording_stands_in_until_a_key_is_worth_its_own(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.announce([1, 2, 4, 8], size=int)
+    assert runner.pick(2, 1, worth=5) == 2  # nothing larger is recorded
+    runner.capture([4, 8])
+    assert runner.pick(4, 100, worth=5) == 4
+    assert [runner.pick(2, 2, worth=5) for _ in range(3)] == [4, 4, 2]
+    assert runner.pick(1, 1, worth=5) == 4  # each key is counted by itself
 
 
 def test_a_key_that_fails_at_its_second_use_stays_eager(capturer: FakeCapturer, work: Work) -> None:
