@@ -37,7 +37,7 @@ FLOORS = {
         {"run"},
         {"book"},
         {"voices", "engine"},
-        {"listen"},
+        {"listen", "merge", "export"},
         {"output"},
         {"deliver"},
         {"manifest"},

@@ -88,7 +88,7 @@ def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
     return click.option(flag(name), *short, name, help=text, is_flag=default is False, **settings)
 
 
-class _FolderPath(click.Path):
+class FolderPath(click.Path):
     """A path that is not empty, which `--out "$UNSET"` would turn into the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -259,7 +259,7 @@ delivery_options = group("Output", *_delivery_options)
 encode_options = group(
     "Output",
     config_option(
-        "out", type=_FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
+        "out", type=FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
     ),
     *_delivery_options,
     config_option("take_over"),
@@ -273,7 +273,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
         config_option(
             "out",
             "-o",
-            type=_FolderPath(path_type=Path),
+            type=FolderPath(path_type=Path),
             metavar="DIR",
             required=is_out_required,
             show_default=False,
