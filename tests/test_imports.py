@@ -32,6 +32,7 @@ FLOORS = {
         {"__main__"},
         {"main"},
         {"commands"},
+        {"speaker"},
         {"measure"},
         {"workers"},
         {"run"},
@@ -62,6 +63,7 @@ FLOORS = {
         {"launch"},
     ),
 }
+LIBRARY = ROOT / "tts_cli" / "__init__.py"  # hands out what users import, see its own tests
 FAMILIES = [family.folder for family in registry.FAMILIES]
 
 
@@ -153,7 +155,9 @@ def test_families_do_not_know_each_other(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in SOURCES if path.name == "__init__.py"], ids=name_of
+    "path",
+    [path for path in SOURCES if path.name == "__init__.py" and path != LIBRARY],
+    ids=name_of,
 )
 def test_package_files_hold_a_docstring_only(path: Path) -> None:
     body = ast.parse(path.read_text(encoding="utf-8")).body

@@ -90,5 +90,11 @@ def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
     out = run("-c", program, "synth", "lines.txt", "--out", "wavs", cwd=work, PYTHONPATH=str(site))
     assert out.startswith(str(site))
     assert soundfile.info(work / "wavs" / "000001.wav").duration > 0.5
+    library = "from tts_cli import Speaker as S; s = S(); s.say('Good morning.').save('a.wav')"
+    run("-c", library, cwd=work, PYTHONPATH=str(site))
+    assert (work / "a.wav").read_bytes() == ((work / "wavs" / "000001.wav").read_bytes()), (
+        "not what synth wrote"
+    )
+    assert (site / "tts_cli" / "py.typed").is_file()
     run("-c", program, "report", "wavs", cwd=work, PYTHONPATH=str(site))
     assert "<script>" in (work / "wavs" / "report.html").read_text(encoding="utf-8")

@@ -2,11 +2,13 @@
 
     TtsCliError
     |-- UsageError              2  a flag, or flags that do not fit together; nothing was spoken
-    |   `-- FolderLocked        2  another run works in the same folder
+    |   |-- FolderLocked        2  another run works in the same folder
+    |   `-- SpeakerBusy         2  a `Speaker` of the library is in the middle of another call
     |-- ManifestError           2  the manifest cannot be read, is empty or has bad rows
     |-- SetupError              3  something is missing: model, device, package, write access
     |-- StoppedEarly            4  the run ended before its rows did; finished rows are kept
-    |   `-- DiskFull            4  no room left, or the disk stopped answering
+    |   |-- DiskFull            4  no room left, or the disk stopped answering
+    |   `-- Cancelled           4  a `Speaker` was told to stop, or was closed
     `-- RowError                -  one row failed; the engine records it and goes on
     Interrupted   129, 130, 143  SIGHUP, SIGINT or SIGTERM; finished rows are kept. No Exception:
                               what libraries catch and pass over must not swallow it
@@ -44,6 +46,10 @@ class FolderLocked(UsageError):  # noqa: N818
     """Another run holds the output folder."""
 
 
+class SpeakerBusy(UsageError):  # noqa: N818
+    """A `Speaker` does one thing at a time, and is in the middle of another."""
+
+
 class ManifestError(TtsCliError):
     """The manifest as a whole cannot be used."""
 
@@ -64,6 +70,10 @@ class StoppedEarly(TtsCliError):  # noqa: N818
 
 class DiskFull(StoppedEarly):
     """Nothing more can be written to the output folder."""
+
+
+class Cancelled(StoppedEarly):
+    """Somebody cancelled what a `Speaker` was doing, or closed it meanwhile."""
 
 
 class Interrupted(BaseException):

@@ -1,45 +1,200 @@
-"""Speech without a command line: what `synth` stands on gives what `synth` writes."""
+"""The library on a real checkpoint: what it gives is what `synth` writes."""
 
 from __future__ import annotations
 
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from workbench import Workbench
+import pytest
+import soundfile
+import torch
+from hostile_audio import encoded, tone
+from safetensors.numpy import load_file
+from workbench import PATIENCE_S, ROOT, MakeCheckpoint, Workbench
 
-from models.base import SpeechRequest
-from tts_cli.config import RunConfig
-from tts_cli.manifest.seeds import row_seed
-from tts_cli.run.consent import approved_info
-from tts_cli.run.load import open_session, prepare
-from tts_cli.run.needs import Needs
-from tts_cli.run.retry import RetryPolicy
-from tts_cli.run.threads import SpeechRun
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli import RowError, Speaker
 
-TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
+TEXTS = ("Hello there.", "Good morning, all of you.", "Hm.", "The rain in the street sings")
+VOICES = ("dora", "emil", "fang")
+ROWS: list[dict[str, Any]] = [
+    {"text": TEXTS[number % 4], "voice": VOICES[number % 3], "max_seconds": 0.5}
+    for number in range(24)
+]
+LONG = "The boat left after five that day. Nobody of them spoke at all. [pause 300ms] It rained."
 
 
-def test_samples_are_those_of_the_files(bench: Workbench, checkpoint: Path) -> None:
-    config = RunConfig(model=str(checkpoint), device="cpu", accept_truncated=True)
-    info = approved_info(config)
-    session = open_session(config)
-    needs, given = Needs(), []
-    for number, text in enumerate(TEXTS):
-        name = f"row{number}"
-        request = SpeechRequest(
-            text, info.voices[0], sampling=info.sampling, seed=row_seed(0, name), max_frames=60
-        )
-        needs.add(request, info)
-        given.append(SpeechRow(name, request))
-    prepare(session, needs)
-    ended: list[SpeechRow] = []
-    SpeechRun(session, ended.append, RetryPolicy.of(config)).run(given)
-    assert {row.id for row in ended} == {row.id for row in given}
+def speaker_on(checkpoint: Path, **settings: Any) -> Speaker:
+    return Speaker(checkpoint, device="cpu", accept_truncated=True, **settings)
 
-    rows = [{"id": row.id, "text": row.request.text, "max_frames": 60} for row in given]
-    assert bench.synth(rows, "--accept-truncated", "--subtype", "FLOAT").code == 0
-    for row in ended:
-        assert row.error is None
-        assert np.array_equal(row.samples, bench.out().samples(f"{row.id}.wav"))
-        assert bench.out().records[row.id]["frames"] == row.frames
+
+def synth(bench: Workbench, rows: list[dict[str, Any]], *flags: object, **more: Any) -> None:
+    result = bench.synth(rows, "--accept-truncated", "--save-codes", *flags, **more)
+    assert result.code == 0, result.err
+
+
+def test_a_batch_is_what_synth_writes(bench: Workbench, checkpoint: Path) -> None:
+    """Byte by byte, ids and tags included; whatever the batch was."""
+    synth(bench, ROWS, "--seed", 3)
+    records = bench.out().records
+    with speaker_on(checkpoint, seed=3, max_batch=8) as speaker:
+        found = list(speaker.batch(ROWS, ordered=False))
+        assert len(found) == 24
+        for speech in found:
+            record = records[speech.id]
+            assert (speech.seed, speech.attempts) == (record["seed"], record["attempts"])
+            assert (speech.finish_reason, speech.voice) == (
+                record["finish_reason"],
+                record["voice"],
+            )
+            assert len(speech.codes) == record["frames"]
+            path = speech.save(bench.folder / "saved.wav")
+            assert path.read_bytes() == (bench.out().path / f"{speech.id}.wav").read_bytes()
+            codes = load_file(bench.out().path / f"{speech.id}.codes.safetensors")["codes"]
+            assert np.array_equal(speech.codes, codes)
+        alone = speaker.say(ROWS[0]["text"], voice="dora", max_seconds=0.5)
+        path = alone.save(bench.folder / "alone.wav")
+        assert path.read_bytes() == (bench.out().path / "000001.wav").read_bytes()
+
+
+def test_a_row_in_parts(bench: Workbench, checkpoint: Path) -> None:
+    """Its float samples are the same; as 16 bits the edges of parts, which fade, may round
+    otherwise: `synth` has 16 bits already when they do.
+    """
+    rows = [{"id": "long", "text": LONG, "voice": "emil"}]
+    flags = ("--split", 40, "--max-seconds", 1, "--pause-sentence", 0.2)
+    synth(bench, rows, *flags, "--subtype", "FLOAT")
+    settings: dict[str, Any] = {"split": "40", "max_seconds": 1.0, "pause_sentence": 0.2}
+    with speaker_on(checkpoint, **settings) as speaker:
+        (speech,) = speaker.batch(rows)
+    assert np.array_equal(speech.samples, bench.out().samples("long.wav"))
+    record = bench.out().records["long"]
+    assert [vars(part) for part in speech.parts] == record["parts"]
+    assert len(speech.parts) > 2
+    synth(bench, rows, *flags, out="short")
+    saved = speech.save(bench.folder / "long.wav")
+    ours, theirs = (
+        soundfile.read(path, dtype="int16")[0].astype(int)
+        for path in (saved, bench.out("short").path / "long.wav")
+    )
+    assert np.abs(ours - theirs).max() <= 1
+
+
+def test_texts_are_read_as_by_synth(bench: Workbench, checkpoint: Path) -> None:
+    lexicon = bench.folder / "words.tsv"
+    lexicon.write_text("rain\tsnow\n")
+    rows = [{"text": "3 days of rain", "language": "english", "max_seconds": 0.4}]
+    synth(bench, rows, "--normalize", "english", "--lexicon", lexicon)
+    with speaker_on(checkpoint, normalize="english", lexicon=lexicon) as speaker:
+        (speech,) = speaker.batch(rows)
+    record = bench.out().records["000001"]
+    assert speech.spoken_text == record["spoken_text"] == "Three days of snow"
+    assert speech.text == record["text"]
+    saved = speech.save(bench.folder / "a.wav")
+    assert saved.read_bytes() == (bench.out().path / "000001.wav").read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["icl", "xvec"])
+def test_voices_are_cloned(bench: Workbench, make_checkpoint: MakeCheckpoint, mode: str) -> None:
+    """A recording is encoded once in a speaker's life; one that cannot be used fails its row."""
+    base = make_checkpoint("base_wide")
+    audio = bench.folder / "a.wav"
+    audio.write_bytes(encoded(tone(1.2)))
+    cloned = {"ref_audio": str(audio), "ref_text": "What is said.", "clone_mode": mode}
+    rows = [{"text": text, "max_seconds": 0.2, **cloned} for text in TEXTS]
+    synth(bench, rows, model=base)
+    with speaker_on(base) as speaker:
+        wrong = {"text": "Hm.", "ref_audio": str(bench.folder / "no.wav")}
+        found = list(speaker.batch([*rows, wrong]))
+        assert [speech.is_ok for speech in found] == [True] * 4 + [False]
+        assert "no.wav" in str(found[4].error)
+        for speech in found[:4]:
+            saved = speech.save(bench.folder / "saved.wav")
+            assert saved.read_bytes() == (bench.out().path / f"{speech.id}.wav").read_bytes()
+        (again,) = speaker.batch([{**rows[1], "id": "000002", "ref_audio": audio}])
+        assert np.array_equal(again.samples, found[1].samples)
+        assert speaker._voices.num_encoded == 1
+        with pytest.raises(RowError, match=r"no\.wav"):
+            speaker.say("Hm.", ref_audio=bench.folder / "no.wav")
+        with pytest.raises(RowError, match="gives no ref_audio and no voice"):
+            speaker.say("Hm.")
+
+
+def test_a_cloned_row_is_not_kept_waiting(
+    bench: Workbench, make_checkpoint: MakeCheckpoint
+) -> None:
+    """Its voice once came through with the next row only."""
+    audio = bench.folder / "a.wav"
+    audio.write_bytes(encoded(tone(1.2)))
+    heard = threading.Event()
+
+    def rows() -> Any:
+        yield {"text": "Hm.", "ref_audio": audio, "max_seconds": 0.1}
+        assert heard.wait(PATIENCE_S)
+
+    with speaker_on(make_checkpoint("base_wide")) as speaker:
+        for speech in speaker.batch(rows()):
+            assert speech.is_ok
+            heard.set()
+
+
+def test_a_row_gone_wrong(poisoned: Path, bench: Workbench) -> None:
+    with speaker_on(poisoned) as speaker:
+        found = list(speaker.batch(["Hm.", "a ~ b", {"text": "Hm.", "max_frames": 2}]))
+        assert found[1].error == "the model gave NaN or infinite values twice"
+        assert [speech.is_ok for speech in found] == [True, False, True]
+        assert found[2].finish_reason == "max_frames"
+    with Speaker(poisoned, device="cpu", retries=0) as speaker:
+        (speech,) = speaker.batch([{"text": "Hm.", "max_frames": 2}])
+        assert speech.error == "no end of speech within 2 frames (0.0 s)"
+        assert len(speech.codes) == 2
+        assert speech.save(bench.folder / "kept.wav").is_file()
+
+
+def test_a_closed_speaker_gives_its_model_back(checkpoint: Path) -> None:
+    before = sys.getswitchinterval(), torch.get_num_threads(), torch.is_grad_enabled()
+    speaker = speaker_on(checkpoint)
+    parts = [speaker.session.model, *speaker.session.model.graph_runners()]
+    gone = [weakref.ref(part) for part in parts]
+    del parts
+    next(speaker.batch(ROWS))
+    speaker.close()
+    gc.collect()
+    assert [ref() for ref in gone] == [None] * len(gone)
+    assert (sys.getswitchinterval(), torch.get_num_threads(), torch.is_grad_enabled()) == before
+
+
+def test_two_speakers_beside_each_other(checkpoint: Path) -> None:
+    with speaker_on(checkpoint) as one, speaker_on(checkpoint, seed=1) as other:
+        alone = one.say("Hm.", max_seconds=0.2)
+        first, second = one.batch(ROWS[:6]), other.batch(ROWS[:6])
+        pairs = list(zip(first, second, strict=True))
+        assert all(a.is_ok and b.is_ok and a.seed != b.seed for a, b in pairs)
+        assert np.array_equal(one.say("Hm.", max_seconds=0.2).samples, alone.samples)
+
+
+ABANDONED = """
+import sys
+from tts_cli import Speaker
+speaker = Speaker(sys.argv[1], device="cpu", accept_truncated=True, max_seconds=0.3)
+results = speaker.batch("Hm." for _ in iter(int, 1))
+print(next(results).is_ok)
+"""
+
+
+def test_a_script_may_just_end(checkpoint: Path) -> None:
+    """With a batch open and nothing closed."""
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDONED, str(checkpoint)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")

@@ -25,6 +25,6 @@ def refuse_absent(config: RunConfig) -> None:
 def require(config: RunConfig) -> None:
     """Raises SetupError where the device is not there, or too few of them."""
     if config.device not in ALWAYS_THERE and config.ray_address is None:
-        from tts_cli.run.load import choose_device
+        from tts_cli.run.device import choose_device
 
         choose_device(config)

@@ -90,7 +90,8 @@ def command(
     from tts_cli.measure.sample_rows import parse_batches
     from tts_cli.run.check.row_checks import require_speakable
     from tts_cli.run.consent import approved_info
-    from tts_cli.run.load import choose_device, open_session
+    from tts_cli.run.device import choose_device
+    from tts_cli.run.load import open_session
 
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))

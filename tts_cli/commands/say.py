@@ -306,9 +306,7 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
         raise RowError(planned.message)
     if planned.is_silent:
         return planned
-    from tts_cli.run.load import open_session, prepare
-    from tts_cli.run.retry import RetryPolicy
-    from tts_cli.run.threads import SpeechRun
+    from tts_cli.run.warm_model import WarmModel
 
     rate_hz = config.sample_rate or info.sample_rate_hz
     signals.check()
@@ -317,17 +315,10 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     if plan.clone_info is not None:
         return spoken_by_two(planned, plan, survey, config, is_int16)
     with long_step("loading the model", config.progress):
-        session = open_session(config)
-        prepare(session, survey.needs)
+        model = WarmModel(config, info)
+        model.make_room(survey.needs)
     signals.check()
-    speech = SpeechRun(
-        session,
-        lambda _: None,
-        RetryPolicy.of(config),
-        cloning=plan.cloning,
-        is_int16=is_int16,
-        pauses=plan.split_rule.pauses,
-    )
+    speech = model.new_run(lambda _: None, cloning=plan.cloning, is_int16=is_int16)
     with signals.stopping(speech.stop):
         speech.run([planned])
     return planned

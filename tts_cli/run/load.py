@@ -7,8 +7,11 @@ number of rows spoken at once, and that is said.
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,11 +23,11 @@ from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
 from models.registry import load_model
-from tts_cli import signals
 from tts_cli.config import BATCH_CPU, BATCH_CUDA, RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.output.writer import shown_size
+from tts_cli.run.device import TF32, choose_device, choose_dtype, on_device
 from tts_cli.run.model_source import model_label, model_source
 from tts_cli.run.needs import Needs
 
@@ -48,32 +51,17 @@ class Session:
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
     room: Needs | None = None  # what its slots were made for
+    at_end: Callable[[], object] = lambda: None  # puts back what was changed of the process
 
-
-def choose_device(config: RunConfig) -> torch.device:
-    """The device `--device` means. Raises SetupError when it is not there."""
-    signals.check()  # torch has been imported
-    if config.device == "auto":
-        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    kind, _, number = config.device.partition(":")
-    index = int(number or 0)  # torch keeps eight bits of it: of cuda:300 it makes cuda:44
-    if kind == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if index >= count:
-            found = f"{count} CUDA devices found" if count else "no CUDA device found"
-            raise SetupError(
-                f"--device {config.device}: {found}",
-                remedy="use --device cpu, or see `tts-cli doctor`",
-            )
-        return torch.device(kind, index)
-    return torch.device(kind)
-
-
-def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
-    """The dtype `--dtype` means on a device."""
-    if config.dtype == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    return torch.float32 if config.dtype == "float32" else torch.bfloat16
+    def close(self) -> None:
+        """Let go of the model and of the device's memory; the session is of no use afterwards.
+        Whoever has the model as well keeps its memory taken.
+        """
+        del self.model
+        gc.collect()  # what refers to itself in circles holds tensors
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.at_end()
 
 
 def open_session(config: RunConfig) -> Session:
@@ -88,31 +76,38 @@ def open_session(config: RunConfig) -> Session:
     if config.kernel_cache is not None:
         use_cache_folder(config.kernel_cache)
     is_fixed = config.reproducible and _needs_fixed_shapes(device, dtype)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        # float32 means float32: the parity promise holds without TF32.
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
     started = time.perf_counter()
     source = model_source(config.model)
     log.debug("device: %s; graphs: %s", _why_device(config, device), _why_graphs(config, device))
     log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
+    is_cuda = device.type == "cuda"
+    if is_cuda:
+        torch.cuda.set_device(device)
+        TF32.hold()
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)
-    except CheckpointError as error:
-        raise SetupError(str(error)) from None
-    except torch.OutOfMemoryError:
-        raise SetupError(
-            f"{device} has no memory for the weights of {model_label(config.model)}",
-            remedy="free the device, choose another with --device, or a smaller model",
-        ) from None
-    if is_fixed:
-        model.fix_shapes()
-    max_batch = config.max_batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
+        if is_fixed:
+            model.fix_shapes()
+    except BaseException as error:
+        if is_cuda:
+            TF32.release()
+        if isinstance(error, CheckpointError):
+            raise SetupError(str(error)) from None
+        if isinstance(error, torch.OutOfMemoryError):
+            raise SetupError(
+                f"{device} has no memory for the weights of {model_label(config.model)}",
+                remedy="free the device, choose another with --device, or a smaller model",
+            ) from None
+        raise
+    max_batch = config.max_batch or (BATCH_CUDA if is_cuda else BATCH_CPU)
     load_s = time.perf_counter() - started
     log.debug("loaded in %.1f s", load_s)
     is_chosen = config.max_batch is not None
-    return Session(model, device, dtype, BatchSize(max_batch, is_fixed), load_s, is_chosen)
+    batch = BatchSize(max_batch, is_fixed)
+    session = Session(model, device, dtype, batch, load_s, is_chosen)
+    if is_cuda:
+        session.at_end = weakref.finalize(session, TF32.release)  # once, closed or forgotten
+    return session
 
 
 def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
@@ -124,6 +119,11 @@ def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
     Raises:
         SetupError: not even one row fits into device memory, or not as many as must.
     """
+    with on_device(session.device):
+        _prepare(session, needs, is_whole)
+
+
+def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
     model, batch = session.model, session.batch
     max_positions = -(-needs.max_positions // POSITION_STEP) * POSITION_STEP
     if not batch.is_fixed:
@@ -164,6 +164,16 @@ def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
             session.kernels.compile_s,
             cache_folder(),
         )
+
+
+def drop_slots(session: Session) -> None:
+    """Give the memory of slots and graphs back, so that larger ones find it: `prepare` comes
+    next.
+    """
+    session.model.allocate(1, POSITION_STEP, 1)
+    session.room = None
+    if session.device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,11 +21,9 @@ from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
 from tts_cli.run.check.row_checks import check_settings, require_speakable, row_problem
 from tts_cli.run.consent import approved_info
-from tts_cli.run.load import open_session, prepare
 from tts_cli.run.model_source import model_label
 from tts_cli.run.needs import Needs
-from tts_cli.run.retry import RetryPolicy
-from tts_cli.run.threads import SpeechRun
+from tts_cli.run.warm_model import WarmModel
 from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder
 from tts_cli.voices.recording import MAX_SECONDS, Reference, load_reference
@@ -96,7 +93,8 @@ def design_voice(
         raise UsageError(problem)
     if is_wordless(row.text, design_info.pace):
         raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
-    samples = speak_once(build_request(row, design_config, design_info), design_config)
+    request = build_request(row, design_config, design_info)
+    samples = speak_once(request, design_config, design_info)
     data = encode(samples, design_info.sample_rate_hz, "wav", "PCM_16")
     with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
         audio = Path(scratch) / wav.name
@@ -154,18 +152,21 @@ def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
 
 def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:
     """Load the checkpoint and encode one recording. Raises SetupError, RowError."""
-    session = open_session(config)
-    try:
-        embedding, codes = encode_references(session.model, [reference])[0]
-    except torch.OutOfMemoryError:
-        raise SetupError(
-            "the device has no memory to encode the reference", "free it, or use --device cpu"
-        ) from None
-    voice = make_voice(reference, embedding, codes, info.identity)
-    try:
-        session.model.prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
-    except RequestError as error:  # it could not be spoken with
-        raise RowError(str(error)) from None
+    with WarmModel(config, info) as warm:
+        model = warm.session.model
+        try:
+            embedding, codes = encode_references(model, [reference])[0]
+        except torch.OutOfMemoryError:
+            raise SetupError(
+                "the device has no memory to encode the reference", "free it, or use --device cpu"
+            ) from None
+        voice = make_voice(reference, embedding, codes, info.identity)
+        try:
+            model.prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
+        except RequestError as error:  # it could not be spoken with
+            raise RowError(str(error)) from None
+        finally:
+            del model  # which is to go with the speaker
     return stored_voice(voice, info)
 
 
@@ -184,24 +185,20 @@ def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
     )
 
 
-def speak_once(request: SpeechRequest, config: RunConfig) -> np.ndarray[Any, Any]:
-    """(n,) float32 samples of one request; the model is gone afterwards.
+def speak_once(request: SpeechRequest, config: RunConfig, info: ModelInfo) -> np.ndarray[Any, Any]:
+    """(n,) float32 samples of one request; the model is gone afterwards, because two checkpoints
+    need not fit the device together.
 
     Raises:
         RowError: the speech did not end, even with other seeds, or is not finite.
     """
-    session = open_session(config)
-    info = session.model.info
     frames = min(request.max_frames, int(MAX_SECONDS / info.frame_s))
     row = SpeechRow("voice", replace(request, max_frames=frames))
     needs = Needs()
     needs.add(row.request, info)
-    prepare(session, needs)
-    SpeechRun(session, lambda _: None, RetryPolicy.of(config)).run([row])
-    del session
-    gc.collect()  # two checkpoints need not fit the device together
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    with WarmModel(config, info) as warm:
+        warm.make_room(needs)
+        warm.new_run(lambda _: None).run([row])
     if row.samples is None:
         raise RowError(str(row.error))
     if row.error is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from models.base import RequestError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Prompt tokens, with so many reference frames; None: no voice is cloned.
 Count = Callable[["SpeechRequest", "int | None"], int]
+_SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
 
 
 @dataclass
@@ -55,6 +56,15 @@ class Needs:
             voice = Need("", first.max_frames, len(first.text.encode()))
         for part in parts[1:]:
             self.add(part, info, voice)
+
+    def fits(self, room: Needs) -> bool:
+        """Whether slots and graphs made for `room` do for these needs, whatever their number."""
+        return all(getattr(self, name) <= getattr(room, name) for name in _SIZES)
+
+    def joined(self, other: Needs) -> Needs:
+        """Room for both."""
+        sizes = {name: max(getattr(self, name), getattr(other, name)) for name in _SIZES}
+        return replace(self, **sizes)
 
     def problem(self, prompt: Prompt) -> str | None:
         """Why slots made for these needs cannot hold a prompt and its frames, or None."""

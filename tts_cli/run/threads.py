@@ -1,8 +1,8 @@
 """Rows in, spoken rows out: the threads of a run on a loaded model. No manifest, no output file and
 no signal comes in here.
 
-Whoever wants speech opens a session (`load.py`), makes room (`prepare`), and hands an iterator of
-rows to a `SpeechRun`; each comes to a callable at its end. `synth` and `voices design` both do.
+Whoever wants speech takes a `WarmModel`, makes room, and hands an iterator of rows to one of its
+runs; each row comes to a callable at its end.
 Three kinds of threads work beside each other: one makes prompts of rows, the caller's own runs the
 engine, and takers wait for samples and hand rows on.
 """
@@ -25,6 +25,8 @@ from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request, usual_s
 from tts_cli.output.audio_file import NOT_FINITE
+from tts_cli.run.device import on_device
+from tts_cli.run.held_setting import HeldSetting
 from tts_cli.run.load import Session
 from tts_cli.run.long_rows import LongRows
 from tts_cli.run.needs import too_long
@@ -42,6 +44,7 @@ READY_JOBS = 256  # with prompts, kept for the engine's window
 ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
 NO_PAUSES = Pauses()
+SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
@@ -55,6 +58,7 @@ class SpeechRun:
         is_int16: rows get int16 samples, made on the device, instead of float32.
         takers: threads that hand rows on; as many calls of `take` can wait for a disk at once.
         pauses: between the parts of long rows.
+        voices: that earlier runs on the session encoded; None: it keeps none.
     """
 
     def __init__(
@@ -67,13 +71,15 @@ class SpeechRun:
         is_int16: bool = False,
         takers: int = 1,
         pauses: Pauses = NO_PAUSES,
+        voices: VoiceCache | None = None,
     ) -> None:
         self.model = session.model
+        self.device = session.device
         self.take = take
         self.policy = policy
         self.room = session.room
         self.takers = takers
-        self.voices = VoiceCache(session.model, session.device)
+        self.voices = voices or VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
         self.long_rows = LongRows(self.model.info, session.batch, pauses, policy)
         self._ended: queue.Queue[Job | None] = queue.Queue(ENDED_JOBS)
@@ -90,9 +96,12 @@ class SpeechRun:
         self._mutex = threading.Lock()
         self._error: BaseException | None = None  # the first failure of a helper thread
 
-    def run(self, rows: Iterable[SpeechRow]) -> None:
+    def run(self, rows: Iterable[SpeechRow | None]) -> None:
         """Speak rows; their iterator is advanced in a thread of its own.
 
+        Args:
+            rows: None among them: no row has come for a while. Only an iterator that waits for rows
+                needs it, where they clone, see `VoiceStage.attach`.
         Raises:
             StoppedEarly: the device is lost, or has no memory for even one row.
             Exception: the first error of any thread, after all have ended.
@@ -100,23 +109,26 @@ class SpeechRun:
         names = [f"taker-{number}" for number in range(1, self.takers + 1)]
         threads = [threading.Thread(target=self._make_jobs, args=(rows,), name="prompts")]
         threads += [threading.Thread(target=self._hand_on, name=name) for name in names]
+        num_slots = self.engine.batch.rows
         for thread in threads:
             thread.daemon = True
-        switch_s = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
-        for thread in threads:
-            thread.start()
-        try:
-            self.engine.run()
-        except Exception as error:
-            self._fail(error)
-        finally:
-            sys.setswitchinterval(switch_s)
-            self.stop()
-            for _ in range(self.takers):
-                self._ended.put(None)
+        with on_device(self.device), SWITCHES.held():
             for thread in threads:
-                thread.join()
+                thread.start()
+            is_whole = False
+            try:
+                self.engine.run()
+                is_whole = not self.engine.scheduler.num_live
+            except Exception as error:
+                self._fail(error)
+            finally:
+                self.stop()
+                for _ in range(self.takers):
+                    self._ended.put(None)
+                for thread in threads:
+                    thread.join()
+                if not is_whole:
+                    self._clear(num_slots)
         if self._error is not None:
             raise _as_stop(self._error)
 
@@ -136,16 +148,22 @@ class SpeechRun:
             "reference_load_ms": 0.0 if self.stage is None else 1000 * self.stage.load_s,
         }
 
+    def _clear(self, num_slots: int) -> None:
+        """Free the slots of rows that were left unfinished, for the session's next run."""
+        if self._error is None or not is_device_lost(self._error):
+            with self.engine.streams.frames():
+                self.model.release(list(range(num_slots)))
+
     def _fail(self, error: BaseException) -> None:
         with self._mutex:
             self._error = self._error or error
         self.stop()
 
-    def _make_jobs(self, rows: Iterable[SpeechRow]) -> None:
+    def _make_jobs(self, rows: Iterable[SpeechRow | None]) -> None:
         """The thread that makes prompts."""
         stop, jobs = self.engine.stop, self.engine.jobs
         try:
-            for row in rows if self.stage is None else self.stage.attach(rows, stop):
+            for row in self._with_voices(rows):
                 for spoken in self.long_rows.open(row, stop) if row.parts else [row]:
                     if stop.is_set():
                         break
@@ -157,6 +175,11 @@ class SpeechRun:
             jobs.close(stop)
         except BaseException as error:
             self._fail(error)
+
+    def _with_voices(self, rows: Iterable[SpeechRow | None]) -> Iterable[SpeechRow]:
+        if self.stage is not None:
+            return self.stage.attach(rows, self.engine.stop)
+        return (row for row in rows if row is not None)
 
     def _job(self, row: SpeechRow) -> Job | None:
         """The first attempt at a row; None where no prompt can be made of it."""

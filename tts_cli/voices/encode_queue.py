@@ -23,6 +23,7 @@ from tts_cli.voices.recording import Reference
 MAX_VOICES = 256  # kept; an icl voice of 30 s takes about 50 KB
 MAX_PENDING = 32  # recordings waiting for the engine; one of 30 s takes 3 MB
 ENCODE_ROWS = 16  # recordings in one batch
+MAX_SPANS = 64  # batches whose times are not added up yet
 
 
 @dataclass(eq=False)
@@ -50,7 +51,8 @@ class VoiceCache:
         self.model = model
         self.device = device
         self.num_encoded = 0
-        self.spans: list[Span] = []  # one a batch
+        self._spans: deque[Span] = deque()  # of the last batches
+        self._earlier_ms = 0.0  # what those before them took
         self._tickets: OrderedDict[str, Ticket] = OrderedDict()
         self._pending: deque[tuple[Reference, Ticket]] = deque()
 
@@ -62,7 +64,7 @@ class VoiceCache:
     @property
     def encode_ms(self) -> float:
         """What all batches took; waits for the device."""
-        return sum(span.milliseconds() for span in self.spans)
+        return self._earlier_ms + sum(span.milliseconds() for span in self._spans)
 
     def find(self, digest: str) -> Ticket | None:
         """The ticket of a reference named before, unless it was dropped since."""
@@ -108,7 +110,9 @@ class VoiceCache:
             if is_device_lost(error):
                 raise
             return f"its reference cannot be encoded: {first_line(error)}"
-        self.spans.append(span.end())
+        self._spans.append(span.end())
+        if len(self._spans) > MAX_SPANS:  # it is long over
+            self._earlier_ms += self._spans.popleft().milliseconds()
         total = max(1, sum(len(reference.samples) for reference, _ in batch))
         for (reference, ticket), (embedding, codes) in zip(batch, found, strict=True):
             ticket.span, ticket.share = span, len(reference.samples) / total

@@ -30,12 +30,20 @@ class VoiceStage:
         self.cache = cache
         self.load_s = 0.0  # reading, checking and resampling
 
-    def attach(self, rows: Iterable[SpeechRow], stop: threading.Event) -> Iterator[SpeechRow]:
+    def attach(
+        self, rows: Iterable[SpeechRow | None], stop: threading.Event
+    ) -> Iterator[SpeechRow]:
         """Pass rows on, those that clone with `request.clone` or `error` set once their voice is
         there, the others at once. Ends early when `stop` is set.
+
+        Args:
+            rows: None among them: no row has come for a while, so look after those that wait.
         """
         waiting: list[tuple[SpeechRow, Ticket]] = []
         for row in rows:
+            if row is None:
+                yield from self._finished(waiting, 0.0)
+                continue
             if row.need is None:
                 yield row
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from tts_cli.config import RunConfig, describe_field
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.run import load as module
+from tts_cli.run.device import read_tf32, write_tf32
 from tts_cli.run.load import Session, prepare
 from tts_cli.run.needs import Needs
 
@@ -69,6 +71,7 @@ def free_mib(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     free = [10**6]
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[0] * MIB, 10**9))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(module, "on_device", lambda device: nullcontext())
     return free
 
 
@@ -81,10 +84,30 @@ def test_default_batch(
     monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
     monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
+    before = read_tf32()
     opened = module.open_session(RunConfig(max_batch=asked))
     assert opened.batch.rows == expected
     assert opened.is_batch_chosen == (asked is not None)
+    if device == "cuda":
+        assert read_tf32() == (False, False)
+    opened.close()
+    opened.at_end()  # for the second time
+    assert read_tf32() == before
+
+
+def test_a_forgotten_session_puts_settings_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "choose_device", lambda config: torch.device("cuda"))
+    monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    before = read_tf32()
+    write_tf32((True, True))
+    try:
+        session = module.open_session(RunConfig())
+        assert read_tf32() == (False, False)
+        del session
+        assert read_tf32() == (True, True)
+    finally:
+        write_tf32(before)
 
 
 def test_help_names_the_defaults() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,6 +22,7 @@ from tts_cli.errors import StoppedEarly
 from tts_cli.run.load import Session
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.threads import SpeechRun
+from tts_cli.voices.encode_queue import VoiceCache
 from tts_cli.voices.speech_row import SpeechRow
 
 Open = Callable[..., Session]
@@ -218,3 +220,40 @@ def test_a_step_down_stays_with_the_session(open_fake: Open) -> None:
     speech = SpeechRun(session, lambda row: None, RetryPolicy(0))
     speech.run(rows(*["xxxx"] * 10))
     assert speech.engine.facts()["memory_step_downs"] == 0
+
+
+class Interrupting(FakeSpeechModel):
+    """Ctrl-C in a launch of frames."""
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        super().decode_frames(bucket, count)
+        if len(self.batches) == 3:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_is_cut_short_frees_its_slots(open_fake: Open) -> None:
+    """The next run on the session takes them all for free."""
+    session = open_fake()
+    model: Any = Interrupting(4)
+    model.info = session.model.info
+    session.model = model
+    switch_s = sys.getswitchinterval()
+    with pytest.raises(KeyboardInterrupt):
+        speak(session, rows(*["x" * 9] * 8))
+    assert model.slots == {}
+    assert sys.getswitchinterval() == switch_s
+    assert len(speak(session, rows(*["x" * 9] * 8))) == 8
+
+
+def test_voices_are_kept_from_run_to_run(open_fake: Open) -> None:
+    session = open_fake()
+    voices = VoiceCache(session.model, session.device)
+    first = SpeechRun(session, lambda row: None, RetryPolicy(0), voices=voices)
+    second = SpeechRun(session, lambda row: None, RetryPolicy(0), voices=voices)
+    assert first.voices is second.voices is voices
+
+
+def test_where_no_row_comes(open_fake: Open) -> None:
+    ended: list[SpeechRow] = []
+    SpeechRun(open_fake(), ended.append, RetryPolicy(0)).run([None, *rows("xx"), None, None])
+    assert [row.error for row in ended] == [None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,17 @@ class TestVoiceCache:
         assert sum(ticket.milliseconds for ticket in tickets) == pytest.approx(cache.encode_ms)
         cache.encode_pending()
         assert len(model.batches) == 1, "nothing waits, nothing is encoded"
+
+    def test_times_of_many_batches(self, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Those of a speaker that never ends are added up, not kept."""
+        monkeypatch.setattr("tts_cli.voices.encode_queue.MAX_SPANS", 2)
+        cache = VoiceCache(model, CPU)
+        tickets = []
+        for mark in range(5):
+            tickets.append(cache.submit(make_reference(float(mark + 1))))
+            cache.encode_pending()
+        assert sum(ticket.milliseconds for ticket in tickets) == pytest.approx(cache.encode_ms)
+        assert len(cache._spans) == 2
 
     def test_silence_is_for_the_codes_only(self, model: Any) -> None:
         found = encode_references(
@@ -283,6 +294,24 @@ class TestVoiceStage:
         threading.Timer(0.3, stop.set).start()
         stage = VoiceStage(cloning, VoiceCache(model, CPU))
         assert list(stage.attach(iter(rows), stop)) == []
+
+    def test_rows_that_wait_are_looked_after_where_no_other_comes(
+        self, model: Any, cloning: Cloning, tmp_path: Path
+    ) -> None:
+        """A row's voice once came through with the next row only."""
+        cache, stop = VoiceCache(model, CPU), threading.Event()
+        (row,) = self.rows(cloning, self.write(tmp_path, 1))
+        came: list[SpeechRow] = []
+
+        def rows() -> Iterator[SpeechRow | None]:
+            yield row
+            cache.encode_pending()
+            yield None
+            assert came == [row]
+
+        for found in VoiceStage(cloning, cache).attach(rows(), stop):
+            came.append(found)
+        assert came == [row]
 
     def test_what_a_row_needs(self, cloning: Cloning, info: ModelInfo, tmp_path: Path) -> None:
         path = self.write(tmp_path, 1)[0]

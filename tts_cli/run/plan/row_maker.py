@@ -1,0 +1,168 @@
+"""Rows one by one, as they come and perhaps without end, to what is spoken of each: all that is
+checked of a manifest's row but what needs the other rows, such as ids that are taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import RowError
+from tts_cli.manifest.columns import Columns, parse_map
+from tts_cli.manifest.markup import markup_in
+from tts_cli.manifest.reader import Source
+from tts_cli.manifest.request import Requests
+from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
+from tts_cli.manifest.row_builder import RowBuilder
+from tts_cli.manifest.words import is_wordless
+from tts_cli.run.check.casting import Casting
+from tts_cli.run.check.row_checks import (
+    check_settings,
+    require_speakable,
+    row_problem,
+    setting_problem,
+)
+from tts_cli.run.model_source import prompt_counter
+from tts_cli.run.needs import Needs, most_positions, room_problem
+from tts_cli.run.plan.split_rule import SplitRule
+from tts_cli.run.plan.wordless import NO_WORDS, silent_row
+from tts_cli.text.pauses import has_pauses, without_pauses
+from tts_cli.voices.folder import VoiceFolder
+from tts_cli.voices.resolve import Cloning, Need
+from tts_cli.voices.speech_row import SpeechRow
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo, SpeechRequest
+
+_SOURCE = "<rows>"
+
+
+class RowMaker:
+    """Makes rows by the settings of a run.
+
+    Raises:
+        UsageError: a setting does not fit the checkpoint, or a file that it names is wrong.
+        SetupError: the checkpoint can speak no row at all.
+    """
+
+    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
+        require_speakable(info)
+        voices = VoiceFolder(config.voices)
+        check_settings(config, info, voices)
+        self.config = config
+        self.info = info
+        self.split_rule = SplitRule.of(config, info)
+        self._requests = Requests(config, info)
+        self._columns = Columns(parse_map(config.map or ""), config.extra)
+        self._casting = Casting(
+            config, info, voices, lambda row: setting_problem(row, config, info, voices)
+        )
+
+    def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
+        """A row as a manifest's line of that number would be; a text is a row that has no more."""
+        builder = RowBuilder(Source(_SOURCE, "jsonl", "", columns=self._columns), number=number)
+        values: object = given
+        if isinstance(given, str):
+            values = {"text": given}
+        elif isinstance(given, Row):
+            values = values_of(given)
+        if not isinstance(values, Mapping):
+            return builder.bad(number, f"must be a text, a mapping or a Row, not {shown(given)}")
+        if strange := [name for name in values if not isinstance(name, str)]:
+            return builder.bad(number, f"must have names for keys, not {shown(strange[0])}")
+        if isinstance(path := values.get("ref_audio"), os.PathLike):
+            values = {**values, "ref_audio": os.fspath(path)}
+        return builder.row(values, number)
+
+    def make(
+        self, given: str | Mapping[str, Any] | Row, number: int, cloning: Cloning
+    ) -> SpeechRow | BadRow:
+        """What is spoken of a row, or kept as silence, or why it cannot be.
+
+        Args:
+            cloning: of this run; remembers files.
+        """
+        row = self.row(given, number)
+        if isinstance(row, BadRow):
+            return row
+        try:
+            if row.character is not None:
+                row = self._casting.played(row)
+            if problem := row_problem(row, self.config, self.info, cloning.folder):
+                raise RowProblem(problem)
+            return self._spoken(row, cloning)
+        except (RowProblem, RowError) as error:
+            return BadRow(row.line, number, row.id, str(error), row.text)
+
+    def _spoken(self, row: Row, cloning: Cloning) -> SpeechRow:
+        """Raises RowError: it is certain to fail."""
+        rule, info = self.split_rule, self.info
+        request = self._requests.build(row)
+        is_silent = is_wordless(without_pauses(request.text), info.pace)
+        request = rule.without_lost_pauses(request)
+        if is_silent and self.config.wordless == "fail":
+            raise RowError(NO_WORDS)
+        if is_silent:
+            spoken = silent_row(row.id, request, "", info)
+        else:
+            need = cloning.need(request)
+            spoken = SpeechRow(row.id, request, need=need)
+            spoken.parts = rule.parts(request)
+            for part in [part.request for part in spoken.parts] or [request]:
+                self._check_room(part, need, cloning)
+            if spoken.parts:
+                spoken.most_frames = rule.most_frames(request)
+        spoken.character, spoken.extra = row.character, row.extra
+        if request.text != row.text:
+            spoken.reading = self._requests.care.read(row.text, request.language)
+        return spoken
+
+    def warnings(self, row: SpeechRow) -> list[str]:
+        """What is to be known of a row that is spoken nevertheless; a survey counts the same."""
+        request, info, pace = row.request, self.info, self.info.pace
+        written = request.text if row.reading is None else row.reading.written
+        found = []
+        if row.is_silent:
+            found.append("has no letter or digit, so it is silence")
+        elif markup := markup_in(without_pauses(request.text), pace):
+            found.append(f"{markup} would be read aloud; remove it")
+        if has_pauses(written) and not has_pauses(request.text):
+            found.append("its pauses are left out: nothing keeps its voice behind them")
+        if request.instruct is not None and not info.takes_instruct:
+            found.append("gives instruct, which this checkpoint ignores")
+        if request.instruct is None and info.needs_instruct:
+            found.append("gives no instruct, so nothing describes its voice to this checkpoint")
+        if pace is not None and (why := self.split_rule.why_whole(request)):
+            found.append(
+                f"is longer than the about {pace.longest_chars} characters that this checkpoint "
+                f"speaks well, and spoken in one: {why}; words may be lost"
+            )
+        return found
+
+    def _check_room(self, request: SpeechRequest, need: Need | None, cloning: Cloning) -> None:
+        """Raise RowError for what is certain not to fit into the checkpoint's positions."""
+        if most_positions(request, self.info, need) > self.info.max_positions:
+            least = cloning.least(request)
+            count = partial(prompt_counter, self.config)
+            if problem := room_problem(request, self.info, least, count):
+                raise RowError(problem)
+
+    def needs(self, row: SpeechRow) -> Needs:
+        """The room that one row takes."""
+        needs = Needs()
+        if row.parts:
+            needs.add_parts([part.request for part in row.parts], self.info, row.need)
+        else:
+            needs.add(row.request, self.info, row.need)
+        return needs
+
+
+def values_of(row: Row) -> dict[str, Any]:
+    """A row as the values it is made of, so that one that anybody made is checked as any other."""
+    values = {name: value for name, value in vars(row).items() if value is not None}
+    for name in ("line", "number", "file"):
+        del values[name]
+    return {**values.pop("sampling"), **values.pop("extra", {}), **values}
