@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.output.run_file import Totals
     from tts_cli.output.run_log import RunLog
-    from tts_cli.run.load import Session
     from tts_cli.run.plan.found import Survey
     from tts_cli.run.plan.row_plan import RowPlan
     from tts_cli.run.records import Recorder
     from tts_cli.run.speakers import Speakers
+    from tts_cli.run.warm_model import WarmModel
 
 log = logging.getLogger(__name__)
 
 
 def speakers_of(
-    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, session: Session | None
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, model: WarmModel | None
 ) -> Speakers:
     """Who speaks a run's rows: this process, with one checkpoint or two, or workers."""
     from tts_cli.run.speakers import WRITERS, OneProcess
@@ -54,15 +54,15 @@ def speakers_of(
             plan.writer.out,
             is_int16=plan.writer.takes_int16,
             takers=WRITERS,
-            session=session,
+            model=model,
             comment=synthetic(info),
         )
-    pauses = plan.split_rule.pauses
     if not config.has_workers:
-        return OneProcess(config, survey.needs, plan.cloning, pauses, session)
+        return OneProcess(config, survey.needs, plan.cloning, model)
     from tts_cli.deliver.metadata import synthetic
     from tts_cli.workers.crew import Crew
 
+    pauses = plan.split_rule.pauses
     return Crew(config, info, survey.needs, plan.cloning, pauses, synthetic(info))
 
 
@@ -72,12 +72,12 @@ def speak(
     plan: RowPlan,
     survey: Survey,
     runs: RunLog,
-    session: Session | None = None,
+    model: WarmModel | None = None,
 ) -> int:
     """Make ready, speak the pending rows, report, print the summary. Returns the exit code.
 
     Args:
-        session: a model that is loaded already; None: it is not.
+        model: one that is loaded already; None: none is.
     """
     from tts_cli.commands.progress import Progress, long_step
     from tts_cli.deliver.metadata import synthetic
@@ -93,7 +93,7 @@ def speak(
     run_id = new_run_id(started)
     if survey.summary.split:
         log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
-    speakers = speakers_of(config, info, plan, survey, session)
+    speakers = speakers_of(config, info, plan, survey, model)
     totals = Totals(
         rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
         failed=len(survey.unmade),

@@ -42,9 +42,9 @@ from tts_cli.manifest.reader import Manifest, open_manifests
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.output.run_log import RunLog
-    from tts_cli.run.load import Session
     from tts_cli.run.plan.found import Survey
     from tts_cli.run.plan.row_plan import RowPlan
+    from tts_cli.run.warm_model import WarmModel
 
 log = logging.getLogger(__name__)
 
@@ -163,11 +163,11 @@ def run(source: Manifest, config: RunConfig) -> int:
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
         assert runs is not None
-        session = remake(config, info, plan, survey) if survey.kept else None
+        model = remake(config, info, plan, survey) if survey.kept else None
         if config.has_workers:
-            session = None  # theirs are their own
+            model = None  # theirs are their own
         if survey.needs_model:
-            exit_code = speak(config, info, plan, survey, runs, session)
+            exit_code = speak(config, info, plan, survey, runs, model)
         else:
             exit_code = record_unspoken(config, info, plan, survey, runs)
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
@@ -184,8 +184,8 @@ def keep_subtitles(plan: RowPlan) -> int:
     return int(made.failed > 0)
 
 
-def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> Session | None:
-    """Make the files that only their delivery sets apart. The session, if codes needed a model."""
+def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> WarmModel | None:
+    """Make the files that only their delivery sets apart. The model, if codes needed one."""
     from tts_cli.commands.progress import long_step
     from tts_cli.deliver.metadata import synthetic
     from tts_cli.output.record import RowRecord
@@ -193,15 +193,15 @@ def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) ->
 
     assert plan.journal is not None
     assert plan.writer is not None
-    session = None
+    model = None
     if survey.kept["codes"]:
-        from tts_cli.run.load import open_session
+        from tts_cli.run.warm_model import WarmModel
 
         with long_step("loading the model", config.progress):
-            session = open_session(config)
-    model = None if session is None else session.model
+            model = WarmModel(config, info)
+    speech_model = None if model is None else model.session.model
     out = plan.writer.out
-    recoder = Recoder(out, plan.writer, plan.journal, synthetic(info), model)
+    recoder = Recoder(out, plan.writer, plan.journal, synthetic(info), speech_model)
     with long_step("making files of what is kept, without speaking", config.progress):
         made = recoder.run(plan.orders())
     survey.remade = made.count
@@ -210,7 +210,7 @@ def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) ->
         log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
         survey.unmade.append(RowRecord(row_id, "failed", error=reason))
     plan.journal.append(*survey.unmade)
-    return session
+    return model
 
 
 def record_unspoken(

@@ -5,20 +5,16 @@ clone what was spoken.
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from tts_cli.config import RunConfig
-from tts_cli.deliver.join import Pauses
-from tts_cli.run.load import Session, device_facts, open_session, prepare
+from tts_cli.run.load import Session, device_facts
 from tts_cli.run.needs import Needs
-from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.threads import SpeechRun
+from tts_cli.run.warm_model import WarmModel
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow
 
@@ -42,8 +38,8 @@ class Passes:
     """One run over several passes. `stop` and `is_stopped` are for any thread.
 
     Args:
-        is_int16, takers, pauses: as in `SpeechRun`.
-        session: of the first pass, if it is loaded already.
+        is_int16, takers: as in `SpeechRun`.
+        model: of the first pass, if it is loaded already.
     """
 
     def __init__(
@@ -52,16 +48,14 @@ class Passes:
         *,
         is_int16: bool,
         takers: int,
-        pauses: Pauses,
-        session: Session | None = None,
+        model: WarmModel | None = None,
     ) -> None:
         self._passes = passes
         self.is_int16 = is_int16
         self._takers = takers
-        self._pauses = pauses
         self._is_stopped = False
         self._ready: Pass | None = None  # whose checkpoint is loaded
-        self.session = session  # the last one
+        self.model = model  # the last one
         self.speech: SpeechRun | None = None  # the last one
         self.load_s = 0.0
         self.capture_s = 0.0
@@ -105,11 +99,11 @@ class Passes:
                 if self._is_stopped:
                     return
                 self._prepare(one)
-            assert self.session is not None
+            assert self.model is not None
             try:
-                self._speak(one, its_rows, take)
+                self._speak(self.model, one, its_rows, take)
             finally:
-                on_end(self.session)
+                on_end(self.model.session)
 
     def stop(self) -> None:
         """Ask for an orderly end."""
@@ -125,16 +119,11 @@ class Passes:
         """What cloning took, see `SpeechRun`."""
         return self._references
 
-    def _speak(self, one: Pass, rows: Rows, take: Callable[[SpeechRow], None]) -> None:
-        assert self.session is not None
-        speech = self.speech = SpeechRun(
-            self.session,
-            take,
-            RetryPolicy.of(one.config),
-            cloning=one.cloning,
-            is_int16=self.is_int16,
-            takers=self._takers,
-            pauses=self._pauses,
+    def _speak(
+        self, model: WarmModel, one: Pass, rows: Rows, take: Callable[[SpeechRow], None]
+    ) -> None:
+        speech = self.speech = model.new_run(
+            take, cloning=one.cloning, is_int16=self.is_int16, takers=self._takers
         )
         if self._is_stopped:
             speech.stop()
@@ -145,27 +134,25 @@ class Passes:
         finally:
             for name, value in speech.reference_facts().items():
                 self._references[name] = self._references.get(name, 0) + value
-            self.facts = device_facts(self.session) | speech.engine.facts()
-            if is_whole and self.session.device.type == "cuda":
+            self.facts = device_facts(model.session) | speech.engine.facts()
+            if is_whole and model.session.device.type == "cuda":
                 self.facts |= {"busy": speech.engine.busy.summary()}
 
     def _prepare(self, one: Pass) -> Session:
-        if self.session is None:
-            self.session = open_session(one.config)
-        prepare(self.session, one.needs)
-        self.load_s += self.session.load_s
-        self.capture_s += self.session.capture_s
-        self.facts = device_facts(self.session)
+        if self.model is None:
+            self.model = WarmModel(one.config)
+        self.model.make_room(one.needs)
+        session = self.model.session
+        self.load_s += session.load_s
+        self.capture_s += session.capture_s
+        self.facts = device_facts(session)
         self._ready = one
-        return self.session
+        return session
 
     def _release(self) -> None:
         """Give back the memory of the checkpoint that is loaded."""
-        if self.session is None:
+        if self.model is None:
             return
         log.debug("giving the memory of a checkpoint back")
-        del self.session.model  # whoever else has the session does not keep it
-        self.session = self.speech = None
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        model, self.model, self.speech = self.model, None, None
+        model.close()

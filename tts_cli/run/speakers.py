@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tts_cli.config import RunConfig
 from tts_cli.output.run_file import Totals
 from tts_cli.run.records import Recorder
-from tts_cli.run.retry import RetryPolicy
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
-    from tts_cli.deliver.join import Pauses
     from tts_cli.run.load import Session
     from tts_cli.run.needs import Needs
     from tts_cli.run.threads import SpeechRun
+    from tts_cli.run.warm_model import WarmModel
     from tts_cli.voices.resolve import Cloning
 
 WRITERS = 8  # most of a writer's time is waiting for the disk
@@ -68,7 +67,7 @@ class OneProcess:
 
     Args:
         needs: of all rows.
-        session: a model that is loaded already; None: not yet.
+        model: one that is loaded already; None: not yet.
     """
 
     def __init__(
@@ -76,14 +75,12 @@ class OneProcess:
         config: RunConfig,
         needs: Needs,
         cloning: Cloning,
-        pauses: Pauses,
-        session: Session | None = None,
+        model: WarmModel | None = None,
     ) -> None:
         self._config = config
         self._needs = needs
         self._cloning = cloning
-        self._pauses = pauses
-        self._session = session
+        self._model = model
         self._speech: SpeechRun | None = None
         self._is_stopped = False
         self._is_whole = False  # every row came to its end
@@ -91,23 +88,18 @@ class OneProcess:
 
     def steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """See `Speakers`."""
-        if self._session is None:
+        if self._model is None:
             yield "loading the model", self._load
         yield "making slots and graphs", self._prepare
 
     def speak(self, due: Due, recorder: Recorder) -> None:
         """See `Speakers`."""
-        from tts_cli.run.threads import SpeechRun
-
-        assert self._session is not None
-        speech = self._speech = SpeechRun(
-            self._session,
+        assert self._model is not None
+        speech = self._speech = self._model.new_run(
             recorder.take,
-            RetryPolicy.of(self._config),
             cloning=self._cloning,
             is_int16=recorder.writer.takes_int16,
             takers=WRITERS,
-            pauses=self._pauses,
         )
         if self._is_stopped:
             speech.stop()
@@ -125,23 +117,24 @@ class OneProcess:
 
     def counted(self, totals: Totals) -> Totals:
         """See `Speakers`."""
-        assert self._session is not None
+        assert self._model is not None
         assert self._speech is not None
+        session = self._model.session
         totals = replace(
             totals,
-            load_s=self._session.load_s,
-            capture_s=self._session.capture_s,
+            load_s=session.load_s,
+            capture_s=session.capture_s,
             **self._speech.reference_facts(),
         )
-        add_device_totals(totals, self._session)
+        add_device_totals(totals, session)
         return totals
 
     def device_facts(self) -> dict[str, Any]:
         """See `Speakers`; before the first row, without what came of the rows."""
         from tts_cli.run.load import device_facts
 
-        assert self._session is not None
-        facts = device_facts(self._session)
+        assert self._model is not None
+        facts = device_facts(self._model.session)
         if self._speech is None:
             return facts
         facts |= self._speech.engine.facts()
@@ -154,16 +147,14 @@ class OneProcess:
         return []
 
     def _load(self) -> None:
-        from tts_cli.run.load import open_session
+        from tts_cli.run.warm_model import WarmModel
 
-        self._session = open_session(self._config)
+        self._model = WarmModel(self._config)
 
     def _prepare(self) -> None:
-        from tts_cli.run.load import prepare
-
-        assert self._session is not None
-        self.is_gpu = self._session.device.type == "cuda"
-        prepare(self._session, self._needs)
+        assert self._model is not None
+        self.is_gpu = self._model.session.device.type == "cuda"
+        self._model.make_room(self._needs)
 
 
 def add_device_totals(totals: Totals, session: Session) -> None:

@@ -26,7 +26,7 @@ from tts_cli.run.speakers import Due, add_device_totals
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
-    from tts_cli.run.load import Session
+    from tts_cli.run.warm_model import WarmModel
     from tts_cli.run.records import Recorder
 
 
@@ -36,7 +36,7 @@ class TwoModels(Passes):
     Args:
         survey: what the plan found.
         out: folder to keep voices in.
-        is_int16, takers, session: as in `Passes`.
+        is_int16, takers, model: as in `Passes`.
         comment: in every file that is kept for the second checkpoint.
     Raises:
         UsageError: the second checkpoint's licence was never accepted.
@@ -51,7 +51,7 @@ class TwoModels(Passes):
         *,
         is_int16: bool,
         takers: int = 1,
-        session: Session | None = None,
+        model: WarmModel | None = None,
         comment: str = "",
     ) -> None:
         assert plan.clone_info is not None
@@ -61,8 +61,7 @@ class TwoModels(Passes):
             [Pass(config, survey.needs), Pass(second, survey.clone_needs, plan.cloning)],
             is_int16=is_int16,
             takers=takers,
-            pauses=plan.split_rule.pauses,
-            session=session,
+            model=model,
         )
         self._plan = plan
         self._leads = Leads(out, plan.info, comment)

@@ -40,15 +40,15 @@ class WarmModel:
     """A model, its slots, and the voices that its runs have encoded. One run at a time.
 
     Args:
-        info: of the checkpoint, to whose licence there is consent.
+        info: of the checkpoint, to whose licence there is consent; None: as it says itself.
     Raises:
         SetupError: it cannot be loaded.
     """
 
-    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
+    def __init__(self, config: RunConfig, info: ModelInfo | None = None) -> None:
         self.config = config
-        self.info = info
         self.session = load.open_session(config)
+        self.info = self.session.model.info if info is None else info
         self.in_use = threading.Lock()  # held by who speaks, where somebody else may close
         self.is_closed = False
         self._voices = VoiceCache(self.session.model, self.session.device)

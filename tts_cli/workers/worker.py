@@ -25,9 +25,9 @@ from tts_cli.workers.messages import Counted, Encoded, Ended, Ready, Said, Task
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.run.load import Session
     from tts_cli.run.row_files import RowFiles
     from tts_cli.run.threads import SpeechRun
+    from tts_cli.run.warm_model import WarmModel
     from tts_cli.voices.encode_queue import Ticket
     from tts_cli.voices.recording import Reference
 
@@ -84,7 +84,7 @@ class Worker:
         self._rows: dict[SpeechRow, Future[Ended | None]] = {}
         self._mutex = threading.Lock()
         self._speech: SpeechRun | None = None
-        self._session: Session | None = None
+        self._model: WarmModel | None = None
         self._files: RowFiles | None = None
         self._counted = Counted()
         self._is_stopped = False
@@ -193,8 +193,9 @@ class Worker:
         import torch
 
         from tts_cli.output.writer import AudioWriter
-        from tts_cli.run.load import device_facts, open_session, prepare
+        from tts_cli.run.load import device_facts
         from tts_cli.run.row_files import RowFiles
+        from tts_cli.run.warm_model import WarmModel
 
         task = self._task
         if task.version != version():
@@ -204,13 +205,14 @@ class Worker:
             )
         if task.num_threads is not None:
             torch.set_num_threads(task.num_threads)
-        session = self._session = open_session(task.config)
-        if session.model.info.identity != task.identity:
+        model = self._model = WarmModel(task.config)
+        session = model.session
+        if model.info.identity != task.identity:
             raise SetupError(
                 f"worker {task.number} finds another checkpoint at {task.config.model}",
                 remedy="give every machine the same files",
             )
-        prepare(session, task.needs)
+        model.make_room(task.needs)
         assert task.config.out is not None
         writer = AudioWriter(task.config.out, task.config, session.model.info.sample_rate_hz)
         writer.is_staging = sees_folder(task)
@@ -228,20 +230,12 @@ class Worker:
 
     def _speak_from(self, first: SpeechRow | tuple[Reference, Future[Ticket]]) -> None:
         """Speak rows until there are no more for now."""
-        from tts_cli.run.retry import RetryPolicy
         from tts_cli.run.speakers import WRITERS
-        from tts_cli.run.threads import SpeechRun
 
-        assert self._session is not None
+        assert self._model is not None
         assert self._files is not None
-        speech = SpeechRun(
-            self._session,
-            self._take,
-            RetryPolicy.of(self._task.config),
-            is_int16=self._files.writer.takes_int16,
-            takers=WRITERS,
-            pauses=self._task.pauses,
-        )
+        is_int16 = self._files.writer.takes_int16
+        speech = self._model.new_run(self._take, is_int16=is_int16, takers=WRITERS)
         with self._mutex:
             self._speech = speech
             if self._is_stopped:
@@ -299,10 +293,10 @@ class Worker:
     def _count(self) -> Counted:
         from tts_cli.run.speakers import add_device_totals
 
-        assert self._session is not None
+        assert self._model is not None
         self._is_idle.wait(END_S)  # the last row is answered before all threads have ended
         totals = Totals()
-        add_device_totals(totals, self._session)
+        add_device_totals(totals, self._model.session)
         return replace(
             self._counted,
             graph_hits=totals.graph_hits,
