@@ -26,8 +26,8 @@ from tts_cli.run.speakers import Due, add_device_totals
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
-    from tts_cli.run.warm_model import WarmModel
     from tts_cli.run.records import Recorder
+    from tts_cli.run.warm_model import WarmModel
 
 
 class TwoModels(Passes):
