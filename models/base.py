@@ -186,12 +186,19 @@ class SpeechModel(Protocol):
         """Allocate every static buffer: slots, caches, codes."""
         ...
 
-    def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
+    def capture(
+        self,
+        max_batch: int,
+        max_audio_frames: int,
+        max_reference_frames: int = 0,
+        is_whole: bool = True,
+    ) -> None:
         """Record the graphs of every bucket in use; does nothing where graphs are off.
 
         Args:
             max_audio_frames: of the longest row, without its reference.
             max_reference_frames: of the longest reference that `decode_audio` puts in front.
+            is_whole: else the largest frame alone is recorded, and the others when they are used.
         """
         ...
 

@@ -18,6 +18,7 @@ from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 DTYPES = ("auto", "float32", "bfloat16")
+KERNELS = ("auto", "portable")
 LOUDNESS_PATTERN = re.compile(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?")
 LOUDNESS_RANGE = Range(-40.0, -10.0)
 PAD_RANGE = Range(0.0, 60.0)
@@ -97,6 +98,15 @@ class RunConfig:
         "up to 256 on cuda, 16 on cpu",
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
+    kernels: str = _setting(
+        "auto", "Kernels on cuda: auto, or portable, which are those of older and consumer GPUs."
+    )
+    kernel_cache: Path | None = _setting(  # noqa: RUF009
+        None,
+        "Folder of compiled kernels; a copy of a warmed-up one spares other machines of the same "
+        "GPU and versions the compiling.",
+        "TRITON_CACHE_DIR, or .triton/cache in the home folder",
+    )
     reproducible: bool = _setting(
         False,
         "On cuda, give a row the same audio whatever is spoken beside it, in whatever order, run, "
@@ -361,6 +371,7 @@ class RunConfig:
                 raise UsageError(f"--pad {problem}")
         choices: dict[str, tuple[str, ...]] = {
             "dtype": DTYPES,
+            "kernels": KERNELS,
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,

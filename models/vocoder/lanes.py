@@ -97,8 +97,8 @@ class Lanes:
         """So many must wait before a choice among them fills all lanes."""
         return (self.num_lanes + 1) * self.lane_buckets[-1]
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Record the lanes that up to max_rows rows can need.
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Name the lanes that up to max_rows rows can need to their runners.
 
         Args:
             longest: frames of the longest row whose samples are made.
@@ -106,9 +106,9 @@ class Lanes:
         """
         if self._front_shapes:
             self._fix(max_rows)
-            _capture(self.renderer, [(self.num_lanes, self.lane_buckets[-1])])
+            _announce(self.renderer, [(self.num_lanes, self.lane_buckets[-1])])
             most = next(frames for _, frames in self._front_shapes if frames >= longest_front)
-            _capture(self.fronts, [shape for shape in self._front_shapes if shape[1] <= most])
+            _announce(self.fronts, [shape for shape in self._front_shapes if shape[1] <= most])
             return
         rows = min(MAX_ROWS, next_power_of_two(max_rows))
         total = rows * (longest + self.network.gap_frames)
@@ -117,13 +117,13 @@ class Lanes:
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
-        _capture(self.whole, shapes)
+        _announce(self.whole, shapes)
         if not longest_front:
             return
-        _capture(self.renderer, shapes)
+        _announce(self.renderer, shapes)
         if self.cut.renders_windows:
             shapes = [(1, frames) for frames in self._front_buckets(longest_front)]
-        _capture(self.fronts, shapes)
+        _announce(self.fronts, shapes)
 
     def choose(self, sizes: Sequence[int]) -> list[int]:
         """Rows that fill the lanes of the largest graph, once there are enough to choose from.
@@ -253,5 +253,5 @@ class Lanes:
         return self.network.render(self._latent_input(key), self._position(key) >= 0)
 
 
-def _capture(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
-    runner.capture(shapes, size=lambda shape: shape[0] * shape[1])
+def _announce(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
+    runner.announce(shapes, size=lambda shape: shape[0] * shape[1])

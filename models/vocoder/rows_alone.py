@@ -30,7 +30,7 @@ class RowsAlone:
     def fix_shapes(self) -> None:
         """Rows are alone already."""
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
         """Nothing is recorded."""
 
     def choose(self, sizes: Sequence[int]) -> list[int]:

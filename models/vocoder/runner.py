@@ -39,12 +39,12 @@ class Layout(Protocol):
 
     def fix_shapes(self) -> None:
         """From here on a row's latents and samples depend on nothing but the row and on max_rows of
-        `capture`.
+        `announce`.
         """
         ...
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Record what up to max_rows rows need.
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Name what up to max_rows rows need to the graphs' runners.
 
         Args:
             longest: frames of the longest row whose samples are made.
@@ -96,8 +96,8 @@ class VocoderRunner:
         self.is_fixed = True
         self.layout.fix_shapes()
 
-    def capture(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
-        """Capture what up to max_batch rows of up to max_frames frames can need.
+    def announce(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
+        """Name to the graphs' runners what up to max_batch rows of up to max_frames frames need.
 
         Args:
             max_reference_frames: the longest reference in front of a row; 0 where none is.
@@ -114,7 +114,7 @@ class VocoderRunner:
         if has_tails:
             window = min(max_frames, cut.chunk_frames) + self.network.context_frames
             longest = max(longest, window)
-        self.layout.capture(max_batch, longest, whole if has_tails else 0)
+        self.layout.announce(max_batch, longest, whole if has_tails else 0)
 
     def choose(self, frames: list[int], references: list[int]) -> list[int]:
         """Which of the rows that wait to be decoded, the oldest first, make a good batch: indices

@@ -73,7 +73,7 @@ def command(**options: Any) -> int:
         max_trailing=len(sample_prompts(session.model, 1, 1)[0].trailing_ids),
         max_reference_frames=reference,
     )
-    prepare(session, needs)
+    prepare(session, needs, is_whole=True)
     graphs = coverage(session)
     if config.json:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from kernels.launch.compilation import Compilation, cache_folder, watch
+from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
+from kernels.launch.dispatch import use_portable
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
@@ -83,6 +84,9 @@ def open_session(config: RunConfig) -> Session:
     """
     device = choose_device(config)
     dtype = choose_dtype(config, device)
+    use_portable(config.kernels == "portable")
+    if config.kernel_cache is not None:
+        use_cache_folder(config.kernel_cache)
     is_fixed = config.reproducible and _needs_fixed_shapes(device, dtype)
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -111,9 +115,12 @@ def open_session(config: RunConfig) -> Session:
     return Session(model, device, dtype, BatchSize(max_batch, is_fixed), load_s, is_chosen)
 
 
-def prepare(session: Session, needs: Needs) -> None:
+def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
     """Allocate slots and capture graphs for the rows of a run.
 
+    Args:
+        is_whole: capture every graph that any rows of these needs could use, instead of the one
+            that all runs begin with; the others are recorded at their second use.
     Raises:
         SetupError: not even one row fits into device memory, or not as many as must.
     """
@@ -125,13 +132,13 @@ def prepare(session: Session, needs: Needs) -> None:
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
         log.info(
-            "capturing graphs for up to %d rows at once; the first run on a machine compiles "
-            "kernels too, which takes longer",
+            "making slots and graphs for up to %d rows at once; the first run on a machine "
+            "compiles kernels too, which takes longer",
             batch.rows,
         )
     started = time.perf_counter()
     with watch(_say_compiled) as session.kernels:
-        while not _make_slots(session, needs, max_positions):
+        while not _make_slots(session, needs, max_positions, is_whole):
             _halve(session)
     session.capture_s = time.perf_counter() - started
     session.room = replace(needs, max_positions=max_positions)
@@ -147,7 +154,9 @@ def prepare(session: Session, needs: Needs) -> None:
     )
     if runners:
         count = sum(len(runner.keys) for runner in runners)
-        log.info("captured %d graphs in %.1f s", count, session.capture_s)
+        waiting = sum(len(runner.announced) for runner in runners)
+        later = f"; {waiting} more are captured when they are used" if waiting else ""
+        log.info("captured %d graphs in %.1f s%s", count, session.capture_s, later)
     if session.kernels.compiled:
         log.info(
             "compiled %d kernels in %.1f s of that; they are kept in %s",
@@ -184,7 +193,11 @@ def _why_device(config: RunConfig, device: torch.device) -> str:
 def _why_graphs(config: RunConfig, device: torch.device) -> str:
     if device.type != "cuda":
         return "none, they are for CUDA devices"
-    return "none, by --no-graphs" if config.no_graphs else "captured before the first row"
+    return (
+        "none, by --no-graphs"
+        if config.no_graphs
+        else "captured for the first frame, and when they are used again"
+    )
 
 
 def _say_compiled(found: Compilation) -> None:
@@ -222,12 +235,12 @@ def _fit_cache(session: Session, max_positions: int) -> None:
         )
 
 
-def _make_slots(session: Session, needs: Needs, max_positions: int) -> bool:
+def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bool) -> bool:
     """Allocate and capture; whether there is memory for it."""
     rows, model = session.batch.rows, session.model
     try:
         model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
-        model.capture(rows, needs.max_frames, needs.max_reference_frames)
+        model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
     except torch.OutOfMemoryError:
         return False
     return True

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fakes import FakeCapturer, lanes_runner
+from fakes import FakeCapturer, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
@@ -91,7 +91,7 @@ def network() -> Any:
 def captured(network: Any, cut: Cut, *limits: int) -> tuple[VocoderRunner, Lanes]:
     """A runner in lanes whose graphs for these limits are captured."""
     runner = lanes_runner(network, cut, CPU, FakeCapturer())
-    runner.capture(*limits)
+    record(runner, *limits)
     assert isinstance(runner.layout, Lanes)
     return runner, runner.layout
 
@@ -140,7 +140,7 @@ def test_context_is_as_long_as_said_and_no_longer(network: Any, make: Any) -> No
 
 def test_a_cpu_decodes_every_chunk_alone_at_its_own_length(network: Any) -> None:
     runner = vocoder_runner(network, CUT, CPU, FakeCapturer())
-    runner.capture(4, 310)
+    record(runner, 4, 310)
     runner.decode(random_rows([3, 310]))
     assert network.shapes == [(1, 3, 3), (1, 3, 300), (1, 3, 35)]
     assert runner.layout.runners == []
@@ -291,7 +291,7 @@ def test_after_capture_no_window_misses(network: Any, max_batch: int, max_frames
 @pytest.mark.parametrize("max_batch", [1, 4, 32, 256])
 def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cut) -> None:
     runner = fixed_runner(network, cut, CPU, FakeCapturer())
-    runner.capture(max_batch, 900, 300)
+    record(runner, max_batch, 900, 300)
     lanes, latents = network.rendered[0][0], sorted(set(network.fronts))
     assert lanes == min(4, max(1, max_batch // 8))
     for sizes, fronts in (([3], [None]), ([40] * 50, [None] * 50), (TAILS, FRONTS), ([900], [300])):
@@ -307,7 +307,7 @@ def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cu
 
 def test_latents_lie_in_lanes_that_their_own_length_chooses(network: Any) -> None:
     runner = fixed_runner(network, CUT, CPU, FakeCapturer())
-    runner.capture(64, 1000)
+    record(runner, 64, 1000)
     network.fronts.clear()
     runner.decode(random_rows([192, 1]))
     runner.decode(random_rows([193]))
