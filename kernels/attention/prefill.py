@@ -116,44 +116,40 @@ def _prefill_attention_kernel(
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     mixed = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    # Every row from `begin` to `end` has tokens in this tile; `first` is where the next one starts.
     first = begin
     while first < end:
-        is_mine = is_real & (row_start == first)
-        row_end = tl.max(tl.where(is_mine, token + 1, 0), axis=0)
-        row_slot = tl.load(slots_ptr + first)
-        k_row = k_base + row_slot * k_slot_stride
-        v_row = v_base + row_slot * v_slot_stride
-        for key_first in range(first, row_end, BLOCK_S):
-            key = key_first + tile_s
-            is_key = key < row_end
-            place = (key - first).to(tl.int64)
-            k_mask = is_dim[:, None] & is_key[None, :]
-            k_offset = place[None, :] * k_position_stride + dim[:, None]
-            k = tl.load(k_row + k_offset, mask=k_mask, other=0.0)
-            v_mask = is_key[:, None] & is_dim[None, :]
-            v_offset = place[:, None] * v_position_stride + dim[None, :]
-            v = tl.load(v_row + v_offset, mask=v_mask, other=0.0)
-            # A weight of zero does not silence a NaN of another row, so values that are not finite
-            # become 0 here, and their own row learns of them through its scores.
-            wide = v.to(tl.float32)
-            poison = tl.sum(wide * 0.0, axis=1)
-            v = tl.where(tl.abs(wide) < float("inf"), wide, 0.0).to(v.dtype)
-            if UPCAST:
-                k = k.to(tl.float32)
-                v = v.to(tl.float32)
-            scores = tl.dot(q, k, input_precision="ieee") * scale + poison[None, :]
-            is_seen = (key[None, :] <= token[:, None]) & is_mine[:, None]
-            scores = tl.where(is_seen, scores, -1e30)
-            new_highest = tl.maximum(highest, tl.max(scores, axis=1))
-            fade = tl.exp(highest - new_highest)
-            # Exact zeros where nothing is seen, and a fade of 1: another row's block is none.
-            weight = tl.where(is_seen, tl.exp(scores - new_highest[:, None]), 0.0)
-            total = total * fade + tl.sum(weight, axis=1)
-            mixed = mixed * fade[:, None]
-            mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
-            highest = new_highest
-        first = tl.maximum(row_end, first + 1)  # whatever the arguments, it ends
+        key = first + tile_s
+        key_row = first - tl.load(positions_ptr + first).to(tl.int32)  # where its row starts
+        key_slot = tl.load(slots_ptr + key, mask=key < end, other=-1)
+        place = tl.load(positions_ptr + key, mask=key < end, other=0)
+        is_key = (key_slot >= 0) & (key - place.to(tl.int32) == key_row)
+        k_offset = key_slot * k_slot_stride + place * k_position_stride
+        k_mask = is_dim[:, None] & is_key[None, :]
+        k = tl.load(k_base + k_offset[None, :] + dim[:, None], mask=k_mask, other=0.0)
+        v_offset = key_slot * v_slot_stride + place * v_position_stride
+        v_mask = is_key[:, None] & is_dim[None, :]
+        v = tl.load(v_base + v_offset[:, None] + dim[None, :], mask=v_mask, other=0.0)
+        # A weight of zero does not silence a NaN of another row, so values that are not finite
+        # become 0 here, and their own row learns of them through its scores.
+        wide = v.to(tl.float32)
+        poison = tl.sum(wide * 0.0, axis=1)
+        v = tl.where(tl.abs(wide) < float("inf"), wide, 0.0).to(v.dtype)
+        if UPCAST:
+            k = k.to(tl.float32)
+            v = v.to(tl.float32)
+        scores = tl.dot(q, k, input_precision="ieee") * scale + poison[None, :]
+        is_seen = (key[None, :] <= token[:, None]) & (row_start[:, None] == key_row)
+        is_seen = is_seen & is_key[None, :]
+        scores = tl.where(is_seen, scores, -1e30)
+        new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+        fade = tl.exp(highest - new_highest)
+        # Exact zeros where nothing is seen, and a fade of exactly 1: another row's block is none.
+        weight = tl.where(is_seen, tl.exp(scores - new_highest[:, None]), 0.0)
+        total = total * fade + tl.sum(weight, axis=1)
+        mixed = mixed * fade[:, None]
+        mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
+        highest = new_highest
+        first += tl.sum(is_key.to(tl.int32), axis=0)  # at least 1
 
     mixed = mixed / tl.where(is_real, total, 1.0)[:, None]
     mixed = tl.where(is_real[:, None], mixed, 0.0).to(out_ptr.dtype.element_ty)
