@@ -99,7 +99,8 @@ class PackedPrefill:
     @property
     def usual(self) -> int:
         """The bucket that most passes fit into: those that refill slots."""
-        return max(bucket for bucket in self.buckets if bucket <= USUAL_TOKENS)
+        fitting = (bucket for bucket in self.buckets if bucket <= USUAL_TOKENS)
+        return max(fitting, default=self.buckets[0])
 
     def announce(self) -> None:
         """Name every bucket to the runner."""
