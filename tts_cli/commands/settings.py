@@ -38,6 +38,7 @@ _ONE_RUN = frozenset(
     (
         *("out", "json", "verbose", "quiet", "debug", "limit", "shard", "dry_run", "overwrite"),
         *("retry_failed", "verify_files", "take_over", "only", "takes", "accept_licence"),
+        "pick",
     )
 )
 _USERS_OWN = frozenset(("ref_root",))  # a bound that a project could only widen

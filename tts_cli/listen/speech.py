@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from tts_cli.text.pauses import without_pauses
+
 MAX_TEXTS = 20  # of a list, such as `suspect`
 MAX_PARTS = 1000
 MAX_EXACT = 2**53  # browsers read no larger whole number
@@ -60,6 +62,7 @@ class Speech:
     silence_start_s: float = 0.0
     silence_end_s: float = 0.0
     silence_inside_s: float = 0.0
+    added_s: float = 0.0  # silence put on the ends afterwards, less what was cut off there
     # Milliseconds of this row's share: prefill, decode, vocoder, write.
     stages_ms: tuple[float, float, float, float] = field(default=(0.0, 0.0, 0.0, 0.0))
 
@@ -71,7 +74,7 @@ class Speech:
     @cached_property
     def letters(self) -> int | None:
         """Letters and digits of what was said."""
-        return None if self.said is None else sum(map(str.isalnum, self.said))
+        return None if self.said is None else sum(map(str.isalnum, without_pauses(self.said)))
 
     @property
     def said(self) -> str | None:
@@ -120,6 +123,7 @@ def speech_of(values: Any, place: int) -> Speech | None:
         silence_start_s=_number(values.get("silence_start_s")) or 0.0,
         silence_end_s=_number(values.get("silence_end_s")) or 0.0,
         silence_inside_s=_number(values.get("silence_inside_s")) or 0.0,
+        added_s=_added_s(values.get("applied")),
         stages_ms=(prefill, decode, vocoder, write),
     )
 
@@ -132,6 +136,15 @@ def inner_path(value: Any) -> str | None:
     if path.is_absolute() or ".." in path.parts or not path.name:
         return None
     return path.as_posix()
+
+
+def _added_s(applied: Any) -> float:
+    """What padding and trimming have changed of a file's length, seconds."""
+    if not isinstance(applied, dict):
+        return 0.0
+    ends = ("start_s", "end_s")
+    added = sum(_number(applied.get(f"pad_{end}")) or 0.0 for end in ends)
+    return added - sum(_number(applied.get(f"trimmed_{end}")) or 0.0 for end in ends)
 
 
 def _parts(value: Any) -> tuple[Part, ...]:

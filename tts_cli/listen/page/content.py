@@ -16,8 +16,10 @@ from tts_cli.listen.page.charts import charts_of
 from tts_cli.listen.speech import Speech
 from tts_cli.listen.spoken_by import spoken_by
 from tts_cli.listen.spoken_folder import Row, SpokenFolder, Take
-from tts_cli.listen.suspicion import KINDS, Reason, Voices, letters_a_second, severity
+from tts_cli.listen.suspicion import KINDS, reasons_of, severity
+from tts_cli.listen.usual import Voices, letters_a_second
 from tts_cli.listen.waveform import LETTERS, outlines
+from tts_cli.output.checks import Reason
 from tts_cli.output.run_log import iso_time
 
 SCHEMA = 1
@@ -33,7 +35,7 @@ def content_of(folder: SpokenFolder, version: str | None) -> dict[str, Any]:
     """
     speeches = [row.speech for row in folder.rows]
     voices = Voices(speeches)
-    reasons = {row.id: voices.reasons(row.speech) for row in folder.rows}
+    reasons = {row.id: reasons_of(row.speech, voices) for row in folder.rows}
     rows = sorted(folder.rows, key=lambda row: natural_order(row.id))
     runs = {run["run_id"]: place for place, run in enumerate(folder.runs) if _has_id(run)}
     takes = [take for row in rows for take in row.takes]
