@@ -4,19 +4,19 @@
     python tests/e2e/planted_faults.py check OUT [--asr pocketsphinx]
     python tests/e2e/planted_faults.py mend OUT [--rows 20] [--asr pocketsphinx]
 
-`speak` has the sample voice say 500 lines (three voices), and of 100 of them, drawn at random, makes
-faults, 20 of each kind, in a copy of the folder as a run would have left it:
+`speak` has the sample voice say 500 lines (three voices), and of 100 of them, drawn at random,
+makes faults, 20 of each kind, in a copy of the folder as a run would have left it:
 
     cut      30 to 50 % of the speech is missing at its end
-    again    three or four words are said twice (the voice was given a text in which they stand twice)
+    again    three or four words are said twice (the voice got a text in which they stand twice)
     other    the speech is that of another row's text, in the same voice
     clipped  so loud that 1.5 to 4 % of the samples are at full scale
     gap      1.0 to 1.3 s of silence inside, where the speech is softest
 
-The audio is edited, then measured by what measures it in a run (`run/verdict.py`), and the journal's
-line is what that run would have written; the text stays the row's own. `check` runs the command,
-without a recogniser and with one, and prints how many of each kind are found, and how many of the
-400 good rows are called suspect. `mend` speaks some suspects again (`synth --only suspects
+The audio is edited, then measured by what measures it in a run (`run/verdict.py`), and the
+journal's line is what that run would have written; the text stays the row's own. `check` runs the
+command, without a recogniser and with one, and prints how many of each kind are found, and how many
+of the 400 good rows are called suspect. `mend` speaks some suspects again (`synth --only suspects
 --takes 3`), checks again with `--pick best`, and prints how many rows are right then.
 
 `--texts show` are the sentences of two stories of the tests; the thresholds were chosen on
@@ -29,6 +29,7 @@ of the good rows suspect, or `mend` leaves a fault.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -159,7 +160,7 @@ def make(kind: str, row: Line, lines: dict[str, Line], spoken: Path) -> tuple[Ar
             other
             for other in lines.values()
             if other["voice"] == row["voice"]
-            and other["text"] not in (row["text"],)
+            and other["text"] != row["text"]
             and not other["id"].startswith("again/")
         ]
         return sound(spoken, draw.choice(others))
@@ -222,8 +223,6 @@ def journaled(line: Line, samples: Array, codes: Array, target: Path) -> Line:
     verdict = judge(samples, codes, info.frame_s, usual_s(line["text"]))
     data = encode(samples, 24_000, "wav", "PCM_16")
     target.write_bytes(data)
-    import hashlib
-
     changes = {
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
@@ -292,7 +291,7 @@ def mend(out: Path, asr: str, count: int) -> Line:
         "--out",
         folder,
     ]
-    require(tts_cli("synth", out / "mend.jsonl", *flags), {0})
+    require(tts_cli("synth", out / "mend.jsonl", *flags, "--out", folder), {0})
     only = ["--only", ",".join(some)]
     result = tts_cli("check", folder, "--asr", asr, "--pick", "best", "--json", *only)
     require(result, {0, 1})

@@ -1,4 +1,4 @@
-"""`tts-cli check`: listen by machine. Without a recogniser no audio is read, and no torch loaded."""
+"""`tts-cli check`: listen by machine. Without --asr no audio is read and torch is not imported."""
 
 from __future__ import annotations
 

@@ -26,9 +26,12 @@ from typing import NamedTuple
 from tts_cli.listen.speech import Speech
 from tts_cli.listen.suspicion import MOST, rate_off, reasons_of
 from tts_cli.listen.usual import Usual, Voices, usual
-from tts_cli.output.checks import Heard, Reason
+from tts_cli.output.checks import Check, Heard, Reason
 
 RARE = 6.0  # robust deviations; a recogniser's errors have long tails
+
+
+HEARD_KINDS = ("words", "garbled", "less", "more")  # of reasons that only `check` can give
 
 
 class Bounds(NamedTuple):
@@ -77,6 +80,19 @@ class Ears:
         """Of this row's voice, else of all; None: too few rows to tell."""
         found = self._usual[name]
         return found.get(_key(speech, heard)) or found.get(None)
+
+
+def judged(speech: Speech, voices: Voices, check: Check | None) -> list[Reason]:
+    """Why a take should be listened to, by the journal and by what `check` noted of this audio: the
+    one answer of `report` and `--only suspects`. A line about other audio says nothing.
+
+    Args:
+        check: of this row and take; None: there is none.
+    """
+    found = reasons_of(speech, voices)
+    if check is not None and check.fits(speech.sha256):
+        found += [reason for reason in check.reasons if reason.kind in HEARD_KINDS]
+    return sorted(found, key=lambda reason: -reason.weight)
 
 
 def judge(speech: Speech, voices: Voices, heard: Heard | None, ears: Ears | None) -> list[Reason]:

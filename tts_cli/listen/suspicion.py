@@ -34,6 +34,10 @@ KINDS: dict[str, str] = {
     "loud": "louder than its voice usually is",
     "quiet": "quieter than its voice usually is",
     "clipped": "samples at full scale",
+    "words": "a recogniser heard another text, or none",
+    "garbled": "a recogniser heard other words for a stretch",
+    "less": "a recogniser heard less than the text",
+    "more": "a recogniser heard more than the text",
     "other": "something else that the run noticed",
 }
 _END_KINDS = {"early": "early", "max_frames": "cut", "stuck": "stuck"}
