@@ -13,7 +13,7 @@ Source: Radford et al. 2022, appendix C, for the normaliser.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -60,7 +60,7 @@ def compare(
     heard: str,
     language: str | None,
     recogniser: str,
-    spellings: Mapping[str, str] | None = None,
+    spellings: tuple[tuple[str, str], ...] = (),
 ) -> Heard | None:
     """Hold what was heard against a text.
 
@@ -76,7 +76,7 @@ def compare(
     best: Heard | None = None
     for text in written:
         unit = unit_of(language, text)
-        for normalise in normalisers(language, text, tuple((spellings or {}).items())):
+        for normalise in normalisers(language, text, spellings):
             wanted = units(normalise(_bare(text)), unit)
             if not wanted:
                 continue

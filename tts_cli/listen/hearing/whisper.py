@@ -61,6 +61,7 @@ class Whisper:
         self.batch = batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
         self._model, self._features, self._tokenizer = _load(folder, device, self.dtype)
         self._settings = self._model.generation_config
+        self._settings.max_length = None  # `MAX_TOKENS` counts
         codes = getattr(self._settings, "lang_to_id", None) or {}
         self._codes = {str(token).strip("<|>") for token in codes}
         spellings = _spellings(folder)
@@ -200,7 +201,10 @@ def _load(folder: Path, device: torch.device, dtype: torch.dtype) -> tuple[Any, 
         WhisperForConditionalGeneration,
         WhisperTokenizerFast,
     )
+    from transformers.utils import logging as chatter
 
+    chatter.set_verbosity_error()  # of settings that it thinks unusual
+    chatter.disable_progress_bar()
     only_these: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         model = WhisperForConditionalGeneration.from_pretrained(
