@@ -92,7 +92,7 @@ def compare(
 def units(text: str, unit: str) -> list[str]:
     """The words of a normalised text, or its letters and digits."""
     if unit == "words":
-        return text.split()
+        return [word for word in text.split() if any(map(str.isalnum, word))]
     return [char for char in text if char.isalnum()]
 
 
