@@ -167,7 +167,7 @@ def test_killed_behind_the_anchor(refs: Workbench) -> None:
     args = refs.command(refs.write(rows()), *CAP, *ANCHOR)
     patch = (
         "import os, signal\n"
-        "from tts_cli.run import plan\n"
+        "from tts_cli.run.plan import row_plan as plan\n"
         "real = plan.keep_anchor\n"
         "def keep(*args):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

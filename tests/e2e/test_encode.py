@@ -19,7 +19,7 @@ from workbench import Folder, MakeCheckpoint, Result, Workbench, finish
 
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
-from tts_cli.run.kept import REPLACING
+from tts_cli.run.remake.kept import REPLACING
 
 ROWS = [
     {"id": "one", "text": "Hello there."},

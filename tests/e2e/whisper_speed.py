@@ -77,8 +77,8 @@ def main() -> int:
 
     from tts_cli.listen.hearing import whisper
     from tts_cli.output.checks import CHECKS_NAME
-    from tts_cli.run.check import FolderCheck
-    from tts_cli.run.only import Only
+    from tts_cli.run.check.only import Only
+    from tts_cli.run.folder_check import FolderCheck
 
     with tempfile.TemporaryDirectory() as scratch:
         out, folder = Path(scratch) / "wavs", Path(scratch) / "whisper"

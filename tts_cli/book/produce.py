@@ -30,7 +30,8 @@ from tts_cli.deliver.subtitles import Spoken, in_parts, subtitles
 from tts_cli.deliver.treatment import Treatment
 from tts_cli.errors import RowError, UsageError
 from tts_cli.output.atomic import write_atomic
-from tts_cli.output.journal_lines import JournalLines, parts_of
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import parts_of
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +129,8 @@ def produce(
         DiskFull: no room.
         Interrupted: a signal came.
     """
-    with JournalLines(out) as lines:
-        return _Producer(out, book, script, missing, wanted, lines).run()
+    journal = Journal(out, is_read_only=True)
+    return _Producer(out, book, script, missing, wanted, journal).run()
 
 
 class _Producer:
@@ -142,11 +143,11 @@ class _Producer:
         script: list[Sentence],
         missing: set[str],
         wanted: Wanted,
-        lines: JournalLines,
+        journal: Journal,
     ) -> None:
         self._out, self._book, self._wanted = out, book, wanted
         self._script = script
-        self._lines = lines
+        self._journal = journal
         self._parts: dict[str, list[Spoken]] = {}  # of the rows that have some
         self._missing = set(missing)
         self._rows: dict[int, list[Sentence]] = {}
@@ -224,7 +225,7 @@ class _Producer:
         """Put the parts of a chapter's rows on its clock."""
         _, joined = self._produced.made.chapters[number]
         for row, span in zip(self._rows[number], joined.spans, strict=True):
-            line = self._lines.get(row.id)
+            line = self._journal.ok_line(row.id)
             if line is None or not line.get("parts"):
                 continue
             whole = Spoken(row.text, span.start_s, span.end_s)

@@ -76,7 +76,7 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     from tts_cli.book.produce import require_own_files, target_names
     from tts_cli.book.reader import read_book
     from tts_cli.book.script import BookPauses, script_of, to_manifest
-    from tts_cli.run.split_rule import pauses_of
+    from tts_cli.run.plan.split_rule import pauses_of
 
     config = RunConfig.from_options(options)
     if join == "m4b":
@@ -201,8 +201,8 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
 def require_good(source: Source, script: list[Sentence], config: RunConfig) -> None:
     """Raise ManifestError if a row is bad, which is told by its place in the book."""
     from tts_cli.manifest.row import BadRow
+    from tts_cli.run.check.row_checks import CheckedRows
     from tts_cli.run.model_source import read_info
-    from tts_cli.run.row_checks import CheckedRows
 
     rows = CheckedRows(source, config, read_info(config)).read()
     bad = [row for row in rows if isinstance(row, BadRow)]
@@ -239,7 +239,7 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
     from tts_cli.output.journal import Journal
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.model_source import read_info
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
     config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
     assert config.out is not None

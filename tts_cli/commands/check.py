@@ -20,7 +20,7 @@ from tts_cli.config import PICKS, PROGRESS, RunConfig
 
 if TYPE_CHECKING:
     from tts_cli.listen.hearing.recogniser import Recogniser
-    from tts_cli.run.check import FolderCheck, Judged
+    from tts_cli.run.folder_check import FolderCheck, Judged
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +73,8 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli synth lines.jsonl --out wavs/ --only suspects --takes 3
       tts-cli check wavs/ --asr pocketsphinx --pick best
     """
-    from tts_cli.run.check import FolderCheck
-    from tts_cli.run.only import Only
+    from tts_cli.run.check.only import Only
+    from tts_cli.run.folder_check import FolderCheck
 
     config = RunConfig.from_options({**options, "out": folder})
     only = Only(config.only, folder)
@@ -148,7 +148,7 @@ def open_recogniser(config: RunConfig) -> Recogniser:
 def tell(found: FolderCheck, name: str) -> None:
     """What the recogniser has heard, and what it could not."""
     from tts_cli.commands.duration import shown_duration
-    from tts_cli.run.check import MAX_PROBLEMS
+    from tts_cli.run.folder_check import MAX_PROBLEMS
 
     hearing = found.hearing
     said = f"{name}: {hearing.heard} takes heard"

@@ -12,7 +12,7 @@ from tts_cli.manifest.reader import Manifest
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.run.plan import Survey
+    from tts_cli.run.plan.found import Survey
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
     from tts_cli.output.journal import Journal
     from tts_cli.output.orphans import find_orphans
     from tts_cli.output.writer import AudioWriter
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
     assert config.out is not None
     journal, writer = None, None

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from models.base import SpeechModel
     from tts_cli.output.journal import Journal
     from tts_cli.output.writer import AudioWriter
-    from tts_cli.run.encode import Findings, SpokenFolder
-    from tts_cli.run.recode import Recoded
+    from tts_cli.run.remake.encode import Findings, SpokenFolder
+    from tts_cli.run.remake.recode import Recoded
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +80,8 @@ def run(folder: Path, config: RunConfig) -> int:
     from tts_cli.output.journal import Journal
     from tts_cli.output.leftovers import unrecorded_rows
     from tts_cli.output.writer import AudioWriter, prepare_folder
-    from tts_cli.run.encode import Findings, SpokenFolder, require_journal
-    from tts_cli.run.recode import Recoder
+    from tts_cli.run.remake.encode import Findings, SpokenFolder, require_journal
+    from tts_cli.run.remake.recode import Recoder
 
     assert config.out is not None
     Treatment.of(config).require_packages()
@@ -157,7 +157,7 @@ def show(
     findings: Findings,
 ) -> int:
     """Say what came of the rows. Returns the exit code."""
-    from tts_cli.run.encode import MAX_NAMED
+    from tts_cli.run.remake.encode import MAX_NAMED
 
     left = findings.left + made.failed
     if config.json:

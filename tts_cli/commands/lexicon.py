@@ -54,8 +54,8 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
       tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
     """
     config = RunConfig.from_options(options)
+    from tts_cli.run.check.row_checks import check_settings
     from tts_cli.run.model_source import read_info
-    from tts_cli.run.row_checks import check_settings
     from tts_cli.text.care import TextCare
     from tts_cli.text.language_code import named_language
     from tts_cli.voices.folder import VoiceFolder

@@ -173,7 +173,7 @@ def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
 def no_row(row_id: str, out: Path) -> str:
     """What is said of a row that the journal does not know."""
     from tts_cli.output.orphans import recorded_ids
-    from tts_cli.run.only import nearest_ids
+    from tts_cli.run.check.only import nearest_ids
 
     return f"{out}: no row is called '{row_id}'{nearest_ids(row_id, set(recorded_ids(out)))}"
 

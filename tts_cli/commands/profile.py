@@ -88,9 +88,9 @@ def command(
     config = RunConfig.from_options(options)
     from tts_cli.measure.profiler import Profiler
     from tts_cli.measure.sample_rows import parse_batches
+    from tts_cli.run.check.row_checks import require_speakable
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import choose_device, open_session
-    from tts_cli.run.row_checks import require_speakable
 
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))

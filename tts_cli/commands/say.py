@@ -287,7 +287,7 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.manifest.row import BadRow
     from tts_cli.output.writer import is_int16_enough
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
     with source_of(row) as file:
         from tts_cli.manifest.reader import Source

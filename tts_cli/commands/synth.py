@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from tts_cli.output.run_file import Totals
     from tts_cli.output.run_log import FolderTotals, RunLog
     from tts_cli.run.load import Session
-    from tts_cli.run.plan import RowPlan, Survey
+    from tts_cli.run.plan.found import Survey
+    from tts_cli.run.plan.row_plan import RowPlan
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,8 @@ def run(source: Manifest, config: RunConfig) -> int:
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.consent import approved_info
     from tts_cli.run.model_source import read_info
-    from tts_cli.run.plan import RowPlan, State
+    from tts_cli.run.plan.row_plan import RowPlan
+    from tts_cli.run.plan.standing import State
 
     signals.check()  # after the imports, which may have swallowed one
     log.debug("versions: %s", _listed(versions()))
@@ -147,8 +149,9 @@ def run(source: Manifest, config: RunConfig) -> int:
         if survey.needs.rows:
             device.require(config)
         if not is_ours:
-            plan.journal, runs = open_folder(config, stack, is_new=True)
-            stack.callback(close_takes, config, plan.journal)
+            journal, runs = open_folder(config, stack, is_new=True)
+            stack.callback(close_takes, config, journal)
+            plan.journal = journal
             plan.writer = AudioWriter(config.out, config, info.sample_rate_hz)
         if survey.damaged:
             log.warning(
@@ -181,7 +184,7 @@ def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) ->
     from tts_cli.commands.progress import long_step
     from tts_cli.deliver.metadata import synthetic
     from tts_cli.output.record import RowRecord
-    from tts_cli.run.recode import Recoder
+    from tts_cli.run.remake.recode import Recoder
 
     assert plan.journal is not None
     assert plan.writer is not None

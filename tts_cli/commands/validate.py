@@ -34,8 +34,8 @@ from tts_cli.output.writer import check_space, shown_size
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.output.orphans import Orphans
-    from tts_cli.run.plan import Survey
-    from tts_cli.run.survey import ManifestSummary
+    from tts_cli.run.plan.found import Survey
+    from tts_cli.run.plan.tally import ManifestSummary
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     config = RunConfig.from_options(options)
     with open_manifests(manifests, config) as source:
         from tts_cli.run.model_source import read_info
-        from tts_cli.run.plan import RowPlan
+        from tts_cli.run.plan.row_plan import RowPlan
 
         info = read_info(config)
         check_settings(config, info)
@@ -76,7 +76,7 @@ def check_settings(config: RunConfig, info: ModelInfo) -> None:
     """Check what needs no manifest. Raises UsageError or SetupError: nothing can be spoken so."""
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.output.audio_file import check_format
-    from tts_cli.run.row_checks import require_speakable
+    from tts_cli.run.check.row_checks import require_speakable
 
     require_speakable(info)
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
@@ -210,7 +210,7 @@ def _kept_lines(survey: Survey) -> list[tuple[str, str]]:
 
 def _reasons(survey: Survey) -> dict[str, int]:
     """Rows to speak, by what the folder holds of them."""
-    from tts_cli.run.plan import State
+    from tts_cli.run.plan.standing import State
 
     return {state.value: survey.due[state] for state in State if state is not State.KEPT}
 

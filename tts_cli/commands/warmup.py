@@ -48,10 +48,10 @@ def command(**options: Any) -> int:
     config = RunConfig.from_options(options)
     from kernels.launch.compilation import cache_folder
     from tts_cli.measure.sample_rows import sample_prompts
+    from tts_cli.run.check.row_checks import require_speakable
     from tts_cli.run.consent import approved_info
     from tts_cli.run.load import open_session, prepare
     from tts_cli.run.needs import Needs
-    from tts_cli.run.row_checks import require_speakable
     from tts_cli.voices.recording import MAX_SECONDS
 
     require_speakable(approved_info(config))

@@ -1,6 +1,7 @@
 """One manifest row: its fields, their checks, and the plain value they become.
 
-A row is judged by itself here; what needs the other rows or the checkpoint is in `run.row_checks`.
+A row is judged by itself here; what needs the other rows or the checkpoint is in
+`run.check.row_checks`.
 """
 
 from __future__ import annotations

@@ -109,6 +109,13 @@ class Journal:
         with open(self.path, "rb") as file:
             return _line_at(file, offset)
 
+    def ok_line(self, row_id: str) -> dict[str, Any] | None:
+        """The last line of the row's file, whole; None if there is none, or if it failed. Raises
+        OSError.
+        """
+        found = self._table.file(row_id)
+        return None if found is None or found.has_failed else self.line(row_id, found.take)
+
     def file_lines(self) -> Iterator[dict[str, Any]]:
         """The last line of each row's file, extra takes left out, in the order in which they stand
         there. Lines that another journal adds meanwhile are not seen. Raises OSError.

@@ -128,6 +128,20 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     return isinstance(value, tuple(found for name in names for found in _KINDS[name]))
 
 
+def parts_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts that a line tells; none where they make no sense."""
+    parts = line.get("parts") or []
+    numbers = ("text_start", "text_end", "start_s", "end_s")
+    try:
+        is_sound = all(isinstance(part[name], (int, float)) for part in parts for name in numbers)
+        is_sound = is_sound and all(
+            isinstance(part[name], int) for part in parts for name in numbers[:2]
+        )
+    except (TypeError, KeyError):
+        return []
+    return list(parts) if is_sound else []
+
+
 @dataclass(frozen=True)
 class CopiedLine:
     """A line once more, with some values changed; of any schema."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tts_cli.deliver.treatment import Applied, Treatment
 
 CODES_SUFFIX = ".codes.safetensors"
-# Behind the names of files that had to make room for others made of them, see `run.recode`.
+# Behind the names of files that had to make room for others made of them, see `run.remake.recode`.
 ORIGINAL_SUFFIX = ".original"
 ORIGINALS = tuple(f".{format}{ORIGINAL_SUFFIX}" for format in ("wav", "flac"))
 

@@ -20,12 +20,12 @@ from tts_cli.manifest.words import is_wordless
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
+from tts_cli.run.check.row_checks import check_settings, require_speakable, row_problem
 from tts_cli.run.consent import approved_info
 from tts_cli.run.load import open_session, prepare
 from tts_cli.run.model_source import model_label
 from tts_cli.run.needs import Needs
 from tts_cli.run.retry import RetryPolicy
-from tts_cli.run.row_checks import check_settings, require_speakable, row_problem
 from tts_cli.run.threads import SpeechRun
 from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder

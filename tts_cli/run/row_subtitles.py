@@ -24,13 +24,14 @@ from tts_cli.deliver.subtitles import Spoken, in_parts, subtitles
 from tts_cli.errors import DiskFull
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.output.atomic import write_atomic
-from tts_cli.output.journal_lines import JournalLines, parts_of
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import parts_of
 from tts_cli.output.writer import AudioWriter
 from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS
 
 if TYPE_CHECKING:
-    from tts_cli.run.plan import RowPlan
+    from tts_cli.run.plan.row_plan import RowPlan
 
 log = logging.getLogger(__name__)
 
@@ -50,32 +51,31 @@ def write_row_subtitles(plan: RowPlan) -> Made:
     Rows without audio of their text have none.
 
     Raises:
-        SetupError: the journal cannot be read.
         DiskFull: no room.
         Interrupted: a signal came.
         StoppedEarly: the manifest is not what it was.
     """
+    assert plan.journal is not None
     assert plan.writer is not None
     made = Made()
-    with JournalLines(plan.writer.out) as lines:
-        for row in plan.rows.read():
-            signals.check()
-            if isinstance(row, BadRow):
-                continue
-            try:
-                made.written += _write(row, plan, plan.writer, lines)
-            except DiskFull:
-                raise
-            except (OSError, soundfile.LibsndfileError) as error:
-                made.failed += 1
-                if made.failed <= MAX_TOLD:
-                    log.warning("row %s has no subtitles: %s", row.id, error)
+    for row in plan.rows.read():
+        signals.check()
+        if isinstance(row, BadRow):
+            continue
+        try:
+            made.written += _write(row, plan, plan.writer, plan.journal)
+        except DiskFull:
+            raise
+        except (OSError, soundfile.LibsndfileError) as error:
+            made.failed += 1
+            if made.failed <= MAX_TOLD:
+                log.warning("row %s has no subtitles: %s", row.id, error)
     return made
 
 
-def _write(row: Row, plan: RowPlan, writer: AudioWriter, lines: JournalLines) -> int:
+def _write(row: Row, plan: RowPlan, writer: AudioWriter, journal: Journal) -> int:
     """Write the files of one row. Returns how many."""
-    line, audio = lines.get(row.id), writer.path_of(row.id)
+    line, audio = journal.ok_line(row.id), writer.path_of(row.id)
     if line is None or not audio.is_file() or not _is_of(line, row, plan):
         return 0
     since_ns = audio.stat().st_mtime_ns

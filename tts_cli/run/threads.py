@@ -25,10 +25,10 @@ from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.request import retry_request, usual_s
 from tts_cli.output.audio_file import NOT_FINITE
-from tts_cli.run.kept import PART_CONTEXT
 from tts_cli.run.load import Session
 from tts_cli.run.long_rows import LongRows
 from tts_cli.run.needs import too_long
+from tts_cli.run.remake.kept import PART_CONTEXT
 from tts_cli.run.retry import RetryPolicy
 from tts_cli.run.verdict import judge
 from tts_cli.voices.encode_queue import VoiceCache

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tts_cli.output.journal import Journal
-from tts_cli.output.record import RowRecord
+from tts_cli.output.record import RowRecord, parts_of
 
 
 def test_the_last_line_of_each_rows_file(tmp_path: Path) -> None:
@@ -25,6 +25,22 @@ def test_the_last_line_of_each_rows_file(tmp_path: Path) -> None:
     found = [(line["id"], line["take"]) for line in lines]
     assert found == [("b", 1), ("a", 1), ("c", 2), ("d", 1)]
     assert (lines[0]["text"], lines[1]["frames"]) == ("Größe", 7)
+
+
+def test_the_last_line_of_a_row_counts(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(RowRecord("a", "ok", text="one"), RowRecord("b", "ok", text="\u96e8"))
+        journal.append(RowRecord("a", "ok", text="two"), RowRecord("c", "ok", text="three"))
+        journal.append(RowRecord("c", "failed", error="no"))
+    with open(journal.path, "ab") as file:
+        file.write(b'garbage\n[1]\n{"id": 3}\n')
+        line = '{"id": "b", "status": "ok", "take": 2, "role": "extra", "request_hash": ""}'
+        file.write(f'{line}\n{{"id": "torn'.encode())
+    lines = Journal(tmp_path, is_read_only=True)
+    found = {row_id: lines.ok_line(row_id) for row_id in ("a", "b", "c", "torn", "none")}
+    assert {key: line and line["text"] for key, line in found.items()} == {
+        "a": "two", "b": "\u96e8", "c": None, "torn": None, "none": None,
+    }  # fmt: skip
 
 
 def test_lines_of_another_journal_are_not_seen(tmp_path: Path) -> None:
@@ -51,3 +67,22 @@ def test_what_is_of_another_kind_is_left_out(value: Any) -> None:
     assert isinstance(found.frames, int)
     assert isinstance(found.parts, list)
     assert found.text is None or isinstance(found.text, str)
+
+
+PART = {"text_start": 0, "text_end": 3, "start_s": 0.0, "end_s": 1.5, "boundary": "clause"}
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ({"parts": [PART, PART]}, 2),
+        ({}, 0),
+        ({"parts": None}, 0),
+        ({"parts": "abc"}, 0),
+        ({"parts": [PART, {**PART, "start_s": "soon"}]}, 0),
+        ({"parts": [PART, {**PART, "text_end": 1.5}]}, 0),
+        ({"parts": [PART, {"text_start": 0}]}, 0),
+    ],
+)
+def test_parts_that_make_no_sense_are_none(line: dict[str, Any], number: int) -> None:
+    assert len(parts_of(json.loads(json.dumps(line)))) == number

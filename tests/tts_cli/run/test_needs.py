@@ -15,7 +15,7 @@ from tts_cli.manifest.reader import Source
 from tts_cli.output.journal import Journal
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.needs import Needs, most_tokens, room_problem
-from tts_cli.run.plan import RowPlan, check_manifest
+from tts_cli.run.plan.row_plan import RowPlan, check_manifest
 from tts_cli.voices.resolve import Need
 
 MakeInfo = Callable[..., ModelInfo]

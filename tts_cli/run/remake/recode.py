@@ -25,8 +25,8 @@ from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.takes import Place, Placed, TakeFolder
 from tts_cli.output.writer import ORIGINAL_SUFFIX, AudioWriter
-from tts_cli.run.kept import REPLACING, Kept, decode, read_audio, read_codes
 from tts_cli.run.records import moved
+from tts_cli.run.remake.kept import REPLACING, Kept, decode, read_audio, read_codes
 
 if TYPE_CHECKING:
     import numpy as np

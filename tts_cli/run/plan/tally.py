@@ -14,12 +14,12 @@ from tts_cli.manifest.markup import markup_in
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row, shown
 from tts_cli.manifest.words import SILENCE_S
-from tts_cli.run.named_rows import MAX_SHOWN, NamedRows
+from tts_cli.run.check.named_rows import MAX_SHOWN, NamedRows
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.run.split_rule import SplitRule
+    from tts_cli.run.plan.split_rule import SplitRule
     from tts_cli.text.care import TextCare
     from tts_cli.voices.speech_row import PlannedPart
 

@@ -1,5 +1,5 @@
-"""Which row is the anchor: `--anchor first|ID`. What its speech is to the others is in
-`voices/anchor.py`.
+"""Which row is the anchor: `--anchor first|ID`, and whether its speech is there. What that is to
+the others is in `voices/anchor.py`.
 
 `first` is the first row that is about as long as a good reference. Which one it was is kept in
 `anchor.json`, and stays so as long as the manifest has that row: one put in at the top must not
@@ -9,25 +9,134 @@ give all others another voice.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.errors import UsageError
+from tts_cli.errors import RowError, StoppedEarly, UsageError
 from tts_cli.manifest.ids import fold_id
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.output.atomic import write_atomic
+from tts_cli.run.plan.standing import OutputFolder, State
+from tts_cli.text.pauses import without_pauses
+from tts_cli.voices.anchor import Anchor, read_anchor, unspoken_anchor
 from tts_cli.voices.recording import MAX_SECONDS
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo
+    from models.base import ModelInfo, SpeechRequest
     from tts_cli.config import RunConfig
+    from tts_cli.run.plan.identity import RowIdentity
+    from tts_cli.run.plan.split_rule import SplitRule
+    from tts_cli.voices.resolve import Cloning
+    from tts_cli.voices.speech_row import SpeechRow
+
+log = logging.getLogger(__name__)
 
 ANCHOR_NAME = "anchor.json"
 FIRST = "first"
 GOOD_S = (3.0, 20.0)  # usual seconds of a text whose speech makes a good reference
 _MAX_BYTES = 1 << 16
+
+
+class AnchorRow:
+    """The anchor of a run: its row and, once it was looked for, its speech."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        info: ModelInfo,
+        cloning: Cloning,
+        split_rule: SplitRule,
+        identity: RowIdentity,
+        folder: OutputFolder,
+    ) -> None:
+        self._config = config
+        self._info = info
+        self._cloning = cloning
+        self._split_rule = split_rule
+        self._identity = identity
+        self._folder = folder
+        self.row: Row | None = None  # the others that nothing gives a voice follow it
+        self.is_new = False  # spoken by this run
+
+    @property
+    def speech(self) -> Anchor | None:
+        """What rows that follow it clone; None: it was not looked for, or no row needs one."""
+        return self._cloning.anchor
+
+    def find(
+        self,
+        read: Callable[[], Iterator[Row | BadRow]],
+        request_of: Callable[[Row], tuple[SpeechRequest, bool]],
+    ) -> None:
+        """Choose it, and find out whether its speech is there.
+
+        Args:
+            read: reads the manifest from its start.
+            request_of: what a row asks of the model, and whether it has no words.
+        Raises:
+            UsageError: there is no such row, or it cannot be the anchor.
+            StoppedEarly: its speech, made by this run, is no reference.
+        """
+
+        def is_free(row: Row) -> bool:
+            request, is_silent = request_of(row)
+            return not is_silent and request.voice is None and request.ref_audio is None
+
+        if self.row is None:
+            self.row = choose_anchor(self._config, read, is_free)
+        row = self.row
+        if row is None:
+            log.warning("--anchor first: every row has a voice of its own, or no words")
+            return
+        self._cloning.anchor = None
+        request, _ = request_of(row)
+        planned = self._identity.planned(row.id, request, None, False)
+        path, text = Path(row.id), without_pauses(request.text)
+        writer = self._folder.writer
+        if writer is not None:
+            path = writer.path_of(row.id)
+        if not self._is_spoken(planned):
+            if problem := too_long(row, text, self._split_rule.is_long(request)):
+                raise problem
+            self._cloning.anchor = unspoken_anchor(
+                row.id, path, text, request.max_frames, self._info
+            )
+            return
+        assert writer is not None
+        codes_path = writer.codes_path_of(row.id)
+        try:
+            self._cloning.anchor = read_anchor(
+                row.id, path, codes_path, text, self._info, self._cloning.silence_s
+            )
+        except RowError as error:
+            kind = StoppedEarly if self.is_new else UsageError
+            raise kind(
+                f"the anchor, row '{row.id}': {error}", remedy="name another row by --anchor"
+            ) from None
+
+    def _is_spoken(self, row: SpeechRow) -> bool:
+        """Whether its speech is in the folder and is to stay."""
+        folder = self._folder
+        if folder.journal is None or folder.writer is None:
+            return False
+        if folder.journal.status(row.id) != "ok":
+            return False
+        if self._config.overwrite and not self.is_new:
+            return False
+        standing = folder.standing(row.id, row.request, row.need, False, is_close=True)
+        return standing.state is State.DONE
+
+    def is_row(self, row: Row | BadRow) -> bool:
+        """Whether a row is the anchor."""
+        return self.speech is not None and row.id == self.speech.id
+
+    def followed_by(self, request: SpeechRequest) -> Anchor | None:
+        """The anchor, if a request was given its voice."""
+        speech = self.speech
+        return speech if speech is not None and speech.is_voice_of(request) else None
 
 
 def require_free_voices(config: RunConfig, info: ModelInfo) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.row import BadRow, Row
-from tts_cli.run.anchor import ANCHOR_NAME, choose_anchor, keep_anchor
+from tts_cli.run.plan.anchor import ANCHOR_NAME, choose_anchor, keep_anchor
 
 GOOD = "The boat left the harbor after five, and nobody spoke."
 

@@ -24,8 +24,8 @@ from tts_cli.output.record import SCHEMA, RowRecord
 from tts_cli.output.run_file import REPORT_NAME
 from tts_cli.output.run_log import RUNS_NAME
 from tts_cli.output.writer import AudioWriter
-from tts_cli.run.kept import REPLACING, find_kept
-from tts_cli.run.recode import Order
+from tts_cli.run.remake.kept import REPLACING, find_kept
+from tts_cli.run.remake.recode import Order
 
 MAX_REPORT_BYTES = 1 << 24
 MAX_RUNS = 100_000

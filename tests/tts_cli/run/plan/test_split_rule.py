@@ -16,7 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.deliver.join import Pauses
 from tts_cli.manifest.request import text_cap
 from tts_cli.manifest.seeds import part_seed
-from tts_cli.run.split_rule import LATE_SPEAKER, NO_VOICE, SplitRule
+from tts_cli.run.plan.split_rule import LATE_SPEAKER, NO_VOICE, SplitRule
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old bank. "
 MakeRule = Callable[..., SplitRule]

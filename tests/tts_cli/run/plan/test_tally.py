@@ -17,10 +17,10 @@ from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row
-from tts_cli.run.plan import RowPlan, check_manifest
-from tts_cli.run.row_checks import CheckedRows
-from tts_cli.run.split_rule import BY_SETTING, NO_VOICE
-from tts_cli.run.survey import bad_row_line, estimate_audio_s, estimate_disk_bytes
+from tts_cli.run.check.row_checks import CheckedRows
+from tts_cli.run.plan.row_plan import RowPlan, check_manifest
+from tts_cli.run.plan.split_rule import BY_SETTING, NO_VOICE
+from tts_cli.run.plan.tally import bad_row_line, estimate_audio_s, estimate_disk_bytes
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]

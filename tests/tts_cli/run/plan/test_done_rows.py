@@ -28,9 +28,9 @@ from tts_cli.output.hashes import Delivery, delivery_hash
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import AudioWriter
-from tts_cli.run import plan as plan_module
-from tts_cli.run.plan import RowPlan
-from tts_cli.run.recode import Recoder
+from tts_cli.run.plan import standing
+from tts_cli.run.plan.row_plan import RowPlan
+from tts_cli.run.remake.recode import Recoder
 from tts_cli.voices.speech_row import SpeechRow
 
 FIRST_VERSION = Path(__file__).with_name("first_version")
@@ -246,7 +246,7 @@ def test_a_new_line_counts_from_then_on(new: Folder, monkeypatch: pytest.MonkeyP
     def fail(*_: Any) -> str:
         raise AssertionError("a joint hash for a row whose line has two")
 
-    monkeypatch.setattr(plan_module, "joint_hash", fail)
+    monkeypatch.setattr(standing, "joint_hash", fail)
     assert new.due_ids() == []
 
 

@@ -31,7 +31,7 @@ from tts_cli.output.checks import (
     checks_by_take,
     write_checks,
 )
-from tts_cli.run.only import Only
+from tts_cli.run.check.only import Only
 from tts_cli.text.language_code import code_of
 
 if TYPE_CHECKING:

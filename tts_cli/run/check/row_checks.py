@@ -13,7 +13,7 @@ from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
 from tts_cli.manifest.reader import Manifest, read_rows
 from tts_cli.manifest.row import BadRow, Row, RowProblem, nearest, shown
-from tts_cli.run.casting import Casting
+from tts_cli.run.check.casting import Casting
 from tts_cli.text.language_code import named_language
 from tts_cli.voices.folder import VoiceFolder
 

@@ -10,7 +10,7 @@ from spoken_folders import record, write_folder
 
 from tts_cli.errors import UsageError
 from tts_cli.output.checks import OK, SUSPECT, Check, Reason, write_checks
-from tts_cli.run.only import Only, suspects_of
+from tts_cli.run.check.only import Only, suspects_of
 
 WRONG = (Reason("words", "9 of 9 words", 3.0),)
 IDS = ["line1", "line7", "line70", "intro/003", "Ümlaut"]

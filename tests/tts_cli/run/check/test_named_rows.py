@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tts_cli.manifest.row import Row
-from tts_cli.run.named_rows import NamedRows
+from tts_cli.run.check.named_rows import NamedRows
 
 
 def test_the_first_twenty_then_a_count() -> None:

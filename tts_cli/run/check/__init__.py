@@ -1,0 +1,1 @@
+"""The rows of a manifest, judged before anything is spoken."""

@@ -1,0 +1,37 @@
+"""What a row is known by: the hashes of what is asked of the model, and of whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tts_cli.output.hashes import content_hash, request_hash
+from tts_cli.run.plan.wordless import silent_row
+from tts_cli.voices.speech_row import SpeechRow
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo, SpeechRequest
+    from tts_cli.run.plan.split_rule import SplitRule
+    from tts_cli.voices.resolve import Need
+
+
+class RowIdentity:
+    """Tells the hashes of rows that a checkpoint speaks."""
+
+    def __init__(self, info: ModelInfo, split_rule: SplitRule) -> None:
+        self._info = info
+        self._split_rule = split_rule
+
+    def planned(
+        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
+    ) -> SpeechRow:
+        """A row with its `request_hash`; one that is silent is whole already."""
+        split = self._split_rule.settings(request, is_silent)
+        digest = request_hash(request, self._info.identity, need.digest if need else None, split)
+        if is_silent:
+            return silent_row(row_id, request, digest, self._info)
+        return SpeechRow(row_id, request, digest, need)
+
+    def content(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
+        """The `content_hash`."""
+        split = self._split_rule.settings(request, is_silent)
+        return content_hash(request, self._info.identity, need.digest if need else None, split)

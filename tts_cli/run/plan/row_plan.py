@@ -1,0 +1,416 @@
+"""Which rows of a manifest a run speaks, why, and what room they need.
+
+The manifest is read twice: once to check every row, see what is left to do and how long the longest
+row is, once to speak. What the first reading found is kept in a byte a row, so that the second one
+passes over all rows that nothing is to be done about.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import RowError, StoppedEarly, UsageError
+from tts_cli.manifest.ids import is_in_shard
+from tts_cli.manifest.reader import Manifest
+from tts_cli.manifest.request import Requests
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.seeds import take_seed
+from tts_cli.manifest.words import is_wordless
+from tts_cli.output.journal import Journal
+from tts_cli.output.takes import Place
+from tts_cli.output.writer import AudioWriter
+from tts_cli.run.check.only import Only
+from tts_cli.run.check.row_checks import CheckedRows
+from tts_cli.run.model_source import prompt_counter
+from tts_cli.run.needs import most_positions, room_problem
+from tts_cli.run.plan.anchor import AnchorRow, keep_anchor, require_free_voices
+from tts_cli.run.plan.choice import extra_places
+from tts_cli.run.plan.found import MAX_NAMED, Survey
+from tts_cli.run.plan.identity import RowIdentity
+from tts_cli.run.plan.split_rule import SplitRule
+from tts_cli.run.plan.standing import OutputFolder, State
+from tts_cli.run.plan.tally import ManifestSummary, Tally
+from tts_cli.run.plan.wordless import NO_WORDS
+from tts_cli.run.remake.recode import Order
+from tts_cli.text.pauses import without_pauses
+from tts_cli.voices.anchor import Anchor
+from tts_cli.voices.resolve import Cloning, Need
+from tts_cli.voices.speech_row import PlannedPart, SpeechRow
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo, SpeechRequest
+    from tts_cli.run.records import Recorder
+    from tts_cli.text.care import TextCare
+
+
+log = logging.getLogger(__name__)
+
+OWN, EXTRAS, REMAKE = 1, 2, 4  # what is to be done about a row, in a byte a row
+_TO_SPEAK = bytes(flags & (OWN | EXTRAS) for flags in range(256))
+_TO_REMAKE = bytes(flags & REMAKE for flags in range(256))
+WAIT_S = 0.2  # between two looks at whether the run was stopped
+
+
+class RowPlan:
+    """The rows of a run. Once surveyed, iterating gives those that something is to be done about.
+    One thread at a time.
+
+    Args:
+        journal: of the output folder; None: it has none, so every row is new.
+        writer: None: there is no folder.
+        is_spoken: without a folder too; else what rows clone is looked at no further than its
+            header there.
+    """
+
+    def __init__(
+        self,
+        source: Manifest,
+        config: RunConfig,
+        info: ModelInfo,
+        journal: Journal | None = None,
+        writer: AudioWriter | None = None,
+        *,
+        is_spoken: bool = False,
+    ) -> None:
+        self.source = source
+        self.config = config
+        self.info = info
+        self.is_spoken = is_spoken or writer is not None
+        self.cloning = Cloning(config, info)
+        self.rows = CheckedRows(source, config, info)
+        self.only = Only(config.only, config.out)
+        self.split_rule = SplitRule.of(config, info)
+        self._requests = Requests(config, info)
+        self._identity = RowIdentity(info, self.split_rule)
+        self._folder = OutputFolder(config, info, self.split_rule, self._identity, journal, writer)
+        self._anchor = AnchorRow(
+            config, info, self.cloning, self.split_rule, self._identity, self._folder
+        )
+        if config.anchor is not None:
+            require_free_voices(config, info)
+        # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
+        self._wanted = bytearray()
+
+    @property
+    def journal(self) -> Journal | None:
+        """Of the output folder."""
+        return self._folder.journal
+
+    @journal.setter
+    def journal(self, journal: Journal) -> None:
+        self._folder.journal = journal
+
+    @property
+    def writer(self) -> AudioWriter | None:
+        """Into the output folder."""
+        return self._folder.writer
+
+    @writer.setter
+    def writer(self, writer: AudioWriter) -> None:
+        self._folder.writer = writer
+
+    @property
+    def care(self) -> TextCare:
+        """How texts are read."""
+        return self._requests.care
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """The row whose voice others have, once surveyed."""
+        return self.cloning.anchor
+
+    def survey(self) -> Survey:
+        """Read the whole manifest: check, count, and bound the sizes.
+
+        An anchor that is still to be spoken leaves open whether rows that follow it are done: they
+        count as to be spoken until it is.
+
+        Raises:
+            ManifestError: it cannot be used at all, or has no rows.
+            UsageError: `--only` names a row that it has not, or the anchor cannot be one.
+            StoppedEarly: it was changed meanwhile.
+        """
+        if self.config.anchor is not None:
+            self._anchor.find(self.rows.read, self._request)
+        tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
+        found = Survey(tally.summary)
+        shard, limit, taken = self.config.shard, self.config.limit, 0
+        self._wanted.clear()
+        for row in self.rows.read():
+            is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
+            is_mine = is_mine and (limit is None or taken < limit)
+            taken += is_mine
+            is_named, is_mine = is_mine, is_mine or self._anchor.is_row(row)
+            if isinstance(row, BadRow):
+                tally.add_bad(row)
+                found.bad += is_mine
+                self._wanted.append(is_mine)
+                continue
+            if not is_mine:
+                tally.add_good(row)
+                self._wanted.append(False)
+                continue
+            request, is_silent = self._request(row)
+            tally.add_good(row, request, is_silent)
+            extras = self.config.takes if is_named and not is_silent else 0
+            self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
+        self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
+        tally.close()
+        found.summary.strangers = list(self.rows.casting.strangers)
+        if self.anchor is not None:
+            found.summary.anchor = self.anchor.id
+            found.summary.is_anchor_spoken = self.anchor.is_spoken
+        self.source.require_same()
+        return found
+
+    def __iter__(self) -> Iterator[SpeechRow | BadRow]:
+        """Each row to speak or to keep silent, and each bad row to record.
+
+        Raises:
+            StoppedEarly: the manifest is not what was surveyed.
+        """
+        to_speak = self._wanted.translate(_TO_SPEAK)
+        for row in self.rows.read(to_speak):
+            wanted = to_speak[row.number - 1]
+            if isinstance(row, BadRow):
+                yield row
+                continue
+            yield from self._plan(row, wanted)
+
+    def _plan(self, row: Row, wanted: int = OWN) -> Iterator[SpeechRow | BadRow]:
+        """What is spoken of a good row, its own first; or that it was found to be a bad one."""
+        request, is_silent = self._request(row)
+        try:
+            need = self._resolve(request, is_silent)
+            parts = () if is_silent else self._parts(request, need)
+        except RowError as error:
+            message = str(error)
+            yield BadRow(
+                row.line, row.number, row.id, message, row.text, is_late=True, file=row.file
+            )
+            return
+        own = None
+        if wanted & OWN:
+            standing = self._folder.standing(row.id, request, need, is_silent)
+            own, mine = self._folder.place(row.id, standing), request
+            if standing.choice is not None and standing.is_in_place:  # as it was chosen
+                seed = standing.choice.get("seed")
+                mine = request if seed is None else replace(request, seed=seed)
+                parts = () if is_silent else self._parts(mine, need)
+            yield self._complete(row, mine, need, is_silent, parts, own)
+        num_extras = self.config.takes if wanted & EXTRAS else 0
+        for place in extra_places(self.journal, row.id, own, num_extras):
+            other = replace(request, seed=take_seed(request.seed, place.take))
+            yield self._complete(row, other, need, False, self._parts(other, need), place)
+
+    def orders(self) -> Iterator[Order]:
+        """The files to be made of what the folder keeps. Raises StoppedEarly as iterating does."""
+        for row in self.rows.read(self._wanted.translate(_TO_REMAKE)):
+            if isinstance(row, Row):
+                request, is_silent = self._request(row)
+                need = self._resolve(request, is_silent)
+                if order := self._folder.standing(row.id, request, need, is_silent).order:
+                    yield order
+
+    def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
+        """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
+        `is_stopped`. An anchor comes first and alone: the others wait for its end.
+
+        Raises:
+            StoppedEarly: the anchor failed, or is no reference.
+        """
+        if self.anchor is not None and not self.anchor.is_spoken:
+            yield from self._anchor_first(recorder, is_stopped)
+        if self.anchor is not None and self.writer is not None and not is_stopped():
+            keep_anchor(self.writer.out, self.anchor.id, self.anchor.need.digest)
+        for row in self:
+            if is_stopped():
+                return
+            if isinstance(row, BadRow):
+                recorder.fail(row)
+            elif row.is_silent:
+                recorder.take(row)
+            else:
+                yield row
+
+    def _complete(
+        self,
+        row: Row,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+        parts: tuple[PlannedPart, ...],
+        place: Place,
+    ) -> SpeechRow:
+        """A row on its way."""
+        planned = self._identity.planned(row.id, request, need, is_silent)
+        planned.place = place
+        planned.character, planned.extra = row.character, row.extra
+        planned.content_hash = self._identity.content(request, need, is_silent)
+        if request.text != row.text:
+            planned.reading = self.care.read(row.text, request.language)
+        if parts:
+            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
+        if anchor := self._anchor.followed_by(request):
+            planned.anchor = anchor.id
+        return planned
+
+    def _anchor_first(
+        self, recorder: Recorder, is_stopped: Callable[[], bool]
+    ) -> Iterator[SpeechRow]:
+        """The anchor; behind it the survey is made again, of rows whose voice is known now."""
+        assert self._anchor.row is not None
+        assert self.writer is not None
+        row = next(self._plan(self._anchor.row))
+        if isinstance(row, BadRow):
+            raise StoppedEarly(f"the anchor cannot be spoken: {row.message}")
+        self.writer.kept_codes = row.id
+        ended = recorder.end_of(row.id)
+        yield row
+        while not ended.wait(WAIT_S):
+            if is_stopped():
+                return
+        if is_stopped():
+            return
+        if recorder.journal.status(row.id) != "ok":
+            raise StoppedEarly(
+                f"the anchor, row '{row.id}', failed, so that there is no voice for the others",
+                remedy="see above what is wrong with it, or name another row by --anchor",
+            )
+        self._anchor.is_new = True
+        found = self.survey()
+        # Itself was spoken now, and what was remade is counted as that.
+        recorder.count_skipped(found.skipped - 1 - recorder.totals.remade)
+
+    def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
+        """What a row asks of the model, and whether it has no words to be spoken."""
+        request = self._requests.build(row)
+        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        is_free = request.voice is None and request.ref_audio is None
+        if is_free and not is_silent and self.anchor is not None and row.id != self.anchor.id:
+            request = self.anchor.given_to(request)
+        return self.split_rule.without_lost_pauses(request), is_silent
+
+    def _is_wanted(
+        self,
+        row: Row,
+        request: SpeechRequest,
+        is_silent: bool,
+        extras: int,
+        found: Survey,
+        tally: Tally,
+    ) -> int:
+        """Judge a good row and count it; what is to be done about it."""
+        if extras and request.sampling.draws_nothing:
+            found.one_take += 1
+            extras = 0
+        order = None
+        try:
+            need = self._resolve(request, is_silent)
+            standing = self._folder.standing(row.id, request, need, is_silent)
+            is_due = self._folder.is_due(standing.state)
+            if self._anchor.is_row(row):
+                assert self.anchor is not None
+                is_due = not self.anchor.is_spoken
+            elif not self.config.overwrite and not self._anchor.is_new:
+                order = standing.order
+            if order is not None:
+                found.kept[order.kept.kind] += 1
+                tally.add_remade(request)
+                is_due = False
+            elif is_due and standing.not_kept and not self.config.overwrite:
+                found.again += 1
+                found.first_again = found.first_again or f"{row.id}: {standing.not_kept}"
+            found.held += standing.choice is not None
+            if standing.has_fallen:
+                found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
+            found.skipped += not is_due and order is None
+            if not is_due and not extras:
+                return 0 if order is None else REMAKE
+            parts = () if is_silent else self._parts(request, need)
+        except RowError as error:
+            if self._anchor.is_row(row):
+                raise UsageError(
+                    f"the anchor, row '{row.id}', would fail: {error}", "name another by --anchor"
+                ) from None
+            if not is_silent:  # of the others the tally says what becomes of them
+                tally.add_hopeless(row, error)
+            found.bad += 1
+            return OWN
+        for _ in range(is_due + extras):
+            if is_silent:
+                found.silent += 1
+            elif parts:
+                found.needs.add_parts([part.request for part in parts], self.info, need)
+            else:
+                found.needs.add(request, self.info, need)
+        if extras:
+            tally.add_takes(request, parts, extras)
+            found.takes += extras
+            found.with_takes += 1
+        if not is_due:
+            return EXTRAS if order is None else EXTRAS | REMAKE
+        state = standing.state
+        tally.add_due(row, request, parts, is_silent)
+        found.summary.anchored += self._anchor.followed_by(request) is not None
+        found.due[state] += 1
+        if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
+            found.damaged.append(row.id)
+        if state is State.NEW and len(found.foreign) < MAX_NAMED:
+            found.foreign += self._folder.foreign(row.id)
+        return OWN | EXTRAS if extras else OWN
+
+    def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
+        """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
+        size the others' slots. Of a row in parts `_parts` tells.
+        """
+        if is_silent:
+            if self.config.wordless == "fail":
+                raise RowError(NO_WORDS)
+            return None  # nothing is cloned: the path of a recording stands for it
+        need = self._need(request) if self.info.can_clone else None
+        if not self.split_rule.is_split(request):
+            self._check_room(request, need)
+        return need
+
+    def _parts(self, request: SpeechRequest, need: Need | None) -> tuple[PlannedPart, ...]:
+        """What a row is spoken in, if in parts. Raises RowError: one of them is certain to fail."""
+        parts = self.split_rule.parts(request)
+        for number, part in enumerate(parts, 1):
+            try:
+                self._check_room(part.request, need)
+            except RowError as error:
+                raise RowError(f"part {number} of {len(parts)}: {error}") from None
+        return parts
+
+    def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
+        """Raise RowError for what is certain not to fit into the checkpoint's positions."""
+        if most_positions(request, self.info, need) > self.info.max_positions:
+            least = self.cloning.least(request)
+            count = partial(prompt_counter, self.config)
+            if problem := room_problem(request, self.info, least, count):
+                raise RowError(problem)
+
+    def _need(self, request: SpeechRequest) -> Need | None:
+        if anchor := self._anchor.followed_by(request):
+            return anchor.need
+        if self.is_spoken:
+            return self.cloning.need(request)
+        if request.ref_audio is not None:
+            self.cloning.files.header(request.ref_audio)
+        return self.cloning.least(request)
+
+
+def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> ManifestSummary:
+    """Judge every row of a manifest and sum up, whatever a folder holds.
+
+    Raises:
+        ManifestError: the file cannot be used at all, or has no rows.
+        UsageError: a flag does not fit the checkpoint.
+    """
+    return RowPlan(source, config, info).survey().summary

@@ -1,0 +1,1 @@
+"""Files made of what a folder keeps, without speaking."""
