@@ -235,7 +235,7 @@ def test_suspects_are_spoken_again(tmp_path: Path, checkpoint: Path, capsys: Any
     assert bench.synth(rows, "--seed", 3).code == 0
     out = bench.folder / "out"
     lines = {line["id"]: line for line in bench.out().lines}
-    calm = ({**line, "level_dbfs": -20.0, "suspect": []} for line in lines.values())
+    calm = ({**line, "clipped_share": 0.0, "suspect": []} for line in lines.values())
     (out / "timings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in calm))
     check = {"id": "r2", "take": 1, "verdict": "suspect", "sha256": lines["r2"]["sha256"]}
     check["reasons"] = [{"kind": "words", "text": "all", "weight": 3.0}]

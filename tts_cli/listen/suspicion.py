@@ -66,10 +66,10 @@ def reasons_of(speech: Speech, voices: Voices) -> list[Reason]:
     return sorted(found, key=lambda reason: -reason.weight)
 
 
-def rate_off(speech: Speech, voices: Voices) -> float:
-    """How many robust deviations a row is faster than its voice; 0: nothing to compare."""
+def rate_times(speech: Speech, voices: Voices) -> float:
+    """How many times as fast as its voice usually a row is; 1: nothing to compare."""
     rate, usual = pace(speech), voices.rate(speech)
-    return 0.0 if rate is None or usual is None else usual.off(rate)
+    return 1.0 if rate is None or usual is None else rate / usual.median
 
 
 def _of_rate(speech: Speech, voices: Voices) -> Iterable[Reason]:

@@ -19,7 +19,7 @@ from tts_cli import signals
 from tts_cli.errors import SetupError, is_disk_error
 from tts_cli.listen.judgement import Ears, judge
 from tts_cli.listen.spoken_folder import Row, SpokenFolder, Take, read_folder
-from tts_cli.listen.suspicion import rate_off, severity
+from tts_cli.listen.suspicion import rate_times, severity
 from tts_cli.listen.usual import Voices
 from tts_cli.output.checks import (
     CHECKS_NAME,
@@ -260,4 +260,4 @@ class FolderCheck:
 
     def _rank(self, one: Judged) -> tuple[float, float]:
         error = 0.0 if one.heard is None else round(one.heard.letter_error, 2)
-        return error, abs(rate_off(one.take.speech, self.voices))
+        return error, abs(rate_times(one.take.speech, self.voices) - 1)
