@@ -35,6 +35,7 @@ PAGES = sorted(
 PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"(Qwen|fishaudio)/|--model (FOLDER|PATH)": "needs a released checkpoint",
     r"profile --synthetic|synth .*--model synthetic:": "needs a GPU, or minutes",
+    r"^check ": "needs a folder that was spoken into: tests/e2e runs it on such",
     r"^encode ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
 }

@@ -14,9 +14,9 @@ was you lied": every word wrong, two letters in five.
 
 The figures below were chosen on 740 lines of the sample voice, 21 to 118 characters long, heard by
 pocketsphinx (`tests/e2e/planted_faults.py --texts choose`; 2026-11-22). Of 640 good ones 6 are
-called suspect; of 100 planted faults 98 are found. Good rows had a letter error of up to 0.54 (three
-of them up to 0.77), speech of another text 0.71 and more; at most 23 letters wrong in a row; and 0.81
-to 1.18 times the letters of their text (four of them outside).
+called suspect; of 100 planted faults 98 are found. Good rows had a letter error of up to 0.54 (but
+for three, up to 0.77), speech of another text 0.71 and more; at most 23 letters wrong in a row; and
+0.81 to 1.18 times the letters of their text (but for four).
 """
 
 from __future__ import annotations
