@@ -282,6 +282,11 @@ class RunConfig:
         "Heard at once: processes of pocketsphinx, or windows of 30 s by Whisper.",
         "one process a core; 64 windows on cuda, 4 on cpu",
     )
+    drift: bool = _setting(
+        False,
+        "Also measure how like its voice each row sounds, by the speaker encoder of the folder's "
+        "checkpoint, or of --model: a Qwen3-TTS Base, whose weights are read.",
+    )
     pick: str | None = _setting(
         None,
         "best: of rows whose file is suspect, make a take without remarks the file; what somebody "

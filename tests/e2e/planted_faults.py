@@ -288,17 +288,7 @@ def mend(out: Path, asr: str, count: int) -> Line:
     wanted = set(some)
     rows = [row for row in read_lines(out / "rows.jsonl") if row["id"] in wanted]
     write_lines(out / "mend.jsonl", rows)
-    flags = [
-        "--only",
-        "suspects",
-        "--takes",
-        "3",
-        "--device",
-        "cpu",
-        "--save-codes",
-        "--out",
-        folder,
-    ]
+    flags = ["--only", "suspects", "--takes", "3", "--device", "cpu"]
     require(tts_cli("synth", out / "mend.jsonl", *flags, "--out", folder), {0})
     only = ["--only", ",".join(some)]
     result = tts_cli("check", folder, "--asr", asr, "--pick", "best", "--json", *only)

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from spoken_folders import TEXT, record, tone, with_file, write_folder
-from workbench import ROOT, Workbench
+from workbench import ROOT, MakeCheckpoint, Workbench
 
+from tts_cli.listen import judgement
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
+from tts_cli.output.audio_file import encode
 from tts_cli.output.checks import checks_by_take
 
 ROWS = 12
@@ -245,6 +248,45 @@ def test_suspects_are_spoken_again(tmp_path: Path, checkpoint: Path, capsys: Any
     assert told.code == 0, told.err
     takes = [line["id"] for line in bench.out().lines if line["take"] == 2]
     assert takes == ["r2"]
+
+
+def test_drift(
+    bench: Workbench, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the speaker encoder of a Base checkpoint; one row of another sound, and a part of a long
+    one, stand out. To random weights all sounds are 0.98 alike, so less of a difference must do.
+    """
+    monkeypatch.setattr(judgement, "DRIFT", 0.01)
+    draw = np.random.default_rng(0)
+
+    def sound(seconds: float, hz: float) -> Any:
+        times = np.arange(round(seconds * 24_000)) / 24_000
+        return 0.3 * np.sin(2 * np.pi * hz * times) + draw.normal(0, 0.003, len(times))
+
+    sounds = {f"r{number:02d}": sound(1.5, 180 + number) for number in range(10)}
+    sounds["odd"] = draw.normal(0, 0.2, 36_000)
+    sounds["long"] = np.concatenate([sound(1.5, 190), draw.normal(0, 0.2, 36_000)])
+    part = {"text_start": 0, "text_end": 9}
+    parts = [{**part, "start_s": 0.0, "end_s": 1.5}, {**part, "start_s": 1.5, "end_s": 3.0}]
+    rows, audio = [], {}
+    for name, samples in sounds.items():
+        content = encode(samples.astype(np.float32), 24_000, "wav", "PCM_16")
+        more = {"parts": parts} if name == "long" else {}
+        rows.append(record(name, **more, **with_file(content)))
+        audio[f"{name}.wav"] = content
+    out = write_folder(bench.folder / "out", rows, audio=audio)
+    model = make_checkpoint("base")
+    result = bench.run("check", out, "--drift", "--model", model, "--device", "cpu", "--json")
+    found = {row["id"]: row["reasons"] for row in result.json["suspects"]}
+    assert sorted(found) == ["long", "odd"]
+    assert found["long"][0]["text"].startswith("a part is 0.98 like its voice; usually 1.00")
+    checks = checks_by_take(out)
+    assert checks["long", 1].drift is not None
+    assert checks["long", 1].drift.lowest_part is not None
+    assert checks["long", 1].drift.lowest_part < checks["r00", 1].drift.similarity  # type: ignore[union-attr]
+    result = bench.run("check", out, "--drift", "--device", "cpu")
+    assert result.code == 2
+    assert "--drift: sample voice has no speaker encoder; name a Qwen3-TTS Base" in result.err
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import logging
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tts_cli.commands.options import common_options, config_option, group
 from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.table import show_table
 from tts_cli.config import PICKS, PROGRESS, RunConfig
+from tts_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from tts_cli.listen.hearing.recogniser import Recogniser
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 _MAX_SHOWN = 20  # suspects in the table
 _MAX_PICKS = 10  # in one command line that is printed
 _MAX_TEXT = 48  # characters of a cell
+SAMPLE_VOICE = "sample voice"  # as run.json names it
 TAKES = 3  # more of each suspect, in the command that is printed
 
 _asr_options = group(
@@ -34,6 +37,13 @@ _asr_options = group(
     config_option("asr", metavar="pocketsphinx|PATH|REPO"),
     config_option("device", metavar="DEVICE", shell_complete=completers.devices),
     config_option("batch", type=int, metavar="N"),
+)
+_drift_options = group(
+    "Voice",
+    config_option("drift"),
+    config_option("model", metavar="PATH|REPO", show_default="the one that spoke"),
+    config_option("revision", metavar="REV"),
+    config_option("accept_licence"),
 )
 _row_options = group(
     "Rows", config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids)
@@ -49,6 +59,7 @@ _progress_option = group(
 @click.command("check", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @_asr_options
+@_drift_options
 @_row_options
 @_take_options
 @_progress_option
@@ -70,6 +81,7 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli check wavs/
       tts-cli check wavs/ --asr pocketsphinx
       tts-cli check wavs/ --asr openai/whisper-large-v3-turbo --device cuda
+      tts-cli check wavs/ --drift --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
       tts-cli synth lines.jsonl --out wavs/ --only suspects --takes 3
       tts-cli check wavs/ --asr pocketsphinx --pick best
     """
@@ -82,6 +94,8 @@ def command(folder: Path, **options: Any) -> int:
     only.require_rows(str(folder), (row.id for row in found.folder.rows))
     if config.asr is not None:
         listen(config, found)
+    if config.drift:
+        compare_voices(config, found)
     found.write()
     best = found.best_takes()
     picked = pick(config, best) if config.pick else []
@@ -111,6 +125,34 @@ def listen(config: RunConfig, found: FolderCheck) -> None:
     finally:
         recogniser.close()
     tell(found, recogniser.identity.name)
+
+
+def compare_voices(config: RunConfig, found: FolderCheck) -> None:
+    """Measure how like its voice each take sounds. Raises UsageError, SetupError."""
+    from tts_cli.commands.device import refuse_absent
+    from tts_cli.commands.progress import Progress, long_step
+    from tts_cli.output.run_file import Totals
+    from tts_cli.run.consent import approved_info
+    from tts_cli.run.load import open_session
+
+    if config.model is None:
+        told = found.folder.last_run.get("model")
+        source = told.get("source") if isinstance(told, dict) else None
+        is_named = isinstance(source, str) and source != SAMPLE_VOICE
+        config = replace(config, model=source if is_named else None)
+    refuse_absent(config)
+    info = approved_info(config)
+    if not info.can_clone or "xvec" not in info.clone_modes:
+        raise UsageError(
+            f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
+            remedy="name a Qwen3-TTS Base checkpoint with --model",
+        )
+    with long_step("loading the speaker encoder", config.progress):
+        model = open_session(config).model
+    with Progress(len(found.judged), config.progress, config.verbosity < 0) as progress:
+        found.compare_voices(
+            model, lambda count, audio_s: progress.update(Totals(ok=count, audio_s=audio_s))
+        )
 
 
 def require_packages() -> None:

@@ -26,14 +26,15 @@ from collections.abc import Hashable, Iterable
 from statistics import median, quantiles
 from typing import NamedTuple
 
+from tts_cli.listen.likeness import voice_of
 from tts_cli.listen.speech import Speech
 from tts_cli.listen.suspicion import MOST, rate_times, reasons_of
-from tts_cli.listen.usual import MIN_ROWS, Usual, Voices
-from tts_cli.output.checks import Check, Heard, Reason
+from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
+from tts_cli.output.checks import Check, Heard, Likeness, Reason
 
 RARE = 6.0  # deviations; a recogniser's errors have long tails
 QUARTILE = 0.6745  # of a normal distribution, in its deviations
-HEARD_KINDS = ("words", "garbled", "less", "more")  # of reasons that only `check` can give
+HEARD_KINDS = ("words", "garbled", "less", "more", "drift")  # of reasons that only `check` can give
 
 
 class Bounds(NamedTuple):
@@ -60,6 +61,9 @@ LENGTH_WITH_RATE = 0.1
 # text, they count where this much more was heard.
 PHRASE = {"words": 2, "characters": 4}
 APART = 5
+# Of a cosine: so many deviations below its voice's usual one, and so much. No released encoder was
+# at hand, so these two are no more than what is far from usual.
+DRIFT_RARE, DRIFT = 5.0, 0.1
 LENGTH_WITH_PHRASE, LEAST_WITH_PHRASE = 0.05, 4
 
 
@@ -110,11 +114,55 @@ def judged(speech: Speech, voices: Voices, check: Check | None) -> list[Reason]:
     return sorted(found, key=lambda reason: -reason.weight)
 
 
-def judge(speech: Speech, voices: Voices, heard: Heard | None, ears: Ears | None) -> list[Reason]:
-    """Why a take should be listened to, the weightiest first; empty: it is fine."""
+class Likeliness:
+    """How like its voice every voice's rows usually are.
+
+    Args:
+        found: the takes that are rows' files, with what the encoder says of them.
+    """
+
+    def __init__(self, found: Iterable[tuple[Speech, Likeness]]) -> None:
+        values: dict[Hashable, list[float]] = defaultdict(list)
+        for speech, drift in found:
+            values[voice_of(speech)].append(lowest(drift))
+        self._usual = usual(values)
+
+    def reasons(self, speech: Speech, drift: Likeness) -> Iterable[Reason]:
+        """Whether a take is unlike its voice."""
+        usually = self._usual.get(voice_of(speech))
+        if usually is None:
+            return
+        below = usually.median - lowest(drift)
+        limit = max(DRIFT, DRIFT_RARE * usually.spread)
+        if below >= limit:
+            where = "a part" if drift.lowest_part is not None else "it"
+            text = f"{where} is {lowest(drift):.2f} like its voice; usually {usually.median:.2f}"
+            yield _reason("drift", text, below / limit)
+
+
+def lowest(drift: Likeness) -> float:
+    """The similarity that counts: of the part that is least like its voice."""
+    return drift.similarity if drift.lowest_part is None else drift.lowest_part
+
+
+def judge(
+    speech: Speech,
+    voices: Voices,
+    heard: tuple[Heard, Ears] | None,
+    drift: tuple[Likeness, Likeliness] | None = None,
+) -> list[Reason]:
+    """Why a take should be listened to, the weightiest first; empty: it is fine.
+
+    Args:
+        heard: what was heard in it, and what usually is; None: no recogniser listened.
+        drift: how like its voice it is, and rows usually are; None: that was not measured.
+    """
     found = reasons_of(speech, voices)
-    if heard is not None and ears is not None:
-        found += of_words(speech, voices, heard, ears)
+    if heard is not None:
+        found += of_words(speech, voices, *heard)
+    if drift is not None:
+        likeness, likeliness = drift
+        found += likeliness.reasons(speech, likeness)
     return sorted(found, key=lambda reason: -reason.weight)
 
 

@@ -53,6 +53,8 @@ class Speech:
     voice: str | None = None
     language: str | None = None
     instruct: str | None = None
+    ref_sha256: str | None = None
+    anchor: str | None = None
     seed: int | None = None
     attempts: int = 0
     parts: tuple[Part, ...] = ()
@@ -114,6 +116,8 @@ def speech_of(values: Any, place: int) -> Speech | None:
         voice=_text(values.get("voice")),
         language=_text(values.get("language")),
         instruct=_text(values.get("instruct")),
+        ref_sha256=_text(values.get("ref_sha256")),
+        anchor=_text(values.get("anchor")),
         seed=seed if seed is not None and seed < MAX_EXACT else None,
         attempts=_whole(values.get("attempts")) or 0,
         parts=_parts(values.get("parts")),

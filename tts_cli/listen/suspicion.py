@@ -38,6 +38,7 @@ KINDS: dict[str, str] = {
     "garbled": "a recogniser heard other words for a stretch",
     "less": "a recogniser heard less than the text",
     "more": "a recogniser heard more than the text",
+    "drift": "sounds unlike its voice",
     "other": "something else that the run noticed",
 }
 _END_KINDS = {"early": "early", "max_frames": "cut", "stuck": "stuck"}

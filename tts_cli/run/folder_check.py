@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tts_cli import signals
 from tts_cli.errors import SetupError, is_disk_error
-from tts_cli.listen.judgement import Ears, judge
+from tts_cli.listen.judgement import Ears, Likeliness, judge
 from tts_cli.listen.spoken_folder import Row, SpokenFolder, Take, read_folder
 from tts_cli.listen.suspicion import rate_times, severity
 from tts_cli.listen.usual import Voices
@@ -35,6 +35,7 @@ from tts_cli.run.check.only import Only
 from tts_cli.text.language_code import code_of
 
 if TYPE_CHECKING:
+    from models.base import SpeechModel
     from tts_cli.listen.hearing.recogniser import Asked, Recogniser
 
 log = logging.getLogger(__name__)
@@ -210,6 +211,39 @@ class FolderCheck:
                 tuple((part.end_s, behind.start_s) for part, behind in pairwise(parts)),
             )
 
+    def compare_voices(self, model: SpeechModel, on_take: Callable[[int, float], None]) -> None:
+        """Measure how like its voice each take sounds. All of a voice are measured again each time,
+        because its middle is that of all; 2 to 4 KB a stretch are in memory.
+
+        Args:
+            model: whose speaker encoder is asked.
+            on_take: as in `listen`.
+        """
+        from tts_cli.listen import likeness
+
+        rate_hz, found = model.info.sample_rate_hz, {}
+        audio_s = 0.0
+        for one in self.judged:
+            signals.check()
+            assert one.take.path is not None
+            speech = one.take.speech
+            try:
+                path = self.folder.path / one.take.path
+                waves = likeness.stretches_of(path, speech, rate_hz)
+            except (OSError, ValueError) as error:
+                self.hearing.problems.append((one.row.id, str(error)))
+                continue
+            if waves:
+                units = likeness.directions(model, waves)
+                found[one] = likeness.Stretches(likeness.voice_of(speech), units)
+                audio_s += speech.audio_s
+                on_take(len(found), audio_s)
+        middles = likeness.middles(take for one, take in found.items() if one.is_chosen)
+        for one, take in found.items():
+            if take.voice in middles:
+                similarity, least = likeness.similarities(take, middles[take.voice])
+                one.drift = Likeness(model.info.identity, similarity, least)
+
     def write(self) -> None:
         """Judge all takes by what is known now, and write the file.
 
@@ -232,9 +266,14 @@ class FolderCheck:
         ears = Ears(
             (one.take.speech, one.heard) for one in self.judged if one.is_chosen and one.heard
         )
+        likeliness = Likeliness(
+            (one.take.speech, one.drift) for one in self.judged if one.is_chosen and one.drift
+        )
         for one in self.judged:
             speech = one.take.speech
-            reasons = tuple(judge(speech, self.voices, one.heard, ears))
+            heard = None if one.heard is None else (one.heard, ears)
+            drift = None if one.drift is None else (one.drift, likeliness)
+            reasons = tuple(judge(speech, self.voices, heard, drift))
             one.check = Check(
                 one.row.id,
                 speech.take,

@@ -34,7 +34,7 @@ def kinds(
         (other, heard(error=usually * (0.5 + place % 3 / 2)))
         for place, other in enumerate(others[:count])
     )
-    return [reason.kind for reason in judge(row or speech(), Voices(others), found, ears)]
+    return [reason.kind for reason in judge(row or speech(), Voices(others), (found, ears))]
 
 
 def test_a_row_that_was_understood_is_fine() -> None:
@@ -80,7 +80,7 @@ def test_a_small_difference_counts_where_the_rate_says_the_same() -> None:
 
 def test_without_a_recogniser_the_journal_alone_judges() -> None:
     others = [speech() for _ in range(9)]
-    reasons = judge(speech(level_dbfs=-3.0), Voices(others), None, None)
+    reasons = judge(speech(level_dbfs=-3.0), Voices(others), None)
     assert [reason.kind for reason in reasons] == ["loud"]
 
 

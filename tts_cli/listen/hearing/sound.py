@@ -25,12 +25,12 @@ _BLOCK = 1 << 18
 class Sound(NamedTuple):
     """A file's audio."""
 
-    samples: Array  # (n,) float32 at 16 kHz
+    samples: Array  # (n,) float32
     sha256: str  # of the file
 
 
-def load(path: Path) -> Sound:
-    """Read a file.
+def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
+    """Read a file, at a rate.
 
     Raises:
         ValueError: it holds no audio, or more than `MAX_AUDIO_S`.
@@ -49,7 +49,7 @@ def load(path: Path) -> Sound:
                 raise ValueError(f"is longer than {MAX_AUDIO_S / 3600:g} hours")
             if file.channels > 2:
                 raise ValueError(f"has {file.channels} channels")
-            stream = soxr.ResampleStream(file.samplerate, RATE_HZ, 1, dtype="float32")
+            stream = soxr.ResampleStream(file.samplerate, rate_hz, 1, dtype="float32")
             blocks = []
             while len(block := file.read(_BLOCK, dtype="float32", always_2d=True)):
                 blocks.append(stream.resample_chunk(block.mean(axis=1)))
