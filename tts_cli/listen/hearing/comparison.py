@@ -218,5 +218,5 @@ def _basic() -> Normaliser:
 def _english(spellings: tuple[tuple[str, str], ...]) -> Normaliser:
     from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
 
-    english = EnglishTextNormalizer(dict(spellings))
+    english: Any = EnglishTextNormalizer(dict(spellings))  # type: ignore[no-untyped-call]
     return lambda text: str(english(text))

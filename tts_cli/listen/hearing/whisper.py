@@ -196,22 +196,18 @@ def _load(folder: Path, device: torch.device, dtype: torch.dtype) -> tuple[Any, 
         weight_files(folder)
     except CheckpointError as error:
         raise SetupError(f"--asr {error}") from None
-    from transformers import (
-        WhisperFeatureExtractor,
-        WhisperForConditionalGeneration,
-        WhisperTokenizerFast,
-    )
-    from transformers.utils import logging as chatter
+    import transformers
 
-    chatter.set_verbosity_error()  # of settings that it thinks unusual
-    chatter.disable_progress_bar()
+    library: Any = transformers  # types of some of its names are made when they are asked for
+    library.utils.logging.set_verbosity_error()  # of settings that it thinks unusual
+    library.utils.logging.disable_progress_bar()
     only_these: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
-        model = WhisperForConditionalGeneration.from_pretrained(
+        model = library.WhisperForConditionalGeneration.from_pretrained(
             folder, use_safetensors=True, dtype=dtype, **only_these
         )
-        features = WhisperFeatureExtractor.from_pretrained(folder, **only_these)
-        tokenizer = WhisperTokenizerFast.from_pretrained(folder, **only_these)
+        features = library.WhisperFeatureExtractor.from_pretrained(folder, **only_these)
+        tokenizer = library.WhisperTokenizerFast.from_pretrained(folder, **only_these)
         return model.to(device).eval(), features, tokenizer
     except Exception as error:  # libraries raise what they like over a broken checkpoint
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
