@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.commands import completers
-from tts_cli.commands.options import common_options, config_option, group
+from tts_cli.commands.options import (
+    check_options,
+    common_options,
+    config_option,
+    group,
+)
 from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.table import show_table
-from tts_cli.config import PICKS, PROGRESS, RunConfig
+from tts_cli.config import PROGRESS, RunConfig
 from tts_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,24 +37,19 @@ _MAX_TEXT = 48  # characters of a cell
 SAMPLE_VOICE = "sample voice"  # as run.json names it
 TAKES = 3  # more of each suspect, in the command that is printed
 
-_asr_options = group(
-    "Recogniser",
-    config_option("asr", metavar="pocketsphinx|PATH|REPO"),
-    config_option("device", metavar="DEVICE", shell_complete=completers.devices),
-    config_option("batch", type=int, metavar="N"),
-)
-_drift_options = group(
-    "Voice",
-    config_option("drift"),
+_model_options = group(
+    "Model, for --drift",
     config_option("model", metavar="PATH|REPO", show_default="the one that spoke"),
     config_option("revision", metavar="REV"),
     config_option("accept_licence"),
 )
-_row_options = group(
-    "Rows", config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids)
+_device_option = group(
+    "Device", config_option("device", metavar="DEVICE", shell_complete=completers.devices)
 )
-_take_options = group(
-    "Takes", config_option("pick", type=click.Choice(PICKS)), config_option("take_over")
+_row_options = group(
+    "Rows",
+    config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids),
+    config_option("take_over"),
 )
 _progress_option = group(
     "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
@@ -58,10 +58,10 @@ _progress_option = group(
 
 @click.command("check", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@_asr_options
-@_drift_options
+@check_options
+@_model_options
+@_device_option
 @_row_options
-@_take_options
 @_progress_option
 @common_options
 def command(folder: Path, **options: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from spoken_folders import TEXT, record
 
-from tts_cli.listen.judgement import LETTER_ERROR, Ears, judge, judged, length_of
+from tts_cli.listen.judgement import LETTER_ERROR, Ears, judge, judged, length_of, said_twice
 from tts_cli.listen.speech import Speech, speech_of
 from tts_cli.listen.usual import Usual, Voices
 from tts_cli.output.checks import SUSPECT, Check, Heard, Reason, Stretch
@@ -71,7 +71,7 @@ def test_words_said_twice_and_words_lost() -> None:
 
 
 def test_a_small_difference_counts_where_the_rate_says_the_same() -> None:
-    more = heard((TEXT, TEXT), ("", "while rain"), error=0.1)
+    more = heard((TEXT, TEXT), ("", "many words"), error=0.1)
     assert length_of(more) == pytest.approx(1.13, abs=0.02)
     assert kinds(more) == []
     assert kinds(more, speech(audio_s=4.8)) == ["more"]
@@ -94,3 +94,15 @@ def test_one_answer_for_all_who_ask() -> None:
     assert [reason.kind for reason in judged(speech(), voices, check)] == ["words"]
     assert judged(speech(), voices, Check("a", 1, "bb", SUSPECT, reasons)) == []
     assert judged(speech(), voices, None) == []
+
+
+def test_a_phrase_that_is_heard_twice_needs_less() -> None:
+    """Unless the text has it twice too."""
+    head, tail = " ".join(WORDS[:6]), " ".join(WORDS[6:])
+    again = heard((head, head), ("", "the long street"), (tail, tail), error=0.1)
+    assert said_twice(again) == "the long"
+    assert kinds(heard((head, head), ("", "the long"), (tail, tail), error=0.05)) == ["more"]
+    both = f"{head} the long street {tail}"
+    assert said_twice(heard((both, both))) is None
+    signs = Heard("ear", "", 0.1, "characters", 5, 0, 0.1, 0, (Stretch("abcde", "abcdabcde"),))
+    assert said_twice(signs) == "abcd"
