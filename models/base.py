@@ -75,6 +75,8 @@ class SpeechRequest:
     ref_text: str | None = None
     clone_mode: str | None = None
     clone: Voice | None = None  # the reference once encoded; what a base checkpoint speaks with
+    # What its bits depend on besides, where shapes are fixed (`fix_shapes`); None: on its mates.
+    shapes: str | None = field(default=None, metadata={"as_before": None})
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,13 @@ class SpeechModel(Protocol):
         """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
         ...
 
+    def fix_shapes(self) -> None:
+        """From here on do all work in shapes that `allocate`'s max_batch and the row itself decide,
+        so that a row comes out the same in whatever company; before `allocate`. `decode_frames` is
+        then of all slots.
+        """
+        ...
+
     def slot_bytes(self, max_positions: int) -> int:
         """Device memory that one slot's cache takes for rows of up to max_positions."""
         ...
@@ -177,12 +186,19 @@ class SpeechModel(Protocol):
         """Allocate every static buffer: slots, caches, codes."""
         ...
 
-    def capture(self, max_batch: int, max_audio_frames: int, max_reference_frames: int = 0) -> None:
+    def capture(
+        self,
+        max_batch: int,
+        max_audio_frames: int,
+        max_reference_frames: int = 0,
+        is_whole: bool = True,
+    ) -> None:
         """Record the graphs of every bucket in use; does nothing where graphs are off.
 
         Args:
             max_audio_frames: of the longest row, without its reference.
             max_reference_frames: of the longest reference that `decode_audio` puts in front.
+            is_whole: else the largest frame alone is recorded, and the others when they are used.
         """
         ...
 

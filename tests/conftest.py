@@ -22,6 +22,10 @@ import torch
 HAS_CUDA = torch.cuda.is_available()
 if not HAS_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"
+if os.environ.get("TTS_CLI_KERNELS") == "portable":  # as commands take the setting
+    from kernels.launch.dispatch import use_portable
+
+    use_portable()
 
 
 def pytest_xdist_auto_num_workers() -> int | None:

@@ -36,7 +36,7 @@ FLOORS = {
         {"run"},
         {"book"},
         {"voices", "engine"},
-        {"listen"},
+        {"listen", "merge", "export"},
         {"output"},
         {"deliver"},
         {"manifest"},

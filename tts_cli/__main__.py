@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 from tts_cli import signals
 from tts_cli.errors import Interrupted
@@ -20,5 +24,17 @@ def start() -> int:
         return error.exit_code
 
 
+def run() -> NoReturn:
+    """As `start`, and end the process with what was left to do at its end, but without taking torch
+    and its device apart piece by piece, which the system does at once.
+    """
+    code = start()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(start())
+    run()

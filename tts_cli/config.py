@@ -18,6 +18,7 @@ from tts_cli.errors import UsageError
 
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 DTYPES = ("auto", "float32", "bfloat16")
+KERNELS = ("auto", "portable")
 LOUDNESS_PATTERN = re.compile(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?")
 LOUDNESS_RANGE = Range(-40.0, -10.0)
 PAD_RANGE = Range(0.0, 60.0)
@@ -30,6 +31,7 @@ PROGRESS = ("auto", "log", "none")
 PICKS = ("best",)
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
 EXTRAS = ("error", "keep", "drop")
+BATCH_CUDA, BATCH_CPU = 256, 16  # rows at once where --max-batch says nothing
 IDS = ("number", "content")
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
 # default subtype only and ignore it.
@@ -98,6 +100,21 @@ class RunConfig:
         "up to 256 on cuda, 16 on cpu",
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
+    kernels: str = _setting(
+        "auto", "Kernels on cuda: auto, or portable, which are those of older and consumer GPUs."
+    )
+    kernel_cache: Path | None = _setting(  # noqa: RUF009
+        None,
+        "Folder of compiled kernels; a copy of a warmed-up one spares other machines of the same "
+        "GPU and versions the compiling.",
+        "TRITON_CACHE_DIR, or .triton/cache in the home folder",
+    )
+    reproducible: bool = _setting(
+        False,
+        "On cuda, give a row the same audio whatever is spoken beside it, in whatever order, run, "
+        "shard or worker: all work in shapes that --max-batch decides alone. Slower; on a CPU in "
+        "float32 it is always so.",
+    )
     # every command
     json: bool = _setting(False, "Print the result as JSON on stdout.")
     verbosity: int = _setting(0, "Messages on stderr: -1 warnings only, 0 normal, 1 details.")
@@ -337,6 +354,11 @@ class RunConfig:
                 raise UsageError(f"{flag(first)} and {flag(second)} exclude each other", "give one")
 
     @property
+    def shapes(self) -> str | None:
+        """What a row's bits depend on besides its request; None: nothing is promised."""
+        return f"{self.max_batch or BATCH_CUDA} rows, {self.dtype}" if self.reproducible else None
+
+    @property
     def split_limit(self) -> int | None:
         """The number that `--split` gives; None for a word."""
         return int(self.split) if self.split.isdecimal() else None
@@ -375,6 +397,7 @@ class RunConfig:
                 raise UsageError(f"--pad {problem}")
         choices: dict[str, tuple[str, ...]] = {
             "dtype": DTYPES,
+            "kernels": KERNELS,
             "layout": LAYOUTS,
             "format": tuple(SUBTYPES),
             "manifest_format": MANIFEST_FORMATS,

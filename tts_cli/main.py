@@ -38,6 +38,8 @@ COMMANDS = {
     "check": "Listen by machine, and name what is suspect.",
     "pick": "Choose which take of a row is its file; the choice lasts.",
     "encode": "New files of rows that were spoken: other format, rate or level.",
+    "merge": "Join output folders, of shards or machines, into one.",
+    "export": "Make a data set for training of what was spoken.",
     "report": "Make a page to listen to a folder and choose what to redo.",
     "warmup": "Compile kernels and capture graphs ahead of a run.",
     "profile": "Measure each stage: latency, bandwidth, real-time factors.",

@@ -269,6 +269,7 @@ def decode_attention(
     num_heads: int,
     scale: float,
     rows_per_slot: int = 1,
+    is_long: bool = False,
 ) -> Tensor:
     """Attention of R query rows over cache positions 0..positions[r] of their slots.
 
@@ -280,6 +281,7 @@ def decode_attention(
         scale: of the scores, before the softmax.
         rows_per_slot: row r reads slot r // rows_per_slot. The rows of a slot are one request:
             positions its longest row sees must hold numbers.
+        is_long: split the cache as a long one, whatever S: then a row's sums depend on R alone.
     Returns:
         (R, H * D_h), contiguous.
     """
@@ -300,7 +302,8 @@ def decode_attention(
         return out
     slots = num_rows // rows_per_slot
     group = num_heads // num_kv_heads
-    splits = num_splits(slots * num_kv_heads, num_positions)
+    length = max(num_positions, _SPLIT_FROM) if is_long else num_positions
+    splits = num_splits(slots * num_kv_heads, length)
     block_d = max(16, next_power_of_2(head_dim))
     block_s, num_warps, num_stages = launch_settings(q.dtype)
     if splits == 1:

@@ -10,9 +10,10 @@ nothing, give zeros, and stand behind all others.
 
 A padded (B, T) batch spends its time on padding as soon as prompts differ in length, and every
 length is a new shape for a library. Here a launch depends on the number of tokens alone, which
-suits a CUDA graph a bucket. A program owns a tile of tokens of one head, reads keys from the first
-token of its first row on, and masks what belongs to other rows: online softmax in float32, as
-FlashAttention (Dao et al., 2022).
+suits a CUDA graph a bucket. A program owns a tile of tokens of one head and goes through the rows
+in it one after the other, a block of a row's keys at a time: online softmax in float32, as
+FlashAttention (Dao et al., 2022). Blocks begin at a row's own first token and what belongs to other
+rows adds exact zeros, so a row is rounded alike wherever it stands in a pass and whoever is in it.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def _prefill_attention_kernel(
     is_real = slot >= 0
     position = tl.load(positions_ptr + token, mask=is_real, other=0).to(tl.int32)
     row_start = token - position
-    # A tile of padding alone starts behind its end and reads nothing.
-    end = tl.minimum(tile * BLOCK_M + BLOCK_M, num_tokens)
+    # A tile of padding alone reads nothing.
+    end = tl.max(tl.where(is_real, token + 1, 0), axis=0)
     begin = tl.min(tl.where(is_real, row_start, end), axis=0)
 
     dim = tl.arange(0, BLOCK_D)
@@ -115,11 +116,13 @@ def _prefill_attention_kernel(
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     mixed = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    for first in range(begin, end, BLOCK_S):
+    first = begin
+    while first < end:
         key = first + tile_s
+        key_row = first - tl.load(positions_ptr + first).to(tl.int32)  # where its row starts
         key_slot = tl.load(slots_ptr + key, mask=key < end, other=-1)
-        is_key = key_slot >= 0
-        place = tl.load(positions_ptr + key, mask=is_key, other=0)
+        place = tl.load(positions_ptr + key, mask=key < end, other=0)
+        is_key = (key_slot >= 0) & (key - place.to(tl.int32) == key_row)
         k_offset = key_slot * k_slot_stride + place * k_position_stride
         k_mask = is_dim[:, None] & is_key[None, :]
         k = tl.load(k_base + k_offset[None, :] + dim[:, None], mask=k_mask, other=0.0)
@@ -135,17 +138,18 @@ def _prefill_attention_kernel(
             k = k.to(tl.float32)
             v = v.to(tl.float32)
         scores = tl.dot(q, k, input_precision="ieee") * scale + poison[None, :]
-        is_seen = (key[None, :] <= token[:, None]) & (key[None, :] >= row_start[:, None])
-        scores = tl.where(is_seen & is_key[None, :], scores, -1e30)
+        is_seen = (key[None, :] <= token[:, None]) & (row_start[:, None] == key_row)
+        is_seen = is_seen & is_key[None, :]
+        scores = tl.where(is_seen, scores, -1e30)
         new_highest = tl.maximum(highest, tl.max(scores, axis=1))
         fade = tl.exp(highest - new_highest)
-        # Of a row that starts further on nothing is seen yet: its highest is the mask's own value,
-        # and what it adds up meanwhile fades to 0 at its first key.
-        weight = tl.exp(scores - new_highest[:, None])
+        # Exact zeros where nothing is seen, and a fade of exactly 1: another row's block is none.
+        weight = tl.where(is_seen, tl.exp(scores - new_highest[:, None]), 0.0)
         total = total * fade + tl.sum(weight, axis=1)
         mixed = mixed * fade[:, None]
         mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
         highest = new_highest
+        first += tl.sum(is_key.to(tl.int32), axis=0)  # at least 1
 
     mixed = mixed / tl.where(is_real, total, 1.0)[:, None]
     mixed = tl.where(is_real[:, None], mixed, 0.0).to(out_ptr.dtype.element_ty)

@@ -354,6 +354,7 @@ def step_attention(
     scale: float,
     eps: float,
     rows_per_slot: int = 1,
+    is_long: bool = False,
 ) -> Tensor:
     """Norm and rotate, write keys and values to the cache, attend to it.
 
@@ -362,12 +363,14 @@ def step_attention(
         (R, H * D_h), contiguous.
     """
     num_rows = qkv.shape[0]
-    if not use_one_launch(qkv, k_cache, v_cache):
+    if is_long or not use_one_launch(qkv, k_cache, v_cache):
         q = qk_norm_rope_store(
             qkv, q_weight, k_weight, cos, sin, positions, k_cache, v_cache, num_heads, eps,
             rows_per_slot,
         )  # fmt: skip
-        return decode_attention(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
+        return decode_attention(
+            q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot, is_long
+        )
     num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
     width = (num_heads + 2 * num_kv_heads) * head_dim
     if qkv.shape[1] != width or not qkv.is_contiguous() or head_dim % 2:

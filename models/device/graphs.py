@@ -1,11 +1,15 @@
 """CUDA graph capture and replay: the only file that touches torch.cuda.CUDAGraph.
 
 A `GraphRunner` owns one function of a key (a bucket) that works on static buffers. `capture`
-records it for every key, largest first, in a shared memory pool; `run` replays the recording, or
-calls the function eagerly where there is none. A graph runs on whatever stream is current at its
-replay. The graphs of a pool must never overlap, which one stream guarantees; those of the vocoder,
-which run beside the frames, have a pool of their own (`Capturers`). The object that captures is
-handed in, so that the choice between replay and eager is tested on a CPU with a fake.
+records it for keys, largest first, in a shared memory pool. Keys that are only announced to it are
+recorded at their second use: the first one runs eagerly, which is the warm-up that a recording
+needs, and one that is never used costs nothing. `run` replays the recording, or calls the function
+eagerly where there is none.
+
+A graph runs on whatever stream is current at its replay. The graphs of a pool must never overlap,
+which one stream guarantees; those of the vocoder, which run beside the frames, have a pool of their
+own (`Capturers`). The object that captures is handed in, so that the choice between replay and
+eager is tested on a CPU with a fake.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,15 +30,16 @@ from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
-WARMUP_RUNS = 2
 PROGRESS_S = 2.0  # a capture that goes on for longer says how far it is
 
 
 class Capturer(Protocol):
     """Records one call and gives back its output and a replay function."""
 
-    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
-        """Run `function` to warm up, record it, and return (static output, replay)."""
+    def capture(
+        self, function: Callable[[], Any], is_warm: bool = False
+    ) -> tuple[Any, Callable[[], None]]:
+        """Run `function` once unless it `is_warm`, record it, return (static output, replay)."""
         ...
 
     def is_capturing(self) -> bool:
@@ -60,14 +66,16 @@ class CudaCapturer:
         self.abandoned: list[torch.cuda.CUDAGraph] = []
         self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
 
-    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
-        """Warm up on the capture stream (kernels compile there), then record."""
+    def capture(
+        self, function: Callable[[], Any], is_warm: bool = False
+    ) -> tuple[Any, Callable[[], None]]:
+        """Warm up on the capture stream (kernels compile and load there), then record."""
         outer = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(outer)
-        with torch.cuda.stream(self.stream):
-            for _ in range(WARMUP_RUNS):
+        if not is_warm:
+            self.stream.wait_stream(outer)
+            with torch.cuda.stream(self.stream):
                 function()
-        outer.wait_stream(self.stream)
+            outer.wait_stream(self.stream)
         torch.cuda.synchronize(self.device)
         if not self._graphs:
             # A pool that lost its last graph is on its way out: PyTorch refuses to record into it.
@@ -130,6 +138,7 @@ class GraphStats:
 
     hits: int = 0  # replays
     misses: int = 0  # eager runs of a runner that has graphs, for want of a usable one
+    first_runs: int = 0  # eager runs that warmed a key up for its recording
     failures: dict[str, str] = field(default_factory=dict)  # key -> why its capture failed
     captures: list[dict[str, Any]] = field(default_factory=list)  # key, capture_ms, mib
 
@@ -159,6 +168,9 @@ class GraphRunner(Generic[Key]):
         self.sample = sample
         self.stats = GraphStats()
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
+        self._announced: dict[Key, bool] = {}  # not recorded yet -> whether it was used
+        self._asked: Counter[Key] = Counter()  # of those, how often each was to be picked
+        self._size: Callable[[Key], int] = hash
 
     @property
     def keys(self) -> list[Key]:
@@ -168,41 +180,84 @@ class GraphRunner(Generic[Key]):
     def reset(self) -> None:
         """Drop every recording: the static buffers it works on are gone."""
         self._graphs.clear()
+        self._announced.clear()
+        self._asked.clear()
         self.stats.captures.clear()
         self.stats.failures.clear()
 
-    def capture(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
-        """Record keys, largest first; one that fails stays eager, is logged once and counted."""
+    def announce(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
+        """Name keys that may be used: each is recorded at its second use, if not before."""
+        if self.capturer is not None:
+            self._size = size
+            fresh = [key for key in keys if key not in self._graphs]
+            self._announced |= {key: False for key in sorted(fresh, key=size, reverse=True)}
+
+    @property
+    def announced(self) -> list[Key]:
+        """Keys that are named and not recorded yet, largest first."""
+        return list(self._announced)
+
+    def pick(self, key: Key, uses: int, worth: int) -> Key:
+        """The key to run in place of one that has no recording: the next larger that has one, until
+        the key itself was asked for `worth` times, so that a recording of its own pays.
+
+        Args:
+            uses: that are about to be made. Any larger key must be able to do a smaller one's work.
+        """
+        if key not in self._announced:
+            return key
+        self._asked[key] += uses
+        if self._asked[key] > worth:
+            return key
+        size = self._size(key)
+        larger = [other for other in self._graphs if self._size(other) > size]
+        return min(larger, key=self._size, default=key)
+
+    def capture(self, only: Sequence[Key] | None = None) -> None:
+        """Record all announced keys, largest first, or some of them; one that fails stays eager, is
+        logged once and counted. Raises OutOfMemoryError.
+        """
         if self.capturer is None:
             return
         said_s = time.perf_counter()
-        for number, key in enumerate(sorted(keys, key=size, reverse=True), 1):
-            if key in self._graphs:
-                continue
+        keys = [key for key in self.announced if only is None or key in only]
+        for number, key in enumerate(keys, 1):
             if time.perf_counter() - said_s > PROGRESS_S:
                 said_s = time.perf_counter()
                 log.info("capturing %s graph %d of %d", self.name, number, len(keys))
-            before, started = self.capturer.memory_bytes(), time.perf_counter()
             if self.sample is not None:
                 self.sample(key)
-            try:
-                self._graphs[key] = self.capturer.capture(lambda key=key: self.function(key))  # type: ignore[misc]
-            except RuntimeError as error:
-                cause = first_cause(error)
-                if isinstance(cause, torch.OutOfMemoryError):
-                    raise cause from None
-                reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-                log.warning("%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
-                self.stats.failures[str(key)] = reason
-                continue
-            self.stats.captures.append(
-                {
-                    "graph": self.name,
-                    "key": str(key),
-                    "capture_ms": round(1000 * (time.perf_counter() - started), 1),
-                    "mib": round((self.capturer.memory_bytes() - before) / 2**20, 1),
-                }
-            )
+            self._record(self.capturer, key)
+
+    def rehearse(self) -> None:
+        """Run every announced key eagerly: for what that brings along, such as compiled kernels."""
+        for key in self.announced:
+            if self.sample is not None:
+                self.sample(key)
+            self.function(key)
+
+    def _record(self, capturer: Capturer, key: Key, is_warm: bool = False) -> None:
+        """Record a key, or say why it stays eager. Raises OutOfMemoryError."""
+        before, started = capturer.memory_bytes(), time.perf_counter()
+        self._announced.pop(key, None)
+        try:
+            self._graphs[key] = capturer.capture(lambda: self.function(key), is_warm)
+        except RuntimeError as error:
+            cause = first_cause(error)
+            if isinstance(cause, torch.OutOfMemoryError):
+                raise cause from None
+            reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+            log.warning("%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
+            self.stats.failures[str(key)] = reason
+            return
+        self.stats.captures.append(
+            {
+                "graph": self.name,
+                "key": str(key),
+                "capture_ms": round(1000 * (time.perf_counter() - started), 1),
+                "mib": round((capturer.memory_bytes() - before) / 2**20, 1),
+            }
+        )
 
     def run(self, key: Key) -> Any:
         """Do the work of a key and return its static output.
@@ -211,6 +266,12 @@ class GraphRunner(Generic[Key]):
         """
         if self.capturer is None:
             return self.function(key)
+        if self._announced and key in self._announced and not self.capturer.is_capturing():
+            if not self._announced[key]:
+                self._announced[key] = True
+                self.stats.first_runs += 1
+                return self.function(key)
+            self._record(self.capturer, key, is_warm=True)
         if key not in self._graphs or self.capturer.is_capturing():
             self.stats.misses += 1
             return self.function(key)

@@ -45,6 +45,11 @@ class Qwen3TTS(SlotModel):
         super().__init__(config, info, talker, predictor, vocoder, CUT, capturers, voices)
         self.tokenize = tokenize
 
+    def fix_shapes(self) -> None:
+        """As `SlotModel.fix_shapes`; the projection of texts is one more product."""
+        super().fix_shapes()
+        self.talker.is_fixed = True
+
     def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Raises RequestError."""
         return build_prompt(self.config, self.tokenize, request)

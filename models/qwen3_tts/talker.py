@@ -15,6 +15,8 @@ from kernels.linear.choose import linear
 from models.decoder.decoder import Weight, build_decoder
 from models.qwen3_tts.config import Qwen3TTSConfig
 
+TEXT_ROWS = 256
+
 
 class BiasedLinear(nn.Module):
     """Weight and bias of a linear map."""
@@ -41,6 +43,7 @@ class Talker(nn.Module):
         self.codec_embedding = Weight(config.vocab_size, shape.width)
         self.codec_head = Weight(config.vocab_size, shape.width)
         self.decoder = build_decoder(shape)
+        self.is_fixed = False  # texts are projected TEXT_ROWS at a time, however many there are
 
     @property
     def head(self) -> Weight:
@@ -49,6 +52,13 @@ class Talker(nn.Module):
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to talker inputs (..., D) through the projection."""
+        if not self.is_fixed:
+            return self._project(ids)
+        padded = F.pad(ids.flatten(), (0, -ids.numel() % TEXT_ROWS))
+        found = torch.cat([self._project(part) for part in padded.split(TEXT_ROWS)])
+        return found[: ids.numel()].view(*ids.shape, -1)
+
+    def _project(self, ids: Tensor) -> Tensor:
         x = F.embedding(ids, self.text_embedding.weight)
         return self.text_fc2(F.silu(self.text_fc1(x)))
 

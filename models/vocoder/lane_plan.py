@@ -98,6 +98,35 @@ def plan_lanes(
     return batches + short
 
 
+def plan_fixed_lanes(
+    sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int
+) -> list[LaneBatch]:
+    """As `plan_lanes`, in batches of one shape: what is missing to the last one is empty lanes."""
+    lanes = fill_lanes(sizes, lane_frames, gap)
+    parts = [lanes[first : first + num_lanes] for first in range(0, len(lanes), num_lanes)]
+    return [_batch(part, lane_frames, num_lanes) for part in parts]
+
+
+def plan_rows_apart(sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[LaneBatch]:
+    """Every row from the first frame of a lane of its own, in batches whose shape its own size
+    decides; what is missing to a batch is empty lanes.
+
+    Args:
+        shapes: lanes and their frames, shorter ones first; the last fits every row.
+    """
+    batches: list[LaneBatch] = []
+    reached = 0
+    for num_lanes, frames in shapes:
+        rows = [row for row, size in enumerate(sizes) if reached < size <= frames]
+        for first in range(0, len(rows), num_lanes):
+            lanes = [[(row, 0)] for row in rows[first : first + num_lanes]]
+            batches.append(_batch(lanes, frames, num_lanes))
+        reached = frames
+    if sizes and max(sizes) > reached:
+        raise ValueError(f"a row of {max(sizes)} frames in lanes of {reached}")
+    return batches
+
+
 def choose_rows(sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int) -> list[int]:
     """Which of the rows that wait, the oldest first, fill num_lanes lanes: indices in their order;
     none as long as all of them together would not fill a lane more.
@@ -112,6 +141,8 @@ def choose_rows(sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int
     return sorted(row for lane in lanes[:num_lanes] for row, _ in lane)
 
 
-def _batch(lanes: list[list[tuple[int, int]]], frames: int) -> LaneBatch:
+def _batch(
+    lanes: list[list[tuple[int, int]]], frames: int, num_lanes: int | None = None
+) -> LaneBatch:
     places = [Place(row, index, start) for index, lane in enumerate(lanes) for row, start in lane]
-    return LaneBatch(len(lanes), frames, tuple(places))
+    return LaneBatch(num_lanes or len(lanes), frames, tuple(places))

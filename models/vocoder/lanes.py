@@ -3,6 +3,11 @@
 A bucket for every batch size and length would want 42 graphs where ten do here, and a third more
 work: rows of 62 to 187 frames cost that when each is padded to a power of two. Lanes are long, so
 the GPU is as full with one as with a batch.
+
+With fixed shapes there is one shape of full lanes. Where a row lies in them counts for nothing:
+every convolution sums the same numbers in the same order. Attention does not, it goes through keys
+in blocks from the lane's first frame on, so latents are made of each row from the first frame of a
+lane of its own (`VocoderRunner.fix_shapes`), which is a fiftieth of the work.
 """
 
 from __future__ import annotations
@@ -17,13 +22,21 @@ from models.device.buckets import choose_bucket, next_power_of_two, round_up
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
 from models.vocoder.chunks import Cut
-from models.vocoder.lane_plan import LaneBatch, choose_rows, plan_lanes
+from models.vocoder.lane_plan import (
+    LaneBatch,
+    choose_rows,
+    plan_fixed_lanes,
+    plan_lanes,
+    plan_rows_apart,
+)
 from models.vocoder.network import CodecDecoder
 from models.vocoder.sizes import LANE_FRAMES
 
 MAX_ROWS = 32  # that lanes are sized for: more wait for the next batch
 MAX_LANES = 4  # 4,096 frames of one batch: bounds its activations
 LANE_BUCKETS = (64, 128, 192, 256, 384, 512, 768)  # of a last lane that is not full
+FIXED_ROWS = 8  # slots that make a lane of the fixed shape
+FIXED_FRONT = 192  # frames of the shortest lanes with a row each; longer ones are twice as long
 
 Shape = tuple[int, int]  # lanes, frames
 
@@ -49,6 +62,7 @@ class Lanes:
         self._codes: dict[Shape, Tensor] = {}
         self._latents: dict[Shape, Tensor] = {}
         self._positions: dict[Shape, Tensor] = {}
+        self._front_shapes: list[Shape] = []  # of lanes with a row each, where shapes are fixed
         self._size(LANE_FRAMES, MAX_LANES)
 
     def _size(self, num_frames: int, num_lanes: int) -> None:
@@ -63,18 +77,39 @@ class Lanes:
         self.lane_buckets = [bucket for bucket in buckets if bucket <= most]
         self.num_lanes = num_lanes
 
+    def fix_shapes(self) -> None:
+        """From here on lanes are of one shape, and latents are of rows apart."""
+        self._fix(MAX_LANES * FIXED_ROWS)
+
+    def _fix(self, max_rows: int) -> None:
+        """The shapes for a batch of up to max_rows, whatever its rows."""
+        self.lane_buckets = self.lane_buckets[-1:]
+        self.num_lanes = min(MAX_LANES, max(1, max_rows // FIXED_ROWS))
+        most = self.cut.chunk_frames + self.cut.left_context
+        powers = [FIXED_FRONT << power for power in range(most.bit_length())]
+        lengths = [*(frames for frames in powers if frames < most), most]
+        self._front_shapes = [
+            (min(max_rows, max(1, MAX_LANES * LANE_FRAMES // frames)), frames) for frames in lengths
+        ]
+
     @property
     def enough_frames(self) -> int:
         """So many must wait before a choice among them fills all lanes."""
         return (self.num_lanes + 1) * self.lane_buckets[-1]
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Record the lanes that up to max_rows rows can need.
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Name the lanes that up to max_rows rows can need to their runners.
 
         Args:
             longest: frames of the longest row whose samples are made.
             longest_front: of the longest row of which latents alone are made; 0 where none is.
         """
+        if self._front_shapes:
+            self._fix(max_rows)
+            _announce(self.renderer, [(self.num_lanes, self.lane_buckets[-1])])
+            most = next(frames for _, frames in self._front_shapes if frames >= longest_front)
+            _announce(self.fronts, [shape for shape in self._front_shapes if shape[1] <= most])
+            return
         rows = min(MAX_ROWS, next_power_of_two(max_rows))
         total = rows * (longest + self.network.gap_frames)
         self._size(total, MAX_LANES)
@@ -82,13 +117,13 @@ class Lanes:
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
-        _capture(self.whole, shapes)
+        _announce(self.whole, shapes)
         if not longest_front:
             return
-        _capture(self.renderer, shapes)
+        _announce(self.renderer, shapes)
         if self.cut.renders_windows:
             shapes = [(1, frames) for frames in self._front_buckets(longest_front)]
-        _capture(self.fronts, shapes)
+        _announce(self.fronts, shapes)
 
     def choose(self, sizes: Sequence[int]) -> list[int]:
         """Rows that fill the lanes of the largest graph, once there are enough to choose from.
@@ -108,10 +143,7 @@ class Lanes:
         Where windows are rendered, rows are whole: single lanes, as long as the longest asks for.
         """
         sizes = [len(row) for row in rows]
-        buckets, max_lanes = self.lane_buckets, self.num_lanes
-        if self.cut.renders_windows:
-            buckets, max_lanes = self._front_buckets(max(sizes, default=0)), 1
-        for batch in plan_lanes(sizes, buckets, max_lanes, self.network.gap_frames):
+        for batch in self._plan_latents(sizes):
             self._put(batch, rows, self._code_input(batch.key))
             found = self.fronts.run(batch.key)
             for place in batch.places:
@@ -131,11 +163,26 @@ class Lanes:
         """Run all rows through a graph; the samples of their last `kept` frames."""
         waves: dict[int, Tensor] = {}
         sizes = [len(row) for row in rows]
-        gap = self.network.gap_frames
-        for batch in plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap):
+        for batch in self._plan(sizes):
             self._put(batch, rows, inputs(batch.key))
             waves |= self._take(runner.run(batch.key), batch, sizes, kept)
         return [waves[row] for row in range(len(rows))]
+
+    def _plan(self, sizes: Sequence[int]) -> list[LaneBatch]:
+        """Lanes for rows whose samples are made."""
+        gap = self.network.gap_frames
+        if self._front_shapes:
+            return plan_fixed_lanes(sizes, self.lane_buckets[-1], self.num_lanes, gap)
+        return plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap)
+
+    def _plan_latents(self, sizes: Sequence[int]) -> list[LaneBatch]:
+        """Lanes for rows of which latents are made."""
+        if self._front_shapes:
+            return plan_rows_apart(sizes, self._front_shapes)
+        buckets, max_lanes = self.lane_buckets, self.num_lanes
+        if self.cut.renders_windows:
+            buckets, max_lanes = self._front_buckets(max(sizes, default=0)), 1
+        return plan_lanes(sizes, buckets, max_lanes, self.network.gap_frames)
 
     def _put(self, batch: LaneBatch, rows: Sequence[Tensor], inputs: Tensor) -> None:
         """Fill the static positions of a batch and its static input (lanes, frames, width)."""
@@ -206,5 +253,5 @@ class Lanes:
         return self.network.render(self._latent_input(key), self._position(key) >= 0)
 
 
-def _capture(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
-    runner.capture(shapes, size=lambda shape: shape[0] * shape[1])
+def _announce(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
+    runner.announce(shapes, size=lambda shape: shape[0] * shape[1])

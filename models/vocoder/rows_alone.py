@@ -27,7 +27,10 @@ class RowsAlone:
         """One row is enough."""
         return 0
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
+    def fix_shapes(self) -> None:
+        """Rows are alone already."""
+
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
         """Nothing is recorded."""
 
     def choose(self, sizes: Sequence[int]) -> list[int]:

@@ -13,6 +13,7 @@ Where attention looks back further than a chunk's context, long rows are decoded
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -36,8 +37,14 @@ class Layout(Protocol):
         """So many must wait before a choice among them can be made."""
         ...
 
-    def capture(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Record what up to max_rows rows need.
+    def fix_shapes(self) -> None:
+        """From here on a row's latents and samples depend on nothing but the row and on max_rows of
+        `announce`.
+        """
+        ...
+
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Name what up to max_rows rows need to the graphs' runners.
 
         Args:
             longest: frames of the longest row whose samples are made.
@@ -80,9 +87,17 @@ class VocoderRunner:
         self.network = network
         self.cut = cut
         self.layout = layout
+        self.is_fixed = False  # see `fix_shapes`
 
-    def capture(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
-        """Capture what up to max_batch rows of up to max_frames frames can need.
+    def fix_shapes(self) -> None:
+        """From here on work in shapes that the rows at hand do not choose, so that a row comes out
+        the same in whatever company: its latents are made apart from its samples.
+        """
+        self.is_fixed = True
+        self.layout.fix_shapes()
+
+    def announce(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
+        """Name to the graphs' runners what up to max_batch rows of up to max_frames frames need.
 
         Args:
             max_reference_frames: the longest reference in front of a row; 0 where none is.
@@ -95,11 +110,11 @@ class VocoderRunner:
             longest = cut.chunk_frames
             if not cut.renders_windows:
                 longest += cut.left_context
-        has_tails = max_reference_frames > 0 or (is_cut and cut.renders_windows)
+        has_tails = self.is_fixed or max_reference_frames > 0 or (is_cut and cut.renders_windows)
         if has_tails:
             window = min(max_frames, cut.chunk_frames) + self.network.context_frames
             longest = max(longest, window)
-        self.layout.capture(max_batch, longest, whole if has_tails else 0)
+        self.layout.announce(max_batch, longest, whole if has_tails else 0)
 
     def choose(self, frames: list[int], references: list[int]) -> list[int]:
         """Which of the rows that wait to be decoded, the oldest first, make a good batch: indices
@@ -110,7 +125,7 @@ class VocoderRunner:
         """
         if sum(frames) < self.layout.enough_frames:  # asked often, and mostly too early
             return []
-        pieces = self.cut.pieces(frames, references)
+        pieces = self._pieces(frames, references)
         for is_tail in (False, True):
             kind = [piece for piece in pieces if piece.is_tail is is_tail]
             sizes = [self._window(p) if is_tail else p.chunk.num_frames for p in kind]
@@ -134,7 +149,7 @@ class VocoderRunner:
             row if front is None else torch.cat([_beside(row, front), row])
             for row, front in zip(codes, fronts, strict=True)
         ]
-        pieces = self.cut.pieces(
+        pieces = self._pieces(
             [len(row) for row in codes], [0 if front is None else len(front) for front in fronts]
         )
         samples = self._decode_whole(rows, [piece for piece in pieces if not piece.is_tail])
@@ -146,6 +161,10 @@ class VocoderRunner:
             part[0] if len(part) == 1 else torch.cat(part) if part else _no_samples(row)
             for row, part in zip(codes, parts, strict=True)
         ]
+
+    def _pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Piece]:
+        pieces = self.cut.pieces(frames, references)
+        return [replace(piece, is_tail=True) for piece in pieces] if self.is_fixed else pieces
 
     def _decode_whole(self, rows: list[Tensor], pieces: list[Piece]) -> dict[Piece, Tensor]:
         """Samples of the kept frames of every piece, all of whose frames are decoded."""

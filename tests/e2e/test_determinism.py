@@ -66,6 +66,25 @@ def test_a_row_alone_is_spoken_as_in_company(bench: Workbench, reference: dict[s
     assert files == {name: reference[name] for name in files}
 
 
+def test_on_a_cpu_every_run_is_reproducible(bench: Workbench, reference: dict[str, bytes]) -> None:
+    """The flag changes no byte there. What it promises is part of the hash, wherever it was asked
+    for: a folder may go on where there is a GPU.
+    """
+    flags = (*FLAGS, "--reproducible", "--max-batch", 4)
+    result = bench.synth(ROWS, *flags)
+    assert result.code == 0
+    assert "--reproducible changes nothing" in result.err
+    assert bench.out().files == reference
+    settings = bench.out().report["settings"]
+    assert settings["reproducible"] is True
+    assert "nothing to do" in bench.synth(ROWS, *flags).out
+    again = bench.synth(ROWS, *FLAGS, "--reproducible", "--max-batch", 2, "--dry-run")
+    assert "nothing to do" not in again.out + again.err
+    refused = bench.synth(ROWS, *FLAGS, "--reproducible", "--dtype", "bfloat16", out="half")
+    assert refused.code == 3
+    assert "use --dtype float32" in refused.err
+
+
 def test_an_id_is_part_of_the_seed_and_nothing_else_is(bench: Workbench) -> None:
     """The row's own seed counts alone; without one, run seed and id make it."""
     rows = [

@@ -45,7 +45,8 @@ def released_width(dtype: torch.dtype) -> Iterator[FishSpeech]:
     model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, config=config)
     model.allocate(MAX_BATCH, max_positions=320 + FRAMES, max_frames=FRAMES)
     with torch.inference_mode():
-        model.frames.capture([MAX_BATCH, 4, 1], size=int)
+        model.frames.announce([MAX_BATCH, 4, 1], size=int)
+        model.frames.capture()
     model.release(list(range(MAX_BATCH)))
     assert model.frames.stats.failures == {}
     yield model

@@ -152,7 +152,8 @@ class TestReleasedSize:
     def with_graphs(model: Qwen3TTS, frames: int) -> Qwen3TTS:
         allocate(model, MAX_BATCH, frames)
         with torch.inference_mode():
-            model.frames.capture([MAX_BATCH, 4, 1], size=int)
+            model.frames.announce([MAX_BATCH, 4, 1], size=int)
+            model.frames.capture()
         model.release(list(range(MAX_BATCH)))
         assert model.frames.stats.failures == {}
         return model
@@ -187,7 +188,8 @@ class TestReleasedSize:
         """By graph as eagerly, and as with a pass a prompt; short passes after long ones."""
         model: Qwen3TTS = request.getfixturevalue(name)
         packed, tolerance = model.packed, 1e-5 if model.dtype == torch.float32 else 2e-2
-        packed.capture()
+        packed.announce()
+        packed.runner.capture()
         assert packed.runner.stats.failures == {}
         stats = replace(packed.runner.stats)  # other tests have prefilled without graphs
         for count in (MAX_BATCH, 3, 1):
@@ -224,7 +226,8 @@ class TestReleasedSize:
         lengths = [[300], [64, 40], [16, 3, 9], [128, 100, 70, 90]]
         keys = [(1, 384), (1, 128), (1, 64), (1, 512)]  # lanes that hold them, with their gaps
         with torch.inference_mode():
-            graphs.capture(keys, size=lambda key: key[0] * key[1])
+            graphs.announce(keys, size=lambda key: key[0] * key[1])
+            graphs.capture()
         assert graphs.stats.failures == {}
         generator = torch.Generator().manual_seed(3)
         for row_lengths in lengths:
@@ -251,7 +254,8 @@ class TestReleasedSize:
         allocate(bfloat_model, 1, SAMPLED_FRAMES)
         assert all(decoder.is_one_launch for decoder in decoders)
         with torch.inference_mode():
-            bfloat_model.frames.capture([1], size=int)
+            bfloat_model.frames.announce([1], size=int)
+            bfloat_model.frames.capture()
         self.check(bfloat_model, released_requests(1, SAMPLED_FRAMES, Sampling()), 1)
 
 

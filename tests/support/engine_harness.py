@@ -39,13 +39,18 @@ class Harness:
         is_async: bool = False,
         retries: int = 0,
         window: int = 64,
+        is_fixed: bool = False,
+        is_int16: bool = False,
     ) -> None:
         self.retries = retries
         self.retried: list[tuple[int, str]] = []  # row and reason
         self.ended: dict[int, Job] = {}
         self.jobs = JobQueue(len(requests) + 1)
-        batch = BatchSize(max_batch)
-        self.engine = Engine(model, CPU, batch, self.jobs, self.sink, self.retry)
+        batch = BatchSize(max_batch, is_fixed)
+        device = getattr(model, "device", CPU)
+        self.engine = Engine(
+            model, device, batch, self.jobs, self.sink, self.retry, is_int16=is_int16
+        )
         self.engine.scheduler.window = window
         if is_async:
             # What a GPU gets: several frames a launch, and the status of the launch before.

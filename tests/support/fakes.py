@@ -33,8 +33,10 @@ class FakeCapturer:
         self.replays = 0
         self.reserved_bytes = 0
 
-    def capture(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
-        """Record one call."""
+    def capture(
+        self, function: Callable[[], Any], is_warm: bool = False
+    ) -> tuple[Any, Callable[[], None]]:
+        """Record one call, which runs; the real one does not. Nothing is run to warm up."""
         self.is_recording = True
         try:
             output = function()
@@ -58,6 +60,13 @@ class FakeCapturer:
     def memory_bytes(self) -> int:
         """Grows by 1 MiB a capture."""
         return self.reserved_bytes
+
+
+def record(runner: VocoderRunner, *sizes: int) -> None:
+    """Name what rows need to a vocoder's graphs, see `VocoderRunner.announce`, and record it."""
+    runner.announce(*sizes)
+    for graphs in runner.layout.runners:
+        graphs.capture()
 
 
 def lanes_runner(

@@ -19,6 +19,7 @@ from tts_cli.commands.options import (
     model_options,
     output_options,
     reference_options,
+    reproducible_option,
     run_options,
     sampling_options,
 )
@@ -54,6 +55,7 @@ _book_options = group(
 @_book_options
 @model_options
 @device_options
+@reproducible_option
 @sampling_options
 @reference_options
 @run_options

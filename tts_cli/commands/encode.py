@@ -71,16 +71,13 @@ def command(folder: Path, **options: Any) -> int:
 
 def run(folder: Path, config: RunConfig) -> int:
     """Find what can be made, and make it. Returns the exit code."""
-    from tts_cli.book.book_file import made_names
-    from tts_cli.commands.output_folder import close_takes, mend_takes
+    from tts_cli.commands.output_folder import close_takes, put_in_order
     from tts_cli.commands.progress import long_step
     from tts_cli.deliver.treatment import Treatment
-    from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
-    from tts_cli.output.journal import Journal
-    from tts_cli.output.leftovers import unrecorded_rows
+    from tts_cli.output.journal import Journal, require_journal
     from tts_cli.output.writer import AudioWriter, prepare_folder
-    from tts_cli.run.remake.encode import Findings, SpokenFolder, require_journal
+    from tts_cli.run.remake.encode import Findings, SpokenFolder
     from tts_cli.run.remake.recode import Recoder
 
     assert config.out is not None
@@ -94,10 +91,7 @@ def run(folder: Path, config: RunConfig) -> int:
         config = config if config.model is not None else replace(config, model=spoken.model)
         writer = AudioWriter(out, config, native_rate_hz(spoken, config))
         journal = stack.enter_context(Journal(out))
-        remove_stale_parts(out)
-        if lock.crashed_ns is not None:
-            journal.append(*unrecorded_rows(out, lock.crashed_ns, journal, made_names(out)))
-        mend_takes(config, journal)
+        put_in_order(config, lock, journal)
         stack.callback(close_takes, config, journal)
         require_own_files(spoken, writer, journal)
         findings = Findings()

@@ -58,6 +58,8 @@ _COMMANDS = {
     "profile": "bench benchmark",
     "doctor": "info env diagnose status",
     "models": "download convert model",
+    "merge": "join combine concat cat",
+    "export": "dataset to-dataset publish",
     "lexicon": "normalize normalise dict dictionary",
     "book": "audiobook epub",
     "--help": "help usage",

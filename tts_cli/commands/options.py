@@ -22,6 +22,7 @@ from tts_cli.config import (
     DTYPES,
     EXTRAS,
     IDS,
+    KERNELS,
     LAYOUTS,
     MANIFEST_FORMATS,
     PICKS,
@@ -88,7 +89,7 @@ def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
     return click.option(flag(name), *short, name, help=text, is_flag=default is False, **settings)
 
 
-class _FolderPath(click.Path):
+class FolderPath(click.Path):
     """A path that is not empty, which `--out "$UNSET"` would turn into the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -175,7 +176,11 @@ device_options = group(
     config_option("dtype", type=_choice(DTYPES)),
     config_option("max_batch", type=int, metavar="N"),
     config_option("no_graphs"),
+    config_option("kernels", type=_choice(KERNELS)),
+    config_option("kernel_cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"),
 )
+
+reproducible_option = group("Device", config_option("reproducible"))
 
 row_options = group(
     "Rows of the manifest",
@@ -255,7 +260,7 @@ delivery_options = group("Output", *_delivery_options)
 encode_options = group(
     "Output",
     config_option(
-        "out", type=_FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
+        "out", type=FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
     ),
     *_delivery_options,
     config_option("take_over"),
@@ -269,7 +274,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
         config_option(
             "out",
             "-o",
-            type=_FolderPath(path_type=Path),
+            type=FolderPath(path_type=Path),
             metavar="DIR",
             required=is_out_required,
             show_default=False,

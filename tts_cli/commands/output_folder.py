@@ -10,6 +10,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import FolderLocked, StoppedEarly, UsageError
 
 if TYPE_CHECKING:
+    from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
     from tts_cli.output.run_log import RunLog
 
@@ -26,11 +27,8 @@ def open_folder(
     Raises:
         UsageError, SetupError: it cannot be had.
     """
-    from tts_cli.book.book_file import made_names
-    from tts_cli.output.atomic import remove_stale_parts
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import JOURNAL_NAME, Journal
-    from tts_cli.output.leftovers import unrecorded_rows
     from tts_cli.output.run_file import REPORT_NAME
     from tts_cli.output.run_log import RunLog
     from tts_cli.output.writer import prepare_folder
@@ -49,11 +47,22 @@ def open_folder(
         )
     runs = RunLog(out)
     journal = stack.enter_context(Journal(out, has_sums=config.verify_files))
-    remove_stale_parts(out)
-    if lock.crashed_ns is not None:
-        journal.append(*unrecorded_rows(out, lock.crashed_ns, journal, made_names(out)))
-    mend_takes(config, journal)
+    put_in_order(config, lock, journal)
     return journal, runs
+
+
+def put_in_order(config: RunConfig, lock: FolderLock, journal: Journal) -> None:
+    """Mend what a crash has left in a folder that is held. Raises StoppedEarly."""
+    from tts_cli.book.book_file import made_names
+    from tts_cli.output.atomic import remove_stale_parts
+    from tts_cli.output.leftovers import unrecorded_rows
+
+    assert config.out is not None
+    remove_stale_parts(config.out)
+    if lock.crashed_ns is not None:
+        made = made_names(config.out)
+        journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal, made))
+    mend_takes(config, journal)
 
 
 def mend_takes(config: RunConfig, journal: Journal) -> None:

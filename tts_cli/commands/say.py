@@ -23,6 +23,7 @@ from tts_cli.commands.options import (
     group,
     model_options,
     reference_options,
+    reproducible_option,
     sampling_options,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
@@ -91,6 +92,7 @@ _failure_options = group(
 @delivery_options
 @model_options
 @device_options
+@reproducible_option
 @_row_options
 @sampling_options
 @reference_options

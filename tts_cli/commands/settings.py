@@ -41,7 +41,8 @@ _ONE_RUN = frozenset(
         "pick",
     )
 )
-_USERS_OWN = frozenset(("ref_root",))  # a bound that a project could only widen
+# A bound that a project could only widen, and a folder of programs.
+_USERS_OWN = frozenset(("ref_root", "kernel_cache"))
 _SECTIONS = {"validate": ("synth", "validate")}  # whose command line it tries
 _KNOWN = {entry.name for entry in fields(RunConfig)} - {"sampling", "verbosity"}
 _KNOWN |= set(SAMPLING_FLAGS)

@@ -24,6 +24,7 @@ from tts_cli.commands.options import (
     model_options,
     output_options,
     reference_options,
+    reproducible_option,
     row_options,
     run_options,
     sampling_options,
@@ -71,6 +72,7 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @output_options(is_out_required=True)
 @model_options
 @device_options
+@reproducible_option
 @row_options
 @sampling_options
 @reference_options

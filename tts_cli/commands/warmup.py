@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.commands.options import common_options, config_option, device_options, model_options
+from tts_cli.commands.options import (
+    common_options,
+    config_option,
+    device_options,
+    model_options,
+    reproducible_option,
+)
 from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
@@ -35,6 +41,7 @@ CHECK_FRAMES = 16
 @click.command("warmup", cls=SectionedCommand)
 @model_options
 @device_options
+@reproducible_option
 @config_option("max_seconds", type=float, metavar="S")
 @common_options
 def command(**options: Any) -> int:
@@ -66,7 +73,7 @@ def command(**options: Any) -> int:
         max_trailing=len(sample_prompts(session.model, 1, 1)[0].trailing_ids),
         max_reference_frames=reference,
     )
-    prepare(session, needs)
+    prepare(session, needs, is_whole=True)
     graphs = coverage(session)
     if config.json:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}

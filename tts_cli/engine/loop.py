@@ -53,7 +53,7 @@ class Engine:
 
     Args:
         model: loaded, allocated and captured for `batch` slots.
-        batch: slots in use; halved here when memory is short.
+        batch: slots in use; halved here when memory is short, if it may be.
         jobs: where rows come from.
         sink: takes every job that is not tried again; may block to slow the engine down.
         retry: gives the next attempt of a job that has ended, or None to accept it.
@@ -94,7 +94,8 @@ class Engine:
         """Work until the queue is dry and every row has ended, or until `stop` is set.
 
         Raises:
-            StoppedEarly: not even one row fits into memory.
+            StoppedEarly: not even one row fits into memory, or not as many as must be spoken at
+                once.
         """
         with self.streams.frames():
             self._run()
@@ -219,12 +220,9 @@ class Engine:
 
     def _shrink(self, reason: str) -> None:
         """Step down to half the slots; every live row starts again, with the same draws."""
-        if self.batch.rows == 1:
+        if not self.batch.can_fall:
             self.vocoder.run(is_last=True)
-            raise StoppedEarly(
-                f"the device has no memory for even one row: {reason}",
-                remedy="lower --max-seconds, use a smaller model or free the device",
-            )
+            raise StoppedEarly(*self._too_many(reason))
         slots = self.batch.rows
         rows = self.scheduler.shrink()
         self.shrinks += 1
@@ -233,6 +231,20 @@ class Engine:
         self.model.release(list(range(slots)))
         for job in rows:
             self.scheduler.offer(job, job.estimated_frames, is_urgent=True)
+
+    def _too_many(self, reason: str) -> tuple[str, str]:
+        """What to say and advise where the batch cannot fall."""
+        if self.batch.rows == 1:
+            return (
+                f"the device has no memory for even one row: {reason}",
+                "lower --max-seconds, use a smaller model or free the device",
+            )
+        return (
+            f"the device has no memory for {self.batch.rows} rows at a time, and with "
+            f"--reproducible fewer would sound otherwise: {reason}",
+            "free the device, or start again with a smaller --max-batch, which speaks every row "
+            "anew",
+        )
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of the work."""

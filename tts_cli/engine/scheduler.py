@@ -2,7 +2,8 @@
 
 Rows wait in a look-ahead window and are admitted longest estimate first, so that the last rows of
 a run are short ones and the batch stays full. A row passed over too often goes first whatever its
-length. When nothing waits any more, the live rows are moved together into a smaller bucket.
+length. When nothing waits any more, the live rows are moved together into a smaller bucket, unless
+the batch is fixed: then every step is of all slots, so that a row is never rounded otherwise.
 
 Freed slots are refilled in groups, because a prefill stops everybody: each pass costs a fixed time
 F, in frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. With rows of
@@ -33,11 +34,17 @@ class BatchSize:
     """
 
     rows: int  # a power of two
+    is_fixed: bool = False  # it never falls, and every step is of as many
+
+    @property
+    def can_fall(self) -> bool:
+        """Whether fewer rows may be spoken at once."""
+        return self.rows > 1 and not self.is_fixed
 
     def halve(self) -> None:
-        """Step down after a lack of memory. Raises ValueError: only one row is left."""
-        if self.rows == 1:
-            raise ValueError("one slot cannot be halved")
+        """Step down after a lack of memory. Raises ValueError unless it can fall."""
+        if not self.can_fall:
+            raise ValueError(f"{self.rows} slots cannot be halved")
         self.rows //= 2
 
 
@@ -96,7 +103,9 @@ class Scheduler(Generic[Item]):
     @property
     def bucket(self) -> int:
         """The bucket the live rows run in; 0 when none runs."""
-        return next_power_of_two(max(self._slots) + 1) if self._slots else 0
+        if not self._slots:
+            return 0
+        return self.batch.rows if self.batch.is_fixed else next_power_of_two(max(self._slots) + 1)
 
     def offer(self, item: Item, estimate: float, is_urgent: bool = False) -> None:
         """Put a row into the window; an urgent one (a retry) is admitted before all others."""
@@ -132,7 +141,7 @@ class Scheduler(Generic[Item]):
 
         The bookkeeping is done; the caller moves the tensors.
         """
-        if not is_dry or self._waiting or not self._slots:
+        if self.batch.is_fixed or not is_dry or self._waiting or not self._slots:
             return []
         target = next_power_of_two(len(self._slots))
         if target >= self.bucket:
@@ -150,7 +159,7 @@ class Scheduler(Generic[Item]):
         Returns:
             The rows that lost their slots, to be offered again.
         Raises:
-            ValueError: only one slot was left.
+            ValueError: the batch cannot fall.
         """
         self.batch.halve()
         evicted = list(self._slots.values())

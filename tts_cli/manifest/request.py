@@ -68,6 +68,7 @@ class Requests:
             ref_audio=row.ref_audio,
             ref_text=row.ref_text,
             clone_mode=row.clone_mode,
+            shapes=config.shapes,
         )
 
     def _sampling_of(self, row: Row) -> Sampling:

@@ -71,7 +71,7 @@ class Profiler:
             max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
             max_trailing=len(prompt.trailing_ids),
         )
-        prepare(self.session, needs)
+        prepare(self.session, needs, is_whole=True)
         self.capture_s += self.session.capture_s
         self.captures += [c for r in self.model.graph_runners() for c in r.stats.captures]
 
@@ -177,7 +177,8 @@ class Profiler:
 
     def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
         stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)
-        stage.capture([0], size=int)
+        stage.announce([0], size=int)
+        stage.capture()
         return lambda: stage.run(0)
 
     def _device(

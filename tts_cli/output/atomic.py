@@ -113,12 +113,17 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def is_part(name: str) -> bool:
+    """Whether a file is one of those that become another under its final name."""
+    return _PART_NAME.fullmatch(name) is not None
+
+
 def remove_stale_parts(out: Path) -> int:
     """Delete what a crashed run left under temporary names; only the lock's holder may call it."""
     removed = 0
     for folder, _, names in os.walk(out):
         for name in names:
-            if _PART_NAME.fullmatch(name):
+            if is_part(name):
                 try:
                     os.unlink(os.path.join(folder, name))
                     removed += 1

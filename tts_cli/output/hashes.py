@@ -69,11 +69,11 @@ def content_hash(
     split: Mapping[str, float] | None = None,
 ) -> str:
     """What makes two requests speech of the same content, however it is drawn: all of
-    `request_hash` but seed, sampling and cap.
+    `request_hash` but seed, sampling, cap and shapes.
     """
     values = _request_values(request, model, ref_digest)
-    for name in ("seed", "sampling", "max_frames"):
-        del values[name]
+    for name in ("seed", "sampling", "max_frames", "shapes"):
+        values.pop(name, None)
     if split is not None:
         values["split"] = dict(split)
     return _sha256(_encode(values))

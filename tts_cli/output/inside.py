@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 from tts_cli.errors import RowError
@@ -45,3 +47,26 @@ class Inside:
     def forget(self, folder: Path) -> None:
         """A folder that was removed has to be made anew."""
         self._folders.discard(folder)
+
+
+class PlainFiles:
+    """Looks for plain files inside of a folder that may come from anybody. Links are not followed;
+    which subfolders are inside is remembered.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._is_inside: dict[Path, bool] = {}
+
+    def size(self, path: Path) -> int | None:
+        """Bytes of a plain file inside of the folder; None if there is none."""
+        try:
+            found = os.lstat(path)
+            folder = path.parent
+            if folder not in self._is_inside:
+                inside = folder.resolve().is_relative_to(self.out.resolve())
+                self._is_inside[folder] = inside
+        except (OSError, ValueError, RuntimeError):
+            return None
+        is_plain = stat.S_ISREG(found.st_mode) and self._is_inside[folder]
+        return found.st_size if is_plain else None

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from tts_cli.errors import SetupError, disk_full, is_disk_error
+from tts_cli.errors import SetupError, UsageError, disk_full, is_disk_error
 from tts_cli.output.plain_file import open_to_append, require_plain_file
 from tts_cli.output.record import CopiedLine, RowRecord
 from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, RowFile, parse
@@ -116,17 +116,21 @@ class Journal:
         found = self._table.file(row_id)
         return None if found is None or found.has_failed else self.line(row_id, found.take)
 
-    def file_lines(self) -> Iterator[dict[str, Any]]:
-        """The last line of each row's file, extra takes left out, in the order in which they stand
-        there. Lines that another journal adds meanwhile are not seen. Raises OSError.
+    def file_lines(self, has_extras: bool = False) -> Iterator[dict[str, Any]]:
+        """The last line of each row's file, in the order in which they stand there. Lines that
+        another journal adds meanwhile are not seen. Raises OSError.
+
+        Args:
+            has_extras: of every take.
         """
+        is_meant = self._table.is_last if has_extras else self._table.is_file
         if not len(self._table):
             return
         with open(self.path, "rb") as file:
             offset = 0
             while raw := file.readline(MAX_LINE_BYTES):
                 line = parse(raw) if raw.endswith(b"\n") else None
-                if line is not None and self._table.is_file(line, offset):
+                if line is not None and is_meant(line, offset):
                     yield json.loads(raw)
                 offset += len(raw)
 
@@ -274,6 +278,24 @@ class Journal:
             os.ftruncate(self._handle, size)
         except OSError as error:
             log.debug("%s: a torn line stays: %s", self.path, error)
+
+
+def require_journal(out: Path) -> None:
+    """Raise UsageError for a folder that nothing was spoken into."""
+    if not require_plain_file(out / JOURNAL_NAME):
+        raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
+
+
+def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
+    """Every whole line of a folder's journal that makes sense, as it stands there, behind the hash
+    of its row's id. Raises OSError.
+    """
+    with open(out / JOURNAL_NAME, "rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES):
+            if not raw.endswith(b"\n"):
+                _skip_line(file)
+            elif (line := parse(raw)) is not None:
+                yield line.row_key, raw
 
 
 def _line_at(file: BinaryIO, offset: int) -> dict[str, Any]:

@@ -171,9 +171,12 @@ class RecordTable:
             offset: where it begins in the file.
         """
         place = self._places.get(line.key)
-        if place is None or self._offsets[place] != offset:
-            return False
-        return not self._states[place] & _IS_EXTRA
+        return self.is_last(line, offset) and not self._states[place or 0] & _IS_EXTRA
+
+    def is_last(self, line: Line, offset: int) -> bool:
+        """Whether a line is the last one of its take, be it the row's file or not."""
+        place = self._places.get(line.key)
+        return place is not None and self._offsets[place] == offset
 
     def top(self, row_id: str) -> int:
         """The highest take that has a line; 0 for a row without one."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.output.atomic import write_atomic
+from tts_cli.output.plain_file import require_plain_file
 from tts_cli.output.run_log import FolderTotals, iso_time
 
 if TYPE_CHECKING:
@@ -172,6 +173,25 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
     path = out / REPORT_NAME
     write_atomic(path, (json.dumps(report, indent=2) + "\n").encode())
     return path
+
+
+def read_report(out: Path) -> dict[str, Any]:
+    """run.json of a folder; empty where there is none that makes sense.
+
+    Raises:
+        SetupError: it is no plain file.
+        OSError: it cannot be read.
+    """
+    path = out / REPORT_NAME
+    if not require_plain_file(path):
+        return {}
+    with open(path, "rb") as file:
+        raw = file.read(_MAX_REPORT_BYTES)
+    try:
+        values = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def measured_xrt(out: Path) -> float | None:

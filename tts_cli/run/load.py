@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 
-from kernels.launch.compilation import Compilation, cache_folder, watch
+from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
+from kernels.launch.dispatch import use_portable
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
 from models.registry import load_model
 from tts_cli import signals
-from tts_cli.config import RunConfig
+from tts_cli.config import BATCH_CPU, BATCH_CUDA, RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.output.writer import shown_size
@@ -29,7 +30,6 @@ from tts_cli.run.needs import Needs
 
 log = logging.getLogger(__name__)
 
-BATCH_CUDA, BATCH_CPU = 256, 16  # at most: as many as there are rows, and as their caches fit
 POSITION_STEP = 64  # cache lengths are rounded up to this
 CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
 COMPILED_STEP = 20  # kernels between two words about compiling
@@ -42,7 +42,7 @@ class Session:
     model: SpeechModel
     device: torch.device
     dtype: torch.dtype
-    batch: BatchSize  # slots in use; falls where memory is short
+    batch: BatchSize  # slots in use; falls where memory is short, unless shapes are fixed
     load_s: float
     is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
     capture_s: float = 0.0
@@ -80,10 +80,14 @@ def open_session(config: RunConfig) -> Session:
     """Load the checkpoint's weights, to which `consent.approved_info` has given leave.
 
     Raises:
-        SetupError: it cannot be loaded.
+        SetupError: it cannot be loaded, or not speak as `--reproducible` promises.
     """
     device = choose_device(config)
     dtype = choose_dtype(config, device)
+    use_portable(config.kernels == "portable")
+    if config.kernel_cache is not None:
+        use_cache_folder(config.kernel_cache)
+    is_fixed = config.reproducible and _needs_fixed_shapes(device, dtype)
     if device.type == "cuda":
         torch.cuda.set_device(device)
         # float32 means float32: the parity promise holds without TF32.
@@ -102,33 +106,39 @@ def open_session(config: RunConfig) -> Session:
             f"{device} has no memory for the weights of {model_label(config.model)}",
             remedy="free the device, choose another with --device, or a smaller model",
         ) from None
+    if is_fixed:
+        model.fix_shapes()
     max_batch = config.max_batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
     load_s = time.perf_counter() - started
     log.debug("loaded in %.1f s", load_s)
     is_chosen = config.max_batch is not None
-    return Session(model, device, dtype, BatchSize(max_batch), load_s, is_chosen)
+    return Session(model, device, dtype, BatchSize(max_batch, is_fixed), load_s, is_chosen)
 
 
-def prepare(session: Session, needs: Needs) -> None:
+def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
     """Allocate slots and capture graphs for the rows of a run.
 
+    Args:
+        is_whole: capture every graph that any rows of these needs could use, instead of the one
+            that all runs begin with; the others are recorded at their second use.
     Raises:
-        SetupError: not even one row fits into device memory.
+        SetupError: not even one row fits into device memory, or not as many as must.
     """
     model, batch = session.model, session.batch
     max_positions = -(-needs.max_positions // POSITION_STEP) * POSITION_STEP
-    batch.rows = min(batch.rows, next_power_of_two(needs.rows))
+    if not batch.is_fixed:
+        batch.rows = min(batch.rows, next_power_of_two(needs.rows))
     _fit_cache(session, max_positions)
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
         log.info(
-            "capturing graphs for up to %d rows at once; the first run on a machine compiles "
-            "kernels too, which takes longer",
+            "making slots and graphs for up to %d rows at once; the first run on a machine "
+            "compiles kernels too, which takes longer",
             batch.rows,
         )
     started = time.perf_counter()
     with watch(_say_compiled) as session.kernels:
-        while not _make_slots(session, needs, max_positions):
+        while not _make_slots(session, needs, max_positions, is_whole):
             _halve(session)
     session.capture_s = time.perf_counter() - started
     session.room = replace(needs, max_positions=max_positions)
@@ -144,7 +154,9 @@ def prepare(session: Session, needs: Needs) -> None:
     )
     if runners:
         count = sum(len(runner.keys) for runner in runners)
-        log.info("captured %d graphs in %.1f s", count, session.capture_s)
+        waiting = sum(len(runner.announced) for runner in runners)
+        later = f"; {waiting} more are captured when they are used" if waiting else ""
+        log.info("captured %d graphs in %.1f s%s", count, session.capture_s, later)
     if session.kernels.compiled:
         log.info(
             "compiled %d kernels in %.1f s of that; they are kept in %s",
@@ -152,6 +164,22 @@ def prepare(session: Session, needs: Needs) -> None:
             session.kernels.compile_s,
             cache_folder(),
         )
+
+
+def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a row's company matters unless shapes are fixed. Raises SetupError: it always does.
+
+    On a CPU, products and attention are made to sum alike in any batch, in float32 alone.
+    """
+    if device.type == "cuda":
+        return True
+    if dtype != torch.float32:
+        raise SetupError(
+            f"--reproducible: {str(dtype)[6:]} on a CPU rounds a row by the others beside it",
+            remedy="use --dtype float32",
+        )
+    log.info("--reproducible changes nothing: in float32 on a CPU, rows sound alike in any batch")
+    return False
 
 
 def _why_device(config: RunConfig, device: torch.device) -> str:
@@ -165,7 +193,11 @@ def _why_device(config: RunConfig, device: torch.device) -> str:
 def _why_graphs(config: RunConfig, device: torch.device) -> str:
     if device.type != "cuda":
         return "none, they are for CUDA devices"
-    return "none, by --no-graphs" if config.no_graphs else "captured before the first row"
+    return (
+        "none, by --no-graphs"
+        if config.no_graphs
+        else "captured for the first frame, and when they are used again"
+    )
 
 
 def _say_compiled(found: Compilation) -> None:
@@ -180,6 +212,15 @@ def _fit_cache(session: Session, max_positions: int) -> None:
     free, _ = torch.cuda.mem_get_info(session.device)
     slot_bytes = session.model.slot_bytes(max_positions)
     batch, asked = session.batch, session.batch.rows
+    if batch.is_fixed and batch.rows * slot_bytes > CACHE_SHARE * free:
+        most = 1 << max(0, int(CACHE_SHARE * free / slot_bytes).bit_length() - 1)
+        raise SetupError(
+            f"the longest row needs {shown_size(slot_bytes)} of cache a slot, so {batch.rows} rows "
+            f"do not fit into the {shown_size(free)} that are free, and with --reproducible the "
+            "number of rows is part of what they sound like",
+            remedy=f"use --max-batch {most}, which speaks rows of another number anew, or shorter "
+            "rows",
+        )
     while batch.rows > 1 and batch.rows * slot_bytes > CACHE_SHARE * free:
         batch.halve()
     if batch.rows < asked:
@@ -194,12 +235,12 @@ def _fit_cache(session: Session, max_positions: int) -> None:
         )
 
 
-def _make_slots(session: Session, needs: Needs, max_positions: int) -> bool:
+def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bool) -> bool:
     """Allocate and capture; whether there is memory for it."""
     rows, model = session.batch.rows, session.model
     try:
         model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
-        model.capture(rows, needs.max_frames, needs.max_reference_frames)
+        model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
     except torch.OutOfMemoryError:
         return False
     return True
@@ -211,6 +252,11 @@ def _halve(session: Session) -> None:
         raise SetupError(
             f"the device has no memory for {what}, even for one row",
             remedy="lower --max-seconds, free the device, or use a smaller model",
+        )
+    if session.batch.is_fixed:
+        raise SetupError(
+            f"the device has no memory for {what} of {session.batch.rows} rows",
+            remedy="use a smaller --max-batch; with --reproducible rows sound otherwise then",
         )
     session.batch.halve()
     log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.batch.rows)
@@ -237,5 +283,8 @@ def device_facts(session: Session) -> dict[str, Any]:
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
+        cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
+        facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
+        facts["has_fixed_shapes"] = session.batch.is_fixed
         facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
     return facts

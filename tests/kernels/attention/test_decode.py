@@ -138,6 +138,16 @@ def test_rows_do_not_depend_on_their_batch(dtype, device, with_kernel, with_refe
             assert torch.equal(alone[0], whole[row])
 
 
+def test_the_length_of_the_cache_counts_for_nothing_where_asked(dtype, device, with_kernel) -> None:
+    """It is made for the longest row of a manifest, which is none of a row's business."""
+    positions = [9, 50, 20]
+    q, k_cache, v_cache, places, *rest = make(positions, 4, 2, 40, 600, device, dtype)
+    long = with_kernel(decode_attention, q, k_cache, v_cache, places, *rest, True)
+    caches = k_cache[:, :, :64], v_cache[:, :, :64]
+    assert torch.equal(with_kernel(decode_attention, q, *caches, places, *rest, True), long)
+    assert num_splits(6, 64) != num_splits(6, 600)
+
+
 def test_slot_reused_after_a_longer_request(device, with_kernel, with_reference) -> None:
     q, k_cache, v_cache, _, *rest = make([40, 40], 2, 1, 40, 64, device, torch.float32)
     short = torch.tensor([40, 7], device=device)

@@ -140,3 +140,26 @@ def test_on_a_cpu_a_row_rounds_as_in_any_pass() -> None:
         whole = prefill_attention(grown, *cache, *more, heads, scale)
         assert torch.equal(whole[:length], alone)
         first += length
+
+
+@pytest.mark.gpu  # NumPy, which multiplies in the interpreter, sums by where in a tile a row is
+@pytest.mark.parametrize(
+    ("before", "length", "behind"),
+    [([7], 40, [5]), ([33, 20], 40, []), ([80, 63, 100], 150, [81] * 6), ([11], 700, [3, 90])],
+)
+def test_a_row_rounds_alike_wherever_it_stands(before, length, behind, device, with_kernel) -> None:
+    """Blocks of keys began where a tile's first row did, so that a row's sums were cut otherwise
+    behind other rows than alone.
+    """
+    lengths = [*before, length, *behind]
+    slots, padding = list(range(len(lengths))), -sum(lengths) % 128
+    q, *caches, owners, places, heads, scale = make(
+        lengths, slots, padding, 4, 2, 64, device, torch.bfloat16
+    )
+    out = with_kernel(prefill_attention, q, *caches, owners, places, heads, scale)
+    row = slice(sum(before), sum(before) + length)
+    alone = torch.zeros_like(q)
+    alone[:length] = q[row]
+    row_slots, row_places = (x.to(device) for x in pack([length], [len(before)], len(q) - length))
+    found = with_kernel(prefill_attention, alone, *caches, row_slots, row_places, heads, scale)
+    assert torch.equal(found[:length], out[row])

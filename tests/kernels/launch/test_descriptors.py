@@ -59,7 +59,18 @@ def test_which_gpus_have_a_copy_engine(major, minor, shared_kib, answer, monkeyp
 
     Properties.major, Properties.minor = major, minor
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
-    assert dispatch.has_copy_engine.__wrapped__(torch.device("cuda", 0)) is answer
+    assert dispatch._has_copy_engine.__wrapped__(torch.device("cuda", 0)) is answer
+
+
+def test_portable_kernels_need_no_copy_engine(monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "_has_copy_engine", lambda _: True)
+    monkeypatch.setattr(dispatch, "_is_portable", False)
+    device = torch.device("cuda", 0)
+    assert dispatch.has_copy_engine(device)
+    dispatch.use_portable()
+    assert not dispatch.has_copy_engine(device)
+    dispatch.use_portable(False)
+    assert dispatch.has_copy_engine(device)
 
 
 def test_steps_that_do_not_start_where_they_must_are_named(device) -> None:

@@ -11,8 +11,15 @@ from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import write_checkpoint
 from torch import nn
 
-from models.checkpoint.files import STORED_TYPES, CheckpointError
-from models.checkpoint.weights import META, fuse, load_strictly, read_tensors, rename
+from models.checkpoint.files import STORED_TYPES, CheckpointError, read_header
+from models.checkpoint.weights import (
+    META,
+    fuse,
+    load_strictly,
+    read_in_threads,
+    read_tensors,
+    rename,
+)
 from models.registry import load_model
 
 CPU = torch.device("cpu")
@@ -69,6 +76,20 @@ class TestReadTensors:
         (tmp_path / "model.safetensors").write_bytes(b"\xff" * 8 + b"{}")
         with pytest.raises(CheckpointError, match="not a readable safetensors file"):
             read_tensors(tmp_path, CPU)
+
+
+@pytest.mark.parametrize("device", [CPU, pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)])
+def test_threads_read_what_one_reads(tmp_path: Path, device: torch.device) -> None:
+    path = tmp_path / "model.safetensors"
+    written = {f"t{size}": torch.randn(size, 3).to(torch.bfloat16) for size in range(1, 20)}
+    save_file(written | {"one": torch.tensor(7.0)}, path)
+    tensors = read_in_threads(path, read_header(path), device)
+    expected = load_file(path)
+    assert tensors.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert tensors[name].device.type == device.type
+        assert torch.equal(tensors[name].cpu(), tensor)
+        assert tensors[name].dtype == tensor.dtype
 
 
 class TestLoadStrictly:

@@ -48,7 +48,8 @@ def work(capturer: FakeCapturer) -> Work:
 
 def test_captures_the_largest_bucket_first(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.capture([2, 8, 1, 4], size=int)
+    runner.announce([2, 8, 1, 4], size=int)
+    runner.capture()
     assert work.keys == runner.keys == [8, 4, 2, 1]
     assert [entry["key"] for entry in runner.stats.captures] == ["8", "4", "2", "1"]
     assert {entry["graph"] for entry in runner.stats.captures} == {"work"}
@@ -61,7 +62,8 @@ def test_the_inputs_of_a_key_are_filled_before_its_capture(
 ) -> None:
     filled: list[tuple[int, list[int]]] = []
     runner = GraphRunner("work", work, capturer, lambda key: filled.append((key, [*work.keys])))
-    runner.capture([2, 4], size=int)
+    runner.announce([2, 4], size=int)
+    runner.capture()
     assert filled == [(4, []), (2, [4])]
     runner.run(4)
     assert len(filled) == 2
@@ -75,7 +77,9 @@ def test_a_long_capture_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr("models.device.graphs.PROGRESS_S", -1.0)
     with caplog.at_level(logging.INFO):
-        GraphRunner("work", work, capturer).capture([2, 8, 4], size=int)
+        runner = GraphRunner("work", work, capturer)
+        runner.announce([2, 8, 4], size=int)
+        runner.capture()
     assert [record.getMessage() for record in caplog.records] == [
         "capturing work graph 1 of 3",
         "capturing work graph 2 of 3",
@@ -85,13 +89,15 @@ def test_a_long_capture_says_how_far_it_is(
 
 def test_size_orders_keys_of_any_kind(capturer: FakeCapturer) -> None:
     runner: GraphRunner[tuple[int, int]] = GraphRunner("pairs", lambda key: None, capturer)
-    runner.capture([(1, 300), (8, 16), (4, 128)], size=lambda key: key[0] * key[1])
+    runner.announce([(1, 300), (8, 16), (4, 128)], size=lambda key: key[0] * key[1])
+    runner.capture()
     assert runner.keys == [(4, 128), (1, 300), (8, 16)]
 
 
 def test_replays_where_recorded_and_reads_new_inputs(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.capture([4], size=int)
+    runner.announce([4], size=int)
+    runner.capture()
     work.inputs += 1
     out = runner.run(4)
     assert torch.equal(out, 2 * work.inputs[:4])
@@ -103,15 +109,73 @@ def test_a_bucket_without_a_graph_runs_eagerly_and_counts_as_a_miss(
     capturer: FakeCapturer, work: Work
 ) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.capture([4], size=int)
+    runner.announce([4], size=int)
+    runner.capture()
     assert torch.equal(runner.run(8), 2 * work.inputs[:8])
     assert capturer.replays == 0
     assert (runner.stats.hits, runner.stats.misses) == (0, 1)
 
 
+def test_an_announced_key_is_recorded_at_its_second_use(capturer: FakeCapturer, work: Work) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.announce([2, 8, 4], size=int)
+    runner.capture([8])
+    assert (runner.keys, runner.announced) == ([8], [4, 2])
+    for _ in range(3):
+        assert torch.equal(runner.run(4), 2 * work.inputs[:4])
+    assert (runner.keys, runner.announced) == ([8, 4], [2])
+    stats = runner.stats
+    assert (stats.first_runs, stats.hits, stats.misses) == (1, 2, 0)
+    assert [entry["key"] for entry in stats.captures] == ["8", "4"]
+
+
+def test_a_larger_recording_stands_in_until_a_key_is_worth_its_own(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.announce([1, 2, 4, 8], size=int)
+    assert runner.pick(2, 1, worth=5) == 2  # nothing larger is recorded
+    runner.capture([4, 8])
+    assert runner.pick(4, 100, worth=5) == 4
+    assert [runner.pick(2, 2, worth=5) for _ in range(3)] == [4, 4, 2]
+    assert runner.pick(1, 1, worth=5) == 4  # each key is counted by itself
+
+
+def test_a_key_that_fails_at_its_second_use_stays_eager(capturer: FakeCapturer, work: Work) -> None:
+    work.syncs_at = {4}
+    runner = GraphRunner("work", work, capturer)
+    runner.announce([4], size=int)
+    for _ in range(3):
+        assert torch.equal(runner.run(4), 2 * work.inputs[:4])
+    assert (runner.keys, runner.announced) == ([], [])
+    assert (runner.stats.first_runs, runner.stats.hits, runner.stats.misses) == (1, 0, 2)
+
+
+def test_nothing_is_recorded_inside_the_capture_of_another(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.announce([4], size=int)
+    capturer.has_outer_capture = True
+    for _ in range(3):
+        runner.run(4)
+    assert (runner.keys, runner.announced) == ([], [4])
+
+
+def test_a_rehearsal_runs_what_is_announced_and_records_nothing(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.announce([2, 8, 4], size=int)
+    runner.rehearse()
+    assert work.keys == [8, 4, 2]
+    assert (runner.keys, runner.announced) == ([], [8, 4, 2])
+
+
 def test_the_output_of_a_graph_is_static(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.capture([4], size=int)
+    runner.announce([4], size=int)
+    runner.capture()
     first = runner.run(4)
     kept = first.clone()
     work.inputs += 1
@@ -122,7 +186,8 @@ def test_the_output_of_a_graph_is_static(capturer: FakeCapturer, work: Work) -> 
 
 def test_without_a_capturer_everything_is_eager_and_nothing_is_counted(work: Work) -> None:
     runner = GraphRunner("work", work, None)
-    runner.capture([8, 4], size=int)
+    runner.announce([8, 4], size=int)
+    runner.capture()
     assert runner.keys == []
     assert torch.equal(runner.run(4), 2 * work.inputs[:4])
     assert (runner.stats.hits, runner.stats.misses) == (0, 0)
@@ -134,7 +199,8 @@ def test_a_failed_capture_leaves_that_bucket_eager_and_the_others_working(
     work.syncs_at = {4}
     runner = GraphRunner("work", work, capturer)
     with caplog.at_level(logging.WARNING):
-        runner.capture([8, 4, 2], size=int)
+        runner.announce([8, 4, 2], size=int)
+        runner.capture()
     assert runner.keys == [8, 2]
     reason = "operation not permitted when stream is capturing"
     assert runner.stats.failures == {"4": reason}
@@ -152,7 +218,8 @@ def test_a_failure_without_a_message_is_named_by_its_type(capturer: FakeCapturer
         raise RuntimeError
 
     runner = GraphRunner("work", fail, capturer)
-    runner.capture([2], size=int)
+    runner.announce([2], size=int)
+    runner.capture()
     assert runner.stats.failures == {"2": "RuntimeError"}
 
 
@@ -161,8 +228,9 @@ def test_lack_of_memory_is_no_capture_failure(capturer: FakeCapturer) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     runner = GraphRunner("work", exhaust, capturer)
+    runner.announce([2], size=int)
     with pytest.raises(torch.OutOfMemoryError):
-        runner.capture([2], size=int)
+        runner.capture()
     assert runner.stats.failures == {}
 
 
@@ -178,17 +246,19 @@ def test_the_error_that_came_first_decides(capturer: FakeCapturer, first: Except
             raise RuntimeError("operation failed due to a previous error during capture")  # noqa: B904
 
     runner = GraphRunner("work", fail, capturer)
+    runner.announce([2], size=int)
     if isinstance(first, torch.OutOfMemoryError):
         with pytest.raises(torch.OutOfMemoryError):
-            runner.capture([2], size=int)
+            runner.capture()
     else:
-        runner.capture([2], size=int)
+        runner.capture()
         assert runner.stats.failures == {"2": "odd"}
 
 
 def test_inside_somebody_elses_capture_it_runs_eagerly(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.capture([4], size=int)
+    runner.announce([4], size=int)
+    runner.capture()
     capturer.has_outer_capture = True
     assert torch.equal(runner.run(4), 2 * work.inputs[:4])
     assert (runner.stats.hits, runner.stats.misses) == (0, 1)
@@ -199,8 +269,10 @@ def test_inside_somebody_elses_capture_it_runs_eagerly(capturer: FakeCapturer, w
 
 def test_a_second_capture_records_only_what_is_missing(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.capture([4, 2], size=int)
-    runner.capture([8, 4, 2], size=int)
+    runner.announce([4, 2], size=int)
+    runner.capture()
+    runner.announce([8, 4, 2], size=int)
+    runner.capture()
     assert work.keys == [4, 2, 8]
     assert len(runner.stats.captures) == 3
 
@@ -208,7 +280,8 @@ def test_a_second_capture_records_only_what_is_missing(capturer: FakeCapturer, w
 def test_reset_forgets_the_graphs_but_not_what_was_run(capturer: FakeCapturer, work: Work) -> None:
     work.syncs_at = {2}
     runner = GraphRunner("work", work, capturer)
-    runner.capture([4, 2], size=int)
+    runner.announce([4, 2], size=int)
+    runner.capture()
     runner.run(4)
     runner.reset()
     assert runner.keys == []
@@ -218,7 +291,8 @@ def test_reset_forgets_the_graphs_but_not_what_was_run(capturer: FakeCapturer, w
     work.inputs = torch.ones(16)
     assert torch.equal(runner.run(4), torch.full((4,), 2.0))
     assert runner.stats.misses == 1
-    runner.capture([4], size=int)
+    runner.announce([4], size=int)
+    runner.capture()
     runner.run(4)
     assert runner.stats.hits == 2
 
@@ -259,7 +333,8 @@ class TestCuda:
 
     def test_replay_reads_the_static_inputs(self, device: torch.device, buffer: Tensor) -> None:
         runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
-        runner.capture([8, 4], size=int)
+        runner.announce([8, 4], size=int)
+        runner.capture()
         buffer += 1
         assert runner.run(4).tolist() == [2, 4, 6, 8]
         assert runner.run(8).tolist() == [2, 4, 6, 8, 10, 12, 14, 16]
@@ -271,7 +346,8 @@ class TestCuda:
         syncs = self.waits_at(buffer, 4)
         runner = GraphRunner("double", syncs, CudaCapturer(device))
         outer = torch.cuda.current_stream(device)
-        runner.capture([8, 4, 2, 1], size=int)
+        runner.announce([8, 4, 2, 1], size=int)
+        runner.capture()
         assert torch.cuda.current_stream(device) == outer
         assert list(runner.stats.failures) == ["4"]
         assert "captur" in runner.stats.failures["4"]
@@ -283,7 +359,8 @@ class TestCuda:
         # The allocator and the next runner of the same device are none the worse for it.
         torch.cuda.empty_cache()
         later = GraphRunner("later", lambda n: buffer[:n] + 1, CudaCapturer(device))
-        later.capture([8], size=int)
+        later.announce([8], size=int)
+        later.capture()
         assert later.run(8).tolist() == [2 + i for i in range(8)]
         assert torch.ones(1 << 20, device=device).sum().item() == 1 << 20
 
@@ -292,11 +369,14 @@ class TestCuda:
     ) -> None:
         capturer = CudaCapturer(device)
         first = GraphRunner("first", lambda n: buffer[:n] * 3, capturer)
-        first.capture([8], size=int)
+        first.announce([8], size=int)
+        first.capture()
         broken = GraphRunner("broken", self.waits_at(buffer, 8), capturer)
-        broken.capture([8], size=int)
+        broken.announce([8], size=int)
+        broken.capture()
         last = GraphRunner("last", lambda n: buffer[:n] * 5, capturer)
-        last.capture([8], size=int)
+        last.announce([8], size=int)
+        last.capture()
         assert first.run(8).tolist() == [3 * i for i in range(8)]
         assert last.run(8).tolist() == [5 * i for i in range(8)]
         assert broken.run(8).tolist() == [2 * i for i in range(8)]
@@ -306,7 +386,8 @@ class TestCuda:
         self, device: torch.device, buffer: Tensor
     ) -> None:
         runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
-        runner.capture([4], size=int)
+        runner.announce([4], size=int)
+        runner.capture()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -327,7 +408,8 @@ class TestCuda:
         assert (frames.priority, vocoder.priority) == (FRAMES_PRIORITY, VOCODER_PRIORITY)
         assert frames.stream.priority < vocoder.stream.priority == 0
         failing = GraphRunner("broken", self.waits_at(torch.ones(4, device=device), 4), frames)
-        failing.capture([4], size=int)
+        failing.announce([4], size=int)
+        failing.capture()
         assert failing.stats.failures
         assert frames.stream.priority < 0
 
@@ -336,11 +418,13 @@ class TestCuda:
     ) -> None:
         # PyTorch refuses ("use_count > 0 INTERNAL ASSERT FAILED") while an output is still alive.
         runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
-        runner.capture([8, 4], size=int)
+        runner.announce([8, 4], size=int)
+        runner.capture()
         kept = runner.run(8)
         for _ in range(2):
             runner.reset()
-            runner.capture([8, 4], size=int)
+            runner.announce([8, 4], size=int)
+            runner.capture()
             assert runner.stats.failures == {}
             assert runner.run(4).tolist() == [0, 2, 4, 6]
         assert kept.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]

@@ -466,6 +466,34 @@ class TestGraphs:
         assert recorded.frames.stats.misses == 0
         assert capturer.replays == recorded.frames.stats.hits > 0
 
+    def test_a_small_bucket_gets_a_graph_once_it_would_pay(
+        self, folder: Path, model: Qwen3TTS, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("models.slots.model.GRAPH_FRAMES", 6)
+        recorded, _ = self.with_graphs(folder)
+        allocate(recorded, 4)
+        recorded.capture(4, FRAMES, is_whole=False)
+        assert (recorded.frames.keys, recorded.frames.announced) == ([4], [2, 1])
+        recorded.decode_frames(1, 4)
+        recorded.decode_frames(2, 4)
+        assert recorded.frames.stats.hits == 8
+        assert recorded.frames.keys == [4]
+        recorded.decode_frames(1, 2)
+        recorded.decode_frames(1, 3)
+        assert recorded.frames.keys == [4, 1]
+        stats = recorded.frames.stats
+        assert (stats.hits, stats.first_runs, stats.misses) == (12, 1, 0)
+
+    def test_rows_speak_the_same_while_their_bucket_has_no_graph(
+        self, folder: Path, model: Qwen3TTS
+    ) -> None:
+        recorded, _ = self.with_graphs(folder)
+        allocate(recorded, 4)
+        recorded.capture(4, FRAMES, is_whole=False)
+        start(recorded, [request()], [0])
+        assert_same(finish(recorded, [0], 1), [alone(model, request())])
+        assert recorded.frames.keys == [4]
+
     def test_capture_leaves_clean_slots(self, folder: Path, model: Qwen3TTS) -> None:
         recorded, _ = self.with_graphs(folder)
         allocate(recorded, 4)

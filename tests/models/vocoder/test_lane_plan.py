@@ -7,7 +7,13 @@ import random
 
 import pytest
 
-from models.vocoder.lane_plan import choose_rows, fill_lanes, plan_lanes
+from models.vocoder.lane_plan import (
+    choose_rows,
+    fill_lanes,
+    plan_fixed_lanes,
+    plan_lanes,
+    plan_rows_apart,
+)
 
 BUCKETS = (64, 128, 256, 512)
 
@@ -129,3 +135,33 @@ class TestChoice:
     def test_rows_that_fill_no_lane_go_all_the_same(self) -> None:
         # Two of these are too short for the longest lane, three too long.
         assert choose_rows([350] * 15, 1024, 4, 3) == list(range(8))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_fixed_lanes_hold_the_same_in_batches_of_one_shape(seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = [rng.randint(1, 400) for _ in range(rng.randint(0, 60))]
+    batches = plan_fixed_lanes(sizes, 512, 4, 3)
+    assert {batch.key for batch in batches} <= {(4, 512)}
+    lanes = fill_lanes(sizes, 512, 3)
+    assert len(batches) == -(-len(lanes) // 4)
+    found = [
+        [(place.row, place.start) for place in batch.places if place.lane == lane]
+        for batch in batches
+        for lane in range(4)
+    ]
+    assert [lane for lane in found if lane] == lanes
+
+
+def test_rows_apart_each_begin_a_lane_of_their_own() -> None:
+    shapes = [(3, 10), (2, 25)]
+    batches = plan_rows_apart([10, 11, 1, 25, 4, 9, 12], shapes)
+    assert [batch.key for batch in batches] == [(3, 10), (3, 10), (2, 25), (2, 25)]
+    rows = [[place.row for place in batch.places] for batch in batches]
+    assert rows == [[0, 2, 4], [5], [1, 3], [6]]
+    for batch in batches:
+        assert [place.lane for place in batch.places] == list(range(len(batch.places)))
+        assert {place.start for place in batch.places} == {0}
+    assert plan_rows_apart([], shapes) == []
+    with pytest.raises(ValueError, match="a row of 26 frames in lanes of 25"):
+        plan_rows_apart([3, 26], shapes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tiny_vocoder
 import torch
-from fakes import FakeCapturer, lanes_runner
+from fakes import FakeCapturer, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
@@ -94,7 +94,7 @@ def test_references_in_front_are_heard_and_cut_off(real: Vocoder) -> None:
     rows = rows_of([9, 40, 320, 7, 60])
     fronts: list[Tensor | None] = [*rows_of([80, 310, 290], seed=50), None, rows_of([3])[0]]
     runner, lanes = packed(real, FakeCapturer())
-    runner.capture(2, 320, 310)
+    record(runner, 2, 320, 310)
     assert_close(runner.decode(rows, fronts), alone(real).decode(rows, fronts))
     for graphs in lanes.runners:
         assert graphs.stats.misses == 0
@@ -107,7 +107,7 @@ def test_after_capture_no_row_within_the_limits_misses(
     real: Vocoder, max_batch: int, max_frames: int
 ) -> None:
     runner, lanes = packed(real, FakeCapturer())
-    runner.capture(max_batch, max_frames)
+    record(runner, max_batch, max_frames)
     assert lanes.whole.stats.failures == {}
     keys = lanes.whole.keys
     assert keys == sorted(keys, key=lambda key: -key[0] * key[1])
@@ -121,7 +121,7 @@ def test_after_capture_no_row_within_the_limits_misses(
 def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:
     # 42 before: every power of two up to 32 rows times seven lengths.
     runner, lanes = packed(real, Recorder())
-    runner.capture(256, 400)
+    record(runner, 256, 400)
     full = [(MAX_LANES, LANE_FRAMES), (2, LANE_FRAMES), (1, LANE_FRAMES)]
     assert lanes.whole.keys == [*full, *((1, frames) for frames in LANE_BUCKETS[::-1])]
 
@@ -135,7 +135,7 @@ def test_latents_of_whole_rows_have_lanes_as_long_as_the_longest(real: Vocoder) 
         9000: [4096, 2048, 1024, 768, 512],
     }.items():
         lanes = Lanes(real, cut, CPU, Recorder())
-        VocoderRunner(real, cut, lanes).capture(64, longest)
+        record(VocoderRunner(real, cut, lanes), 64, longest)
         # A row that is no longer than a chunk is decoded at once: no lane need be so short.
         assert lanes.fronts.keys == [(1, frames) for frames in lengths], longest
         assert (lanes.renderer.keys == lanes.whole.keys) is bool(lengths)
@@ -144,7 +144,7 @@ def test_latents_of_whole_rows_have_lanes_as_long_as_the_longest(real: Vocoder) 
 class Recorder(FakeCapturer):
     """Takes note of keys without running anything."""
 
-    def capture(self, function: object) -> tuple[None, object]:
+    def capture(self, function: object, is_warm: bool = False) -> tuple[None, object]:
         return None, lambda: None
 
 
@@ -209,7 +209,7 @@ class TestChoice:
 
     def test_a_run_of_few_short_rows_waits_for_less(self, real: Vocoder) -> None:
         runner, lanes = packed(real, Recorder())
-        runner.capture(2, 60)
+        record(runner, 2, 60)
         assert lanes.lane_buckets[-1] == 128
         assert runner.choose([60] * 4, [0] * 4) == []
         assert runner.choose([60] * 5, [0] * 5) == [0, 1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fakes import FakeCapturer, lanes_runner
+from fakes import FakeCapturer, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
@@ -19,7 +19,20 @@ CPU = torch.device("cpu")
 CODEBOOKS, SAMPLES = 3, 4
 # Rows of up to 110 frames are exact; a context of 2 frames for samples alone would not do.
 WINDOWS = Cut(10, 100, renders_windows=True)
-LAYOUTS = pytest.mark.parametrize("make", [vocoder_runner, lanes_runner], ids=["alone", "lanes"])
+
+
+def fixed_runner(
+    network: Any, cut: Cut, device: torch.device, capturer: FakeCapturer | None
+) -> VocoderRunner:
+    """In lanes whose shape no row chooses."""
+    runner = lanes_runner(network, cut, device, capturer)
+    runner.fix_shapes()
+    return runner
+
+
+LAYOUTS = pytest.mark.parametrize(
+    "make", [vocoder_runner, lanes_runner, fixed_runner], ids=["alone", "lanes", "fixed"]
+)
 
 
 class RunningSum:
@@ -78,7 +91,7 @@ def network() -> Any:
 def captured(network: Any, cut: Cut, *limits: int) -> tuple[VocoderRunner, Lanes]:
     """A runner in lanes whose graphs for these limits are captured."""
     runner = lanes_runner(network, cut, CPU, FakeCapturer())
-    runner.capture(*limits)
+    record(runner, *limits)
     assert isinstance(runner.layout, Lanes)
     return runner, runner.layout
 
@@ -127,7 +140,7 @@ def test_context_is_as_long_as_said_and_no_longer(network: Any, make: Any) -> No
 
 def test_a_cpu_decodes_every_chunk_alone_at_its_own_length(network: Any) -> None:
     runner = vocoder_runner(network, CUT, CPU, FakeCapturer())
-    runner.capture(4, 310)
+    record(runner, 4, 310)
     runner.decode(random_rows([3, 310]))
     assert network.shapes == [(1, 3, 3), (1, 3, 300), (1, 3, 35)]
     assert runner.layout.runners == []
@@ -269,6 +282,38 @@ def test_after_capture_no_window_misses(network: Any, max_batch: int, max_frames
     assert (lanes.renderer.stats.hits > 0) == (max_frames > 10)
     if max_frames <= 10:
         assert lanes.fronts.keys == lanes.renderer.keys == []
+
+
+# Fixed shapes
+
+
+@pytest.mark.parametrize("cut", [CUT, WINDOWS], ids=["whole", "windows"])
+@pytest.mark.parametrize("max_batch", [1, 4, 32, 256])
+def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cut) -> None:
+    runner = fixed_runner(network, cut, CPU, FakeCapturer())
+    record(runner, max_batch, 900, 300)
+    lanes, latents = network.rendered[0][0], sorted(set(network.fronts))
+    assert lanes == min(4, max(1, max_batch // 8))
+    for sizes, fronts in (([3], [None]), ([40] * 50, [None] * 50), (TAILS, FRONTS), ([900], [300])):
+        rows, references = random_rows(sizes), with_fronts(fronts)
+        waves = runner.decode(rows, references)
+        if cut is CUT:
+            for row, front, wave in zip(rows, references, waves, strict=True):
+                assert torch.equal(wave, whole(row, front))
+    assert set(network.rendered) == {(lanes, 1024, 1)}
+    assert sorted(set(network.fronts)) == latents
+    assert [runner.stats.misses for runner in runner.layout.runners] == [0, 0, 0]
+
+
+def test_latents_lie_in_lanes_that_their_own_length_chooses(network: Any) -> None:
+    runner = fixed_runner(network, CUT, CPU, FakeCapturer())
+    record(runner, 64, 1000)
+    network.fronts.clear()
+    runner.decode(random_rows([192, 1]))
+    runner.decode(random_rows([193]))
+    runner.decode(random_rows([192] * 22))
+    short, long = (21, CODEBOOKS, 192), (12, CODEBOOKS, 325)
+    assert network.fronts == [short, long, short, short]
 
 
 # A real network

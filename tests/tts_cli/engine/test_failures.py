@@ -175,6 +175,19 @@ class TestMemory:
         assert caught.value.exit_code == 4
 
     @MODES
+    def test_a_fixed_batch_stops_instead(self, is_async: bool) -> None:
+        """Fewer rows at once would round them otherwise than was promised."""
+        requests = [request(text, row) for row, text in enumerate(texts(9))]
+        model = FakeSpeechModel(4, no_memory={"decode_frames": {10 if is_async else 20}})
+        harness = Harness(model, 4, requests, is_async=is_async, is_fixed=True)
+        with pytest.raises(StoppedEarly, match="4 rows at a time") as caught:
+            harness.run()
+        assert "--max-batch" in str(caught.value.remedy)
+        assert harness.engine.shrinks == 0
+        assert harness.ended
+        assert all(job.reason == "eos" for job in harness.ended.values())
+
+    @MODES
     def test_rows_finished_before_the_stop_are_kept(self, is_async: bool) -> None:
         # Up to a vocoder batch of finished rows was once thrown away here.
         requests = [request("x", 0), request("x" * 50, 1)]

@@ -61,6 +61,16 @@ def test_the_batch_shrinks_when_nothing_more_comes(is_async: bool) -> None:
 
 
 @MODES
+def test_a_fixed_batch_steps_all_slots_to_the_end(is_async: bool) -> None:
+    requests = [request(text, row) for row, text in enumerate(texts(21))]
+    model = FakeSpeechModel(8)
+    harness = Harness(model, 8, requests, is_async=is_async, is_fixed=True)
+    assert_spoken(harness.run(), requests)
+    assert {bucket for bucket, _ in model.batches} == {8}
+    assert "move" not in model.calls
+
+
+@MODES
 def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
     model = FakeSpeechModel(4)
     harness = Harness(model, 4, [], is_async=is_async)

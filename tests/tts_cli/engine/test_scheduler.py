@@ -301,8 +301,33 @@ class TestCompaction:
 
 
 def test_one_slot_cannot_be_halved() -> None:
-    with pytest.raises(ValueError, match="one slot"):
+    with pytest.raises(ValueError, match="1 slots cannot be halved"):
         Scheduler[int](BatchSize(1), 4).shrink()
+
+
+class TestFixedBatch:
+    """A batch that is to be of one size to the end, so that no row is rounded otherwise."""
+
+    def test_every_step_is_of_all_slots(self) -> None:
+        scheduler: Scheduler[int] = Scheduler(BatchSize(8, is_fixed=True), 99)
+        assert scheduler.bucket == 0
+        for row in range(3):
+            scheduler.offer(row, 10.0)
+        scheduler.admit()
+        assert scheduler.bucket == 8
+        scheduler.finish(0)
+        scheduler.finish(1)
+        assert scheduler.compact(is_dry=True) == []
+        assert scheduler.bucket == 8
+        assert scheduler.live == {2: 2}
+
+    def test_it_does_not_fall(self) -> None:
+        scheduler: Scheduler[int] = Scheduler(BatchSize(8, is_fixed=True), 99)
+        scheduler.offer(0, 10.0)
+        scheduler.admit()
+        with pytest.raises(ValueError, match="8 slots cannot be halved"):
+            scheduler.shrink()
+        assert scheduler.live == {0: 0}
 
 
 @pytest.mark.parametrize("max_batch", [0, -1, 3, 48])

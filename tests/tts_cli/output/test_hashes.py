@@ -9,7 +9,7 @@ import torch
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
-from tts_cli.output.hashes import Delivery, delivery_hash, joint_hash, request_hash
+from tts_cli.output.hashes import Delivery, content_hash, delivery_hash, joint_hash, request_hash
 
 PLAIN = SpeechRequest("hi", seed=3)
 FULL = SpeechRequest(
@@ -86,6 +86,15 @@ def test_the_request_sees_all_that_reaches_the_model() -> None:
         {joint_hash(request, WAV, "m") for request in requests} | {joint_hash(PLAIN, WAV, "n")},
     ):
         assert len(hashes) == len(requests) + 1
+
+
+def test_fixed_shapes_are_another_speech_of_the_same_content() -> None:
+    """A row spoken among others is not what `--reproducible` promises, nor is one of another
+    `--max-batch`; a take that somebody chose stays chosen.
+    """
+    rows = [PLAIN, replace(PLAIN, shapes="64 rows, auto"), replace(PLAIN, shapes="256 rows, auto")]
+    assert len({request_hash(row, "m") for row in rows}) == 3
+    assert len({content_hash(row, "m") for row in rows}) == 1
 
 
 def test_the_delivery_sees_format_subtype_and_rate() -> None:

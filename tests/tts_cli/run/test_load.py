@@ -29,6 +29,11 @@ class FakeModel:
     room: int = 10**6
     allocated: list[int] = field(default_factory=list)
     captured: list[int] = field(default_factory=list)
+    is_fixed: bool = False
+
+    def fix_shapes(self) -> None:
+        assert not self.allocated
+        self.is_fixed = True
 
     def slot_bytes(self, max_positions: int) -> int:
         return max_positions * MIB
@@ -45,12 +50,14 @@ class FakeModel:
         return []
 
 
-def make(model: FakeModel, device: str, max_batch: int, is_chosen: bool = False) -> Session:
+def make(
+    model: FakeModel, device: str, max_batch: int, is_chosen: bool = False, is_fixed: bool = False
+) -> Session:
     return Session(
         model,  # type: ignore[arg-type]
         torch.device(device),
         torch.float32,
-        BatchSize(max_batch),
+        BatchSize(max_batch, is_fixed),
         0.0,
         is_chosen,
     )
@@ -116,6 +123,66 @@ def test_not_even_one_row(free_mib: list[int]) -> None:
     session = make(FakeModel(room=0), "cuda", 4)
     with pytest.raises(SetupError, match="even for one row"):
         prepare(session, Needs(4, 100, 50))
+
+
+class TestReproducible:
+    """Shapes are fixed before a row is spoken, or nothing is."""
+
+    @staticmethod
+    def open(
+        device: str, monkeypatch: pytest.MonkeyPatch, **settings: Any
+    ) -> tuple[FakeModel, Session]:
+        model = FakeModel()
+        monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
+        monkeypatch.setattr(module, "load_model", lambda *given: model)
+        monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
+        return model, module.open_session(RunConfig(reproducible=True, **settings))
+
+    @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16"])
+    def test_on_a_gpu_every_session_has_as_many_slots_as_asked_for(
+        self, dtype: str, free_mib: list[int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, session = self.open("cuda", monkeypatch, dtype=dtype, max_batch=64)
+        assert model.is_fixed
+        prepare(session, Needs(3, 100, 50))
+        assert (model.allocated, model.captured) == ([64], [64])
+        assert session.batch == BatchSize(64, is_fixed=True)
+
+    def test_the_default_is_in_the_hash_and_in_use(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, session = self.open("cuda", monkeypatch)
+        said = RunConfig(reproducible=True).shapes
+        assert said == f"{session.batch.rows} rows, auto" == "256 rows, auto"
+
+    def test_on_a_cpu_it_is_so_already(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.INFO):
+            model, session = self.open("cpu", monkeypatch)
+        assert not model.is_fixed
+        assert session.batch == BatchSize(module.BATCH_CPU)
+        assert "changes nothing" in caplog.text
+
+    def test_bfloat16_on_a_cpu_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(SetupError, match="bfloat16 on a CPU") as caught:
+            self.open("cpu", monkeypatch, dtype="bfloat16")
+        assert caught.value.remedy == "use --dtype float32"
+
+    def test_rows_too_long_for_so_many_slots(self, free_mib: list[int]) -> None:
+        """Fewer slots would be another sound, which nobody asked for."""
+        free_mib[0] = 128 * 70  # 128 MiB a slot, of which 60 % may go to slots: 42
+        model = FakeModel()
+        session = make(model, "cuda", 256, is_fixed=True)
+        with pytest.raises(SetupError, match="256 rows do not fit") as caught:
+            prepare(session, Needs(1000, 100, 50))
+        assert "--max-batch 32" in str(caught.value.remedy)
+        assert model.allocated == []
+
+    def test_no_room_for_the_graphs(self, free_mib: list[int]) -> None:
+        session = make(FakeModel(room=50), "cuda", 64, is_fixed=True)
+        with pytest.raises(SetupError, match="of 64 rows") as caught:
+            prepare(session, Needs(1000, 100, 50))
+        assert "smaller --max-batch" in str(caught.value.remedy)
 
 
 def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tts_cli.deliver.metadata import synthetic_of
-from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.errors import RowError, SetupError
 from tts_cli.manifest.ids import id_problem
-from tts_cli.output.journal import JOURNAL_NAME, MAX_LINE_BYTES, Journal
+from tts_cli.output.journal import MAX_LINE_BYTES, Journal, require_journal
 from tts_cli.output.plain_file import require_plain_file
 from tts_cli.output.record import SCHEMA, RowRecord
-from tts_cli.output.run_file import REPORT_NAME
+from tts_cli.output.run_file import read_report
 from tts_cli.output.run_log import RUNS_NAME
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.remake.kept import REPLACING, find_kept
 from tts_cli.run.remake.recode import Order
 
-MAX_REPORT_BYTES = 1 << 24
 MAX_RUNS = 100_000
 MAX_NAMED = 5
 
@@ -61,7 +60,7 @@ class SpokenFolder:
         try:
             require_journal(out)
             self._journal = Journal(out, is_read_only=True)
-            self.report = _report(out / REPORT_NAME)
+            self.report = read_report(out)
             self._runs = dict(_runs(out / RUNS_NAME))
         except OSError as error:
             raise SetupError(f"{out}: {error.strerror or error}") from error
@@ -153,19 +152,6 @@ class SpokenFolder:
             return False
         size, _ = journal.file_size(record.id, take)
         return writer.is_whole(record.id, size, journal.file_sum(record.id, take))
-
-
-def require_journal(out: Path) -> None:
-    """Raise UsageError for a folder that nothing was spoken into."""
-    if not require_plain_file(out / JOURNAL_NAME):
-        raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
-
-
-def _report(path: Path) -> dict[str, Any]:
-    if not require_plain_file(path):
-        return {}
-    with open(path, "rb") as file:
-        return _parsed(file.read(MAX_REPORT_BYTES))
 
 
 def _runs(path: Path) -> Iterator[tuple[str, Run]]:

@@ -19,6 +19,7 @@ from tts_cli.deliver.join import join_again
 from tts_cli.errors import RowError
 from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.output.audio_file import LOSSLESS_SUBTYPES, is_whole_wav, to_int16
+from tts_cli.output.inside import PlainFiles
 from tts_cli.output.record import RowRecord
 from tts_cli.output.writer import CODES_SUFFIX, ORIGINAL_SUFFIX, hash_of
 from tts_cli.text.pauses import without_pauses
@@ -236,14 +237,12 @@ def _find_codes(out: Path, record: RowRecord) -> Kept:
 
 def _plain_size(out: Path, path: Path) -> int:
     """Bytes of a plain file inside of the folder, links not followed. Raises RowError."""
-    try:
-        found = os.lstat(path)
-        is_inside = path.parent.resolve().is_relative_to(out.resolve())
-    except (OSError, RuntimeError) as error:
-        raise RowError(f"{path} is gone") from error
-    if not stat.S_ISREG(found.st_mode) or not is_inside:
+    if not os.path.lexists(path):
+        raise RowError(f"{path} is gone")
+    size = PlainFiles(out).size(path)
+    if size is None:
         raise RowError(f"{path} is no plain file of the folder")
-    return found.st_size
+    return size
 
 
 def _part_frames(record: RowRecord) -> list[int]:

@@ -14,7 +14,7 @@ import official_fish_codec as official
 import pytest
 import tiny_fish_codec as tiny
 import torch
-from fakes import lanes_runner
+from fakes import lanes_runner, record
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
@@ -326,7 +326,7 @@ def test_chunks_in_graphs_equal_one_shot_on_the_cpu() -> None:
     lengths = (1, 31, 32, 33, 64, 65, 100, 77, 5)
     rows = [tiny.random_codes(config, 1, n, n)[0].t().contiguous() for n in lengths]
     with torch.inference_mode(), torch.backends.cudnn.flags(allow_tf32=False):
-        runner.capture(max_batch=4, max_frames=100)
+        record(runner, 4, 100)
         for _ in range(2):
             found = runner.decode([row.to(device) for row in rows])
             for row, samples in zip(rows, found, strict=True):

@@ -1,0 +1,128 @@
+"""Kernels compiled before their first launch, several at once.
+
+A kernel is compiled where it is first launched, so that an empty cache makes a first run wait for
+one after another: 61 of them took 69 s on one of 16 cores (H200, 2026-11-22). `compile_ahead` goes
+through work without launching any kernel, which tells what there is to compile, and compiles it in
+threads meanwhile: most of a compilation is LLVM and ptxas, outside of Python. What Triton's cache
+holds is only read from there; and so that the next process need not look, a mark is left beside it.
+
+Triton's own means: a hook that is asked before a compilation and may refuse it, descriptions of
+kernels that can be preloaded (`JITFunction.preload`), and its mode of compiling in an executor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernels.launch.compilation import cache_folder, watch
+from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, describe, triton
+
+log = logging.getLogger(__name__)
+
+MAX_THREADS = 32
+MARKS = "tts-cli"  # folder of marks in Triton's cache
+SOURCES = Path(__file__).parent.parent  # what decides what is compiled, beside Triton itself
+
+
+def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
+    """Compile what works launch on the current device, and launch none of it; the number compiled.
+
+    Does nothing where a mark says that it was done. What cannot be compiled so is compiled at its
+    first launch, as ever.
+
+    Args:
+        works: what they compute means nothing, as no kernel runs.
+        name: what they depend on, such as the model's shapes.
+    """
+    if not can_compile_ahead():
+        return 0
+    mark = cache_folder() / MARKS / _digest(name)
+    if mark.exists():
+        return 0
+    started = time.perf_counter()
+    with watch() as met, _compiling() as kernels:
+        for work in works:
+            work()
+    log.debug(
+        "compiled ahead: %d of %d kernels in %.1f s",
+        met.compiled,
+        len(kernels),
+        time.perf_counter() - started,
+    )
+    with suppress(OSError):  # then the next process looks again
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    return met.compiled
+
+
+def can_compile_ahead() -> bool:
+    """Whether this Triton has what it takes."""
+    if not HAS_TRITON or IS_INTERPRETED:
+        return False
+    runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
+    return hasattr(runtime, "jit_cache_hook") and hasattr(triton, "AsyncCompileMode")
+
+
+@contextmanager
+def _compiling() -> Iterator[set[tuple[str, str]]]:
+    """Inside, kernels that this process has not loaded are handed to threads that compile them, and
+    are not launched. Gives their names and keys.
+    """
+    kernels: set[tuple[str, str]] = set()
+    is_ours = False  # the question comes of our own preload
+
+    def refuse(*_: Any, **asked: Any) -> bool:
+        nonlocal is_ours
+        if is_ours:
+            return False
+        kernel = asked["fn"].jit_function
+        name = asked["fn"].name, str(asked["key"])
+        if name not in kernels:
+            kernels.add(name)
+            is_ours = True
+            try:
+                kernel.preload(asked["compile"]["specialization_data"])
+            except Exception as error:  # its launch will tell
+                log.debug("not compiled ahead: %s: %s", name[0], error)
+            finally:
+                is_ours = False
+        return True  # neither compiled here nor launched
+
+    runtime = triton.knobs.runtime
+    before, runtime.jit_cache_hook = runtime.jit_cache_hook, refuse
+    threads = min(MAX_THREADS, len(os.sched_getaffinity(0)))
+    try:
+        with (
+            ThreadPoolExecutor(threads) as pool,
+            triton.AsyncCompileMode(pool, ignore_errors=True),
+        ):
+            yield kernels
+    finally:
+        runtime.jit_cache_hook = before
+
+
+def _digest(name: str) -> str:
+    """What stands for works of a name, on this device, by these versions and sources."""
+    device = torch.cuda.get_device_properties(torch.cuda.current_device())
+    parts = (name, describe(), torch.__version__, device.name, _sources())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+@cache
+def _sources() -> str:
+    """Hash of the kernels' sources."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

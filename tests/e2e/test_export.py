@@ -1,0 +1,444 @@
+"""Folders become data sets, and the libraries that read those give back every row."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from exports import READERS, check_read, digest_of, read_audiofolder, size_of, sound, write_rows
+from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
+from workbench import Result, Workbench, finish
+
+from tts_cli.output.checks import Check, Heard, write_checks
+from tts_cli.output.folder_lock import FolderLock
+
+SPLIT = ("--split", "train=0.7,valid=0.2,test=0.1")
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def export(bench: Workbench, to: str, *flags: object, source: str = "wavs") -> Result:
+    out = bench.folder / to
+    return bench.run("export", bench.folder / source, "--to", to, "--out", out, *flags)
+
+
+def exported(bench: Workbench, to: str, *flags: object) -> dict[str, Any]:
+    """The statistics of an export that must come out well."""
+    result = export(bench, to, *flags, "--json")
+    assert result.code == 0, result.err
+    return result.json
+
+
+def folder(bench: Workbench, *lines: dict[str, Any], **files: bytes) -> Path:
+    audio = files or {line["path"]: tone(0.1) for line in lines if line["path"] is not None}
+    return write_folder(bench.folder / "wavs", lines, audio=audio)
+
+
+def ids(bench: Workbench, *flags: object) -> list[str]:
+    """The rows of an export by NeMo's manifest."""
+    exported(bench, "nemo", *flags, "--overwrite")
+    manifest = bench.folder / "nemo" / "train_manifest.jsonl"
+    return sorted(json.loads(line)["id"] for line in manifest.read_text().splitlines())
+
+
+@pytest.mark.parametrize("to", READERS)
+def test_read_back_by_the_libraries_of_its_users(bench: Workbench, to: str) -> None:
+    wanted = write_rows(bench.folder / "wavs", 50)
+    found = exported(bench, to, *SPLIT)
+    assert check_read(to, bench.folder / to, wanted) == 50
+    assert found["rows"] == 50
+    assert sum(split["rows"] for split in found["splits"].values()) == 50
+    assert set(found["splits"]) == {"train", "valid", "test"}
+    linked = 50 if to in ("audiofolder", "nemo") else 0
+    assert found["files_linked"] == linked
+    assert found["files_changed"] == (50 if to == "ljspeech" else 0)
+    assert not list((bench.folder / to).rglob("*.part"))
+
+
+@pytest.mark.long
+def test_5000_rows_read_back(bench: Workbench) -> None:
+    wanted = write_rows(bench.folder / "wavs", 5000)
+    for to in READERS:
+        assert exported(bench, to, "--split", "train=0.95,valid=0.05")["rows"] == 5000
+        assert check_read(to, bench.folder / to, wanted) == 5000
+        assert size_of(bench.folder / to)[0] > 3
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "nemo", "ljspeech"])
+def test_the_same_rows_give_the_same_bytes(bench: Workbench, to: str) -> None:
+    write_rows(bench.folder / "wavs", 20)
+    exported(bench, to, *SPLIT)
+    first = digest_of(bench.folder / to)
+    for path in (bench.folder / "wavs").rglob("*.wav"):
+        os.utime(path, (1, 1))
+    exported(bench, to, *SPLIT)
+    assert digest_of(bench.folder / to) == first
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_shards_are_bounded(bench: Workbench, to: str) -> None:
+    big = tone(20.0)
+    lines = [record(f"r{n}", text=f"{n}", **with_file(big)) for n in range(10)]
+    write_folder(bench.folder / "wavs", lines, audio={line["path"]: big for line in lines})
+    exported(bench, to, "--shard-mb", 1)
+    shards = sorted((bench.folder / to / "data").iterdir())
+    assert len(shards) == 4  # three files of 320 kB each
+    assert all(path.stat().st_size < 1_010_000 for path in shards)
+    assert len(list(READERS[to](bench.folder / to))) == 10
+    # An export with fewer of them leaves none of the others.
+    exported(bench, to, "--shard-mb", 2, "--overwrite")
+    assert len(list((bench.folder / to / "data").iterdir())) == 2
+    assert len(list(READERS[to](bench.folder / to))) == 10
+
+
+def test_row_groups_are_bounded(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow.parquet import ParquetFile
+
+    from tts_cli.export.formats import parquet
+
+    monkeypatch.setattr(parquet, "GROUP_BYTES", 5000)
+    write_rows(bench.folder / "wavs", 20)
+    exported(bench, "parquet")
+    file = ParquetFile(bench.folder / "parquet" / "data" / "train-00000.parquet")
+    groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
+    assert sum(group.num_rows for group in groups) == 20
+    assert len(groups) >= 10
+    features = json.loads(file.schema_arrow.metadata[b"huggingface"])["info"]["features"]
+    assert features["audio"] == {"sampling_rate": RATE_HZ, "_type": "Audio"}
+
+
+def test_a_text_is_in_one_split_and_stays_there(bench: Workbench) -> None:
+    texts = [f"Text {n}." for n in range(40)]
+    lines = [record(f"{v}/{n}", text=t) for v in "ab" for n, t in enumerate(texts)]
+    lines += [record(f"c/{n}", text=f"  {t.upper()}\n") for n, t in enumerate(texts)]
+    folder(bench, *lines)
+
+    def splits() -> dict[str, str]:
+        exported(bench, "nemo", *SPLIT)
+        return {
+            json.loads(line)["id"]: path.name.split("_")[0]
+            for path in (bench.folder / "nemo").glob("*_manifest.jsonl")
+            for line in path.read_text().splitlines()
+        }
+
+    before = splits()
+    assert set(before.values()) == {"train", "valid", "test"}
+    for n in range(len(texts)):
+        assert before[f"a/{n}"] == before[f"b/{n}"] == before[f"c/{n}"]
+    folder(bench, *(record(f"new/{n}", text=f"New {n}.") for n in range(20)), *lines[::-1])
+    after = splits()
+    assert len(after) == len(before) + 20
+    assert {row_id: after[row_id] for row_id in before} == before
+
+
+def test_filters(bench: Workbench) -> None:
+    folder(
+        bench,
+        record("short", audio_s=0.5),
+        record("long", audio_s=50.0, voice="dora", language="german"),
+        record("code", language="de-AT"),
+        record("odd", suspect=["too long"]),
+        record("failed", status="failed", path=None),
+        record("old", text=None),
+        record("silence", finish_reason="wordless", text="..."),
+    )
+    everything = ["code", "long", "odd", "short"]
+    assert ids(bench) == everything
+    assert ids(bench, "--min-s", 1) == ["code", "long", "odd"]
+    assert ids(bench, "--max-s", 10) == ["code", "odd", "short"]
+    assert ids(bench, "--voice", "dora") == ["long"]
+    assert ids(bench, "--voice", "dora", "--voice", "clara") == everything
+    assert ids(bench, "--language", "de") == ["code", "long"]
+    assert ids(bench, "--language", "auto") == ["odd", "short"]
+    assert ids(bench, "--no-suspects") == ["code", "long", "short"]
+    found = exported(bench, "nemo", "--min-s", 1, "--no-suspects", "--overwrite")
+    assert found["left_out"] == {
+        "failed": 1,
+        "its line does not tell its text": 1,
+        "nothing to speak in its text": 1,
+        "shorter than 1 s": 1,
+        "suspect": 1,
+    }
+
+
+def test_errors_that_a_recogniser_heard(bench: Workbench) -> None:
+    out = folder(bench, *(record(name, **with_file(tone(0.1))) for name in ("good", "bad", "deaf")))
+    digest = with_file(tone(0.1))["sha256"]
+    result = export(bench, "nemo", "--max-error", 0.1)
+    assert result.code == 2
+    assert "tts-cli check" in result.err
+
+    def heard(row_id: str, error: float, sha256: str = digest) -> Check:
+        asr = Heard("whisper", "heard", error, "words", 10, 1)
+        return Check(row_id, 1, sha256, "suspect" if error > 0.5 else "ok", asr=asr)
+
+    stale = heard("deaf", 0.0, "0" * 64)
+    write_checks(out, [heard("good", 0.1), heard("bad", 0.6), stale])
+    assert ids(bench, "--max-error", 0.1) == ["good"]
+    assert ids(bench, "--max-error", 0.6) == ["bad", "good"]
+    assert ids(bench, "--no-suspects") == ["deaf", "good"]
+    exported(bench, "audiofolder")
+    lines = (bench.folder / "audiofolder" / "train" / "metadata.jsonl").read_text().splitlines()
+    errors = {row["id"]: row["error"] for row in map(json.loads, lines)}
+    assert errors == {"good": 0.1, "bad": 0.6, "deaf": None}
+
+
+def test_only_files_that_are_what_was_written(bench: Workbench) -> None:
+    content = tone(0.1)
+    lines = [record(name, **with_file(content)) for name in ("good", "cut", "gone", "edited")]
+    files = {"good.wav": content, "cut.wav": content[:-9], "edited.wav": tone(0.1, hz=300.0)}
+    folder(bench, *lines, **files)
+    for to in READERS:
+        result = export(bench, to, "--json")
+        assert result.code == 1
+        assert result.json["rows"] == 1
+        assert result.json["left_out"] == {"its file is gone, or not what was written": 3}
+    assert [path.name for path in (bench.folder / "nemo" / "audio").iterdir()] == ["good.wav"]
+
+
+def test_takes(bench: Workbench) -> None:
+    one, two = tone(0.1), tone(0.2)
+    lines = [
+        record("a", take=1, path="takes/a/1.wav", **with_file(one)),
+        record("a", take=2, role="extra", path="takes/a/2.wav", audio_s=0.2, **with_file(two)),
+        record("a", take=1, role="extra", path="takes/a/1.wav", **with_file(one)),
+        record("a", take=2, role="held", path="takes/a/2.wav", audio_s=0.2, **with_file(two)),
+        record("a-take1", path="a-take1.wav", **with_file(one)),
+    ]
+    files = {"takes/a/1.wav": one, "takes/a/2.wav": two, "a.wav": two, "a-take1.wav": one}
+    folder(bench, *lines, **files)
+    exported(bench, "nemo")
+    audio = bench.folder / "nemo" / "audio"
+    assert sorted(path.name for path in audio.iterdir()) == ["a-take1.wav", "a.wav"]
+    assert (audio / "a.wav").read_bytes() == two
+    assert exported(bench, "nemo", "--all-takes", "--overwrite")["rows"] == 3
+    names = sorted(path.name for path in audio.iterdir())
+    assert names[1:] == ["a-take1.wav", "a.wav"]
+    assert re.fullmatch(r"a-take1-[0-9a-f]{10}\.wav", names[0])
+    assert (audio / names[0]).read_bytes() == one
+
+
+def test_another_rate(bench: Workbench) -> None:
+    content = sound(3)
+    flac = bench.folder / "x.flac"
+    samples = soundfile.read(bench.folder / write(bench, "x.wav", content), dtype="float32")[0]
+    soundfile.write(flac, samples, RATE_HZ)
+    lines = [
+        record("a", **with_file(content)),
+        record("b", path="b.flac", **with_file(flac.read_bytes())),
+    ]
+    folder(bench, *lines, **{"a.wav": content, "b.flac": flac.read_bytes()})
+    exported(bench, "audiofolder")
+    names = sorted(path.name for path in (bench.folder / "audiofolder" / "train").iterdir())
+    assert names == ["a.wav", "b.flac", "metadata.jsonl"]
+    exported(bench, "audiofolder", "--sample-rate", 16_000, "--overwrite")
+    names = sorted(path.name for path in (bench.folder / "audiofolder" / "train").iterdir())
+    assert names == ["a.wav", "b.wav", "metadata.jsonl"]
+    for _, row in read_audiofolder(bench.folder / "audiofolder"):
+        assert row.rate_hz == 16_000
+        assert len(row.samples) == pytest.approx(2 * len(samples), abs=2)
+    assert b"synthetic speech" in (bench.folder / "audiofolder" / "train" / "b.wav").read_bytes()
+    found = exported(bench, "audiofolder", "--sample-rate", RATE_HZ, "--overwrite")
+    assert (found["files_linked"], found["files_changed"]) == (1, 1)
+    other = soundfile.read(bench.folder / "audiofolder" / "train" / "b.wav", dtype="float32")[0]
+    assert np.array_equal(other, samples)
+
+
+def write(bench: Workbench, name: str, content: bytes) -> str:
+    (bench.folder / name).write_bytes(content)
+    return name
+
+
+def test_the_card(bench: Workbench) -> None:
+    yaml = pytest.importorskip("yaml")
+    model = {"source": "/home/me/secret/ckpt", "family": "fish_speech", "identity": "abc123"}
+    licence = "Fish Audio Research License"
+    made = run(model={**model, "licence": licence}, settings={"seed": 3, "ref_root": "/home/me"})
+    lines = [record("a", language="no"), record("b", language="english", voice="a|b<x>")]
+    write_folder(bench.folder / "wavs", lines, runs=[made])
+    exported(bench, "parquet", "--split", "train=0.5,valid=0.5")
+    card = (bench.folder / "parquet" / "README.md").read_text()
+    _, head, body = card.split("---\n", 2)
+    values = yaml.safe_load(head)
+    assert values["language"] == ["en"]
+    assert values["license"] == "other"
+    assert values["license_name"] == "fish-audio-research-license"
+    assert values["size_categories"] == ["n<1K"]
+    splits = {entry["split"]: entry["path"] for entry in values["configs"][0]["data_files"]}
+    assert all(path == f"data/{name}-*" for name, path in splits.items())
+    assert "All speech in this data set is synthetic: 2 rows" in body
+    assert "Fish Audio Research License" in body
+    assert r"a\|b\<x\>" in body
+    assert "- source: ckpt" in body
+    state = (bench.folder / "parquet" / "export.json").read_text()
+    assert "/home/me" not in card + state
+    assert json.loads(state)["is_complete"] is True
+
+
+def test_no_licence_is_made_up(bench: Workbench) -> None:
+    folder(bench, record("a"))
+    for to in READERS:
+        exported(bench, to)
+        card = (bench.folder / to / "README.md").read_text()
+        assert "license" not in card
+        assert "None is stated" in card
+
+
+def test_the_folder_must_be_empty_or_ours(bench: Workbench) -> None:
+    folder(bench, record("a"))
+    (bench.folder / "nemo").mkdir()
+    mine = bench.folder / "nemo" / "mine.txt"
+    mine.write_text("mine")
+    result = export(bench, "nemo")
+    assert result.code == 2
+    assert "is not empty, and no export" in result.err
+    assert export(bench, "nemo", "--overwrite").code == 2
+    mine.unlink()
+    exported(bench, "nemo")
+    result = export(bench, "nemo", "--min-s", 1)
+    assert result.code == 2
+    assert "add --overwrite" in result.err
+    write_folder(bench.folder / "other", [record("a")])
+    result = export(bench, "nemo", "--overwrite", source="other")
+    assert result.code == 2
+    assert "is an export of another folder" in result.err
+    with FolderLock(bench.folder / "nemo"):
+        assert export(bench, "nemo").code == 2
+    for out in ("wavs/inside", "wavs", "."):
+        result = bench.run(
+            "export", bench.folder / "wavs", "--to", "nemo", "-o", bench.folder / out
+        )
+        assert result.code == 2
+        assert "lie in one another" in result.err
+
+
+def test_again_it_is_brought_up_to_date(bench: Workbench) -> None:
+    files = {f"{name}.wav": tone(0.1) for name in "abc"}
+    lines = [record(name, text=name, **with_file(tone(0.1))) for name in "abc"]
+    folder(bench, *lines, **files)
+    exported(bench, "audiofolder", *SPLIT)
+    mine = bench.folder / "audiofolder" / "train" / "notes.txt"
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    new = tone(0.3)
+    (bench.folder / "wavs" / "b.wav").unlink()
+    folder(bench, lines[0], record("b", text="b", **with_file(new)), **{**files, "b.wav": new})
+    found = exported(bench, "audiofolder", *SPLIT)
+    assert (found["rows"], found["files_removed"]) == (2, 1)
+    audio = list((bench.folder / "audiofolder").rglob("*.wav"))
+    assert sorted(path.name for path in audio) == ["a.wav", "b.wav"]
+    assert next(path for path in audio if path.name == "b.wav").read_bytes() == new
+    assert mine.read_text() == "mine"
+
+
+def test_no_row_is_left(bench: Workbench) -> None:
+    folder(bench, record("a"))
+    result = export(bench, "parquet", "--voice", "nobody")
+    assert result.code == 2
+    assert "left out: 1 another voice" in result.err
+    assert not list((bench.folder / "parquet").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("train=0.5", "1 together"),
+        ("train=0.5,test=0.6", "1 together"),
+        ("a=0.5,A=0.5", "different names"),
+        ("a=x,b=1", "not of the form NAME=SHARE"),
+        ("../a=1", "is no name"),
+        ("a=nan,b=1", "above 0"),
+        ("", "is no name"),
+    ],
+)
+def test_splits_that_cannot_be(bench: Workbench, value: str, message: str) -> None:
+    folder(bench, record("a"))
+    result = export(bench, "nemo", "--split", value)
+    assert result.code == 2
+    assert message in result.err
+    assert not (bench.folder / "nemo").exists()
+
+
+def test_nothing_leads_outside(bench: Workbench) -> None:
+    """A folder from a stranger: odd ids and paths, links, pipes, texts that are no Unicode."""
+    secret = bench.folder / "secret"
+    secret.mkdir()
+    (secret / "s.wav").write_bytes(tone(0.3))
+    good, other = with_file(tone(0.1)), with_file(tone(0.3))
+    lines = [
+        record("a", **{**good, "text": "half \ud800", "voice": "../../x"}),
+        record("../secret/s", path="../secret/s.wav", **other),
+        record("link", path="link.wav", **other),
+        record("sub/s", path="sub/s.wav", **other),
+        record("b", path="../secret/s.wav", **other),
+        record("pipe", **other),
+    ]
+    wavs = folder(bench, *lines, **{"a.wav": tone(0.1)})
+    (wavs / "link.wav").symlink_to(secret / "s.wav")
+    (wavs / "sub").symlink_to(secret)
+    os.mkfifo(wavs / "pipe.wav")
+    for to in READERS:
+        result = export(bench, to, "--json")
+        assert result.code == 1, result.err
+        assert result.json["rows"] == 1
+        assert sum(result.json["left_out"].values()) == 5
+        assert not any(path.is_symlink() for path in (bench.folder / to).rglob("*"))
+    assert sorted(path.name for path in secret.iterdir()) == ["s.wav"]
+
+
+def test_without_pyarrow(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    folder(bench, record("a"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = export(bench, "parquet")
+    assert result.code == 3
+    assert "tts-cli[export]" in result.err
+    assert export(bench, "webdataset").code == 0
+
+
+KILL = """
+import os
+from tts_cli import signals
+count = 12
+def check():
+    global count
+    count -= 1
+    if not count:
+        os.kill(os.getpid(), {number})
+    if not count and {number} == 15:
+        import time
+        time.sleep(0.2)
+        real()
+real = signals.check
+signals.check = check
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_stopped_midway_no_half_shard_has_a_name(
+    bench: Workbench, to: str, number: signal.Signals
+) -> None:
+    wanted = write_rows(bench.folder / "wavs", 20)
+    out = bench.folder / to
+    args = ["export", str(bench.folder / "wavs"), "--to", to, "--out", str(out)]
+    died = finish(bench.start(args, KILL.format(number=int(number))))
+    assert died.code == (-9 if number == signal.SIGKILL else 143), died.err
+    assert not list((out / "data").glob("*.tar"))
+    assert not list((out / "data").glob("*.parquet"))
+    assert len(list((out / "data").iterdir())) == (number == signal.SIGKILL)
+    assert json.loads((out / "export.json").read_text())["is_complete"] is False
+    assert bench.run(*args).code == 0
+    assert check_read(to, out, wanted) == 20
+    assert len(list((out / "data").iterdir())) == 1

@@ -1,0 +1,373 @@
+"""Folders of shards become one: the proof is that `synth` of the whole manifest finds it done."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from spoken_folders import record, tone, with_file, write_folder
+from workbench import Folder, Workbench, as_jsonl, finish
+
+from tts_cli.output.checks import Check, read_checks, write_checks
+from tts_cli.output.folder_lock import FolderLock
+from tts_cli.output.journal import Journal
+
+ROWS = [{"id": f"part{n % 2}/{n:03d}", "text": f"Line number {n}."} for n in range(8)]
+CAP = ("--max-seconds", 0.2, "--accept-truncated")
+
+
+@pytest.fixture
+def shards(bench: Workbench) -> Path:
+    """The manifest, and folders `one` and `two` of its halves."""
+    manifest = bench.write(as_jsonl(ROWS))
+    for part, name in ((1, "one"), (2, "two")):
+        args = (*CAP, "--save-codes", "--subtitles", "srt", "--shard", f"{part}/2")
+        result = bench.synth(manifest, *args, out=name)
+        assert result.code == 0, result.err
+    return manifest
+
+
+def merge(bench: Workbench, *args: object, out: str = "all") -> tuple[int, str]:
+    result = bench.run("merge", *args, "--out", bench.folder / out)
+    return result.code, result.out + result.err
+
+
+def names(folder: Path) -> dict[str, bytes]:
+    """Everything in a folder, by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def folder(bench: Workbench, name: str, *lines: dict[str, object], **files: bytes) -> Path:
+    """A folder without speaking: each record's file is a tone."""
+    audio = files or {str(line["path"]): tone(0.1) for line in lines if line["path"] is not None}
+    return write_folder(bench.folder / name, lines, audio=audio)
+
+
+def test_after_it_synth_has_nothing_to_do(bench: Workbench, shards: Path) -> None:
+    one, two = bench.out("one"), bench.out("two")
+    before = [names(part.path) for part in (one, two)]
+    assert one.records
+    assert two.records
+    code, said = merge(bench, one.path, two.path)
+    assert code == 0, said
+    assert "8 rows ok, 0 failed" in said
+    assert "8 rows added from 2 folders, 24 files linked, 0 copied" in said
+    done = bench.out("all")
+    assert done.files == {**one.files, **two.files}
+    for row in ROWS:
+        path = done.path / f"{row['id']}.wav"
+        assert path.stat().st_nlink == 2
+    assert [run["run_id"] for run in done.runs] == [
+        run["run_id"] for part in (one, two) for run in part.runs
+    ]
+    report = done.report
+    assert report["run_id"] == two.report["run_id"]
+    assert report["folder"]["ok"] == 8
+    assert [entry["ok"] for entry in report["merged_from"]] == [
+        len(one.records),
+        len(two.records),
+    ]
+    flags = (*CAP, "--save-codes", "--subtitles", "srt", "--verify-files")
+    again = bench.synth(shards, *flags, out="all")
+    assert again.code == 0
+    assert "nothing to do" in again.out + again.err
+    assert [names(part.path) for part in (one, two)] == before
+    assert bench.run("report", done.path).code == 0
+    assert bench.run("encode", done.path, "--format", "flac").code == 0
+    assert len(list(done.path.rglob("*.flac"))) == 8
+
+
+def test_takes_and_choices_come_along(bench: Workbench, shards: Path) -> None:
+    one, two = bench.folder / "one", bench.folder / "two"
+    row_id = next(iter(bench.out("two").records))
+    flags = ("--save-codes", "--only", row_id, "--takes", 2)
+    more = bench.synth(shards, *CAP, *flags, out="two")
+    assert more.code == 0, more.err
+    assert bench.run("pick", two, f"{row_id}=3").code == 0
+    chosen = (two / f"{row_id}.wav").read_bytes()
+    code, said = merge(bench, one, two)
+    assert code == 0, said
+    done = bench.folder / "all"
+    assert (done / f"{row_id}.wav").read_bytes() == chosen
+    assert json.loads((done / "takes.json").read_text())["choices"][row_id]["take"] == 3
+    again = bench.synth(shards, *CAP, "--save-codes", "--subtitles", "srt", out="all")
+    assert "nothing to do" in again.out + again.err
+    assert bench.run("pick", done, f"{row_id}=1").code == 0
+    assert (done / f"{row_id}.wav").read_bytes() == (two / "takes" / row_id / "1.wav").read_bytes()
+    assert (two / f"{row_id}.wav").read_bytes() == chosen
+
+
+def test_again_changes_nothing_and_a_folder_may_come_later(bench: Workbench, shards: Path) -> None:
+    one, two = bench.folder / "one", bench.folder / "two"
+    assert merge(bench, one)[0] == 0
+    first = names(bench.folder / "all")
+    assert merge(bench, one)[0] == 0
+    assert names(bench.folder / "all") == first
+    assert merge(bench, two)[0] == 0
+    assert merge(bench, one, two, out="at_once")[0] == 0
+    later, at_once = bench.out("all"), bench.out("at_once")
+    assert later.files == at_once.files
+    assert later.records == at_once.records
+    assert later.report == at_once.report
+
+
+def test_ok_wins_over_failed_and_gone(bench: Workbench) -> None:
+    good = with_file(tone(0.1))
+    failed = {"status": "failed", "path": None, "error": "no end", "frames": 0}
+    one = folder(bench, "one", record("a", **failed), record("b", **good), record("c", **good))
+    two = folder(bench, "two", record("a", **good), record("b", **failed), record("c", **good))
+    (two / "truncated").mkdir()
+    (two / "truncated" / "b.wav").write_bytes(tone(0.2))
+    (one / "c.wav").unlink()
+    code, said = merge(bench, one, two)
+    assert code == 0, said
+    assert bench.out("all").status() == dict.fromkeys("abc", "ok")
+    assert sorted(bench.out("all").files) == ["a.wav", "b.wav", "c.wav"]
+
+
+def test_a_row_mended_later_leaves_no_runaway(bench: Workbench) -> None:
+    failed = {"status": "failed", "path": "truncated/a.wav", "error": "no end"}
+    one = folder(bench, "one", record("a", **failed))
+    assert merge(bench, one)[0] == 0
+    assert sorted(bench.out("all").files) == ["truncated/a.wav"]
+    two = folder(bench, "two", record("a", **with_file(tone(0.1))))
+    assert merge(bench, one, two)[0] == 0
+    assert sorted(bench.out("all").files) == ["a.wav"]
+    assert bench.out("all").status() == {"a": "ok"}
+
+
+def test_the_same_speech_twice_is_one_row(bench: Workbench) -> None:
+    one = folder(bench, "one", record("a", **with_file(tone(0.1))))
+    two = folder(bench, "two", record("a", **with_file(tone(0.1))))
+    result = bench.run("merge", one, two, "--out", bench.folder / "all", "--json")
+    assert result.code == 0, result.err
+    assert (result.json["rows_same"], result.json["ok"]) == (1, 1)
+
+
+def test_conflicts_are_named_before_anything_is_written(bench: Workbench) -> None:
+    count = 23
+    ids = [f"row{n:02d}" for n in range(count)]
+    short, long = tone(0.1), tone(0.2)
+    one = folder(
+        bench, "one", *(record(i, **with_file(short)) for i in ids),
+        **{f"{i}.wav": short for i in ids},
+    )  # fmt: skip
+    two = folder(
+        bench, "two", *(record(i, **with_file(long)) for i in [*ids, "more"]),
+        **{f"{i}.wav": long for i in [*ids, "more"]},
+    )  # fmt: skip
+    code, said = merge(bench, one, two)
+    assert code == 2
+    assert f"{count} rows are other speech in another folder; nothing was written" in said
+    assert f"row00: {one}, {two}" in said
+    assert "row19" in said
+    assert "row20" not in said
+    assert "and 3 more" in said
+    assert "--prefer DIR" in said
+    assert not list((bench.folder / "all").iterdir())
+    code, said = merge(bench, one, two, "--prefer", two)
+    assert code == 0, said
+    assert (bench.folder / "all" / "row00.wav").read_bytes() == long
+    # What a target has is never replaced.
+    code, said = merge(bench, one)
+    assert code == 2
+    assert "merge into another --out" in said
+    assert (bench.folder / "all" / "row00.wav").read_bytes() == long
+    assert merge(bench, one, "--prefer", bench.folder / "all")[0] == 0
+
+
+def test_lines_without_a_sum_are_compared_by_their_files(bench: Workbench) -> None:
+    old = {"id": "a", "status": "ok", "request_hash": "cc", "path": "a.wav"}
+    files = {"one": tone(0.1), "two": tone(0.1, hz=300.0), "three": tone(0.1)}
+    for name, content in files.items():
+        folder(bench, name, old, **{"a.wav": content})
+    code, said = merge(bench, bench.folder / "one", bench.folder / "two")
+    assert code == 2
+    assert "1 row is other speech" in said
+    assert merge(bench, bench.folder / "one", bench.folder / "three")[0] == 0
+
+
+def test_ids_that_differ_in_letter_case_are_a_conflict(bench: Workbench) -> None:
+    one = folder(bench, "one", record("a", **with_file(tone(0.1))))
+    two = folder(bench, "two", record("A", **with_file(tone(0.1))))
+    code, said = merge(bench, one, two)
+    assert code == 2
+    assert f"A: {one}, {two}" in said
+    assert merge(bench, one, two, "--prefer", two)[0] == 0
+    assert list(bench.out("all").files) == ["A.wav"]
+
+
+def test_anchors_and_checks_come_along(bench: Workbench) -> None:
+    parts = []
+    for name, other in (("one", "two"), ("two", "one")):
+        lines = [record(name, **with_file(tone(0.1))), record(f"of-{name}")]
+        lines.append(record(f"bad-{other}", status="failed", path=None))
+        lines.append(record(f"bad-{name}", **with_file(tone(0.1))))
+        part = folder(bench, name, *lines)
+        digest = str(with_file(tone(0.1))["sha256"])
+        write_checks(part, [Check(row, 1, digest, "ok") for row in (name, f"bad-{other}")])
+        (part / "anchor.json").write_text(json.dumps({"id": name, "digest": name}))
+        parts.append(part)
+    code, said = merge(bench, *parts)
+    assert code == 0
+    assert f"{parts[1]} has another anchor than {parts[0]}" in said
+    done = bench.folder / "all"
+    assert json.loads((done / "anchor.json").read_text()) == {"id": "one", "digest": "one"}
+    assert [check.id for check in read_checks(done)] == ["one", "two"]
+    assert merge(bench, *parts)[0] == 0
+    assert [check.id for check in read_checks(done)] == ["one", "two"]
+
+
+def test_other_settings_are_told(bench: Workbench, shards: Path) -> None:
+    assert bench.synth(ROWS[:1], *CAP, "--temperature", 0.5, out="three").code == 0
+    three = bench.folder / "three"
+    code, said = merge(bench, bench.folder / "one", three, "--prefer", bench.folder / "one")
+    assert code == 0, said
+    assert "spoken otherwise: " in said
+    assert f"temperature: null in {bench.folder / 'one'}, 0.5 in {three}" in said
+    assert "shard" not in said
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("one", "all"), "is --out too"),
+        (("one", "empty"), "has no timings.jsonl"),
+        (("one", "nowhere"), "is no folder"),
+        (("one", "all/inside"), "lie in one another"),
+        (("one", "--prefer", "two"), "is none of the folders"),
+    ],
+)
+def test_folders_that_cannot_be(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(bench.folder)
+    for name in ("one", "two", "all/inside"):
+        folder(bench, name, record("a"))
+    (bench.folder / "empty").mkdir()
+    result = bench.run("merge", *args, "--out", "all")
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_a_folder_in_use_is_refused(bench: Workbench) -> None:
+    one = folder(bench, "one", record("a"))
+    with FolderLock(one):
+        code, said = merge(bench, one)
+    assert code == 2
+    assert "is in use by process" in said
+    assert merge(bench, one)[0] == 0
+
+
+def test_files_in_the_way_are_named(bench: Workbench) -> None:
+    one = folder(bench, "one", record("a", **with_file(tone(0.1))))
+    (bench.folder / "all").mkdir()
+    (bench.folder / "all" / "a.wav").write_bytes(b"mine")
+    code, said = merge(bench, one)
+    assert code == 2
+    assert "has other files where rows must go; nothing was written: a.wav" in said
+    assert names(bench.folder / "all") == {"a.wav": b"mine"}
+
+
+def test_copies_where_asked_for(bench: Workbench, shards: Path) -> None:
+    code, said = merge(bench, bench.folder / "one", bench.folder / "two", "--copy")
+    assert code == 0
+    assert "0 files linked, 24 copied" in said
+    done = bench.folder / "all"
+    assert all(path.stat().st_nlink == 1 for path in done.rglob("*.wav"))
+    again = bench.synth(shards, *CAP, "--save-codes", "--subtitles", "srt", out="all")
+    assert "nothing to do" in again.out + again.err
+
+
+def test_nothing_leads_outside(bench: Workbench) -> None:
+    """A folder from a stranger: odd ids, paths, links, pipes."""
+    secret = bench.folder / "secret"
+    secret.mkdir()
+    (secret / "s.wav").write_bytes(tone(0.3))
+    good = with_file(tone(0.1))
+    lines = [
+        record("a", **good),
+        record("../secret/s", path="../secret/s.wav"),
+        record("/etc/x", path="/etc/passwd"),
+        record("takes/x/1", path="takes/x/1.wav"),
+        record("link", path="link.wav"),
+        record("sub/s", path="sub/s.wav"),
+        record("b", path="../secret/s.wav", **with_file(tone(0.3))),
+    ]
+    one = folder(bench, "one", *lines, **{"a.wav": tone(0.1)})
+    (one / "link.wav").symlink_to(secret / "s.wav")
+    (one / "sub").symlink_to(secret)
+    os.mkfifo(one / "b.wav")
+    code, said = merge(bench, one)
+    assert code == 0, said
+    assert "lines whose ids name no file, left out: 3" in said
+    assert "rows whose audio is gone or damaged: 3" in said
+    done = bench.folder / "all"
+    assert sorted(bench.out("all").files) == ["a.wav"]
+    assert sorted(bench.out("all").records) == ["a", "b", "link", "sub/s"]
+    assert not any(path.is_symlink() for path in done.rglob("*"))
+    # A link in the target is no way out either.
+    (bench.folder / "two").mkdir()
+    (bench.folder / "two" / "sub").symlink_to(secret)
+    three = folder(bench, "three", record("sub/t", **good))
+    code, said = merge(bench, three, out="two")
+    assert code == 4
+    assert "is a link that leaves the output folder" in said
+    assert sorted(path.name for path in secret.iterdir()) == ["s.wav"]
+
+
+def test_lines_of_other_versions_and_torn_ones(bench: Workbench) -> None:
+    one = folder(bench, "one", record("a"), record("b"))
+    old = {"id": "old", "status": "ok", "request_hash": "cc", "frames": 3, "audio_s": 0.1}
+    with open(one / "timings.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(old) + "\nnonsense\n" + "x" * (2 << 20) + "\n" + '{"id": "torn", "st')
+    (one / "old.wav").write_bytes(tone(0.1))
+    code, said = merge(bench, one)
+    assert code == 0, said
+    assert bench.out("all").status() == {"a": "ok", "b": "ok", "old": "ok", "torn": "failed"}
+    assert Journal(bench.folder / "all", is_read_only=True).num_garbage == 0
+
+
+KILL = """
+import os, random
+from tts_cli import signals
+count = {after}
+def check():
+    global count
+    count -= 1
+    if not count:
+        os.kill(os.getpid(), 9)
+signals.check = check
+"""
+
+
+@pytest.mark.slow
+def test_killed_midway_it_is_run_again(bench: Workbench, shards: Path) -> None:
+    parts = [bench.folder / "one", bench.folder / "two"]
+    assert merge(bench, *parts, out="whole")[0] == 0
+    wanted = bench.out("whole")
+    rng = random.Random(7)
+    killed = 0
+    for after in rng.sample(range(8, 50), 6):
+        out = bench.folder / f"killed{after}"
+        args = ["merge", *map(str, parts), "--out", str(out)]
+        died = finish(bench.start(args, KILL.format(after=after)))
+        killed += died.code == -signal.SIGKILL
+        if (out / "timings.jsonl").exists():
+            assert Folder(out).records == wanted.records
+        result = bench.run(*args)
+        assert result.code == 0, result.err
+        assert Folder(out).files == wanted.files
+        assert Folder(out).lines == wanted.lines
+        assert Folder(out).report == wanted.report
+        shutil.rmtree(out)
+    assert killed >= 4

@@ -1,0 +1,142 @@
+"""Compiling ahead: what is found, what is compiled, and the mark that spares others the search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.launch import ahead
+from kernels.launch.compilation import watch
+from kernels.launch.dispatch import jit, tl
+
+
+class FakeTriton:
+    """What `ahead` uses of Triton: a hook that may refuse, preload, and the executor's mode."""
+
+    __version__ = "0"
+
+    def __init__(self) -> None:
+        self.knobs = SimpleNamespace(runtime=SimpleNamespace(jit_cache_hook=None))
+        self.launched: list[str] = []
+        self.preloaded: list[str] = []
+        self.is_async = False
+
+    @contextmanager
+    def AsyncCompileMode(self, pool: object, ignore_errors: bool) -> Iterator[None]:  # noqa: N802
+        assert ignore_errors
+        self.is_async = True
+        yield
+        self.is_async = False
+
+    def launch(self, name: str) -> None:
+        """As a kernel that is not loaded is launched."""
+        asked: dict[str, Any] = {"key": name, "compile": {"specialization_data": name}}
+        asked["fn"] = SimpleNamespace(name=name, jit_function=SimpleNamespace(preload=self._load))
+        hook = self.knobs.runtime.jit_cache_hook
+        if hook is None or not hook(**asked):
+            self.launched.append(name)
+
+    def _load(self, name: str) -> None:
+        if name == "broken":
+            raise TypeError("not to be serialised")
+        assert self.is_async
+        assert not self.knobs.runtime.jit_cache_hook(fn=None, key=name)  # a question of our own
+        self.preloaded.append(name)
+
+
+@pytest.fixture
+def triton(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTriton:
+    fake = FakeTriton()
+    monkeypatch.setattr(ahead, "triton", fake)
+    monkeypatch.setattr(ahead, "HAS_TRITON", True)
+    monkeypatch.setattr(ahead, "IS_INTERPRETED", False)
+    monkeypatch.setattr(ahead, "_digest", lambda name: name)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    return fake
+
+
+def launches(triton: FakeTriton, *names: str) -> Callable[[], None]:
+    return lambda: [triton.launch(name) for name in names] and None
+
+
+def test_each_kernel_is_compiled_once_and_none_is_launched(triton: FakeTriton) -> None:
+    ahead.compile_ahead([launches(triton, "a", "b", "a"), launches(triton, "b", "c")], "m")
+    assert triton.preloaded == ["a", "b", "c"]
+    assert triton.launched == []
+    assert triton.knobs.runtime.jit_cache_hook is None
+
+
+def test_a_mark_spares_the_next_process_the_search(triton: FakeTriton, tmp_path: Path) -> None:
+    ahead.compile_ahead([launches(triton, "a")], "m")
+    assert (tmp_path / "cache" / ahead.MARKS / "m").exists()
+    ahead.compile_ahead([launches(triton, "a")], "m")
+    assert triton.preloaded == ["a"]
+    ahead.compile_ahead([launches(triton, "a")], "another model")
+    assert triton.preloaded == ["a", "a"]
+
+
+def test_what_cannot_be_described_is_left_to_its_launch(triton: FakeTriton) -> None:
+    ahead.compile_ahead([launches(triton, "broken", "a")], "m")
+    assert triton.preloaded == ["a"]
+    triton.launch("broken")
+    assert triton.launched == ["broken"]
+
+
+def test_work_that_fails_leaves_no_hook_and_no_mark(triton: FakeTriton, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        ahead.compile_ahead([fail], "m")
+    assert triton.knobs.runtime.jit_cache_hook is None
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_mark(
+    triton: FakeTriton, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+    ahead.compile_ahead([launches(triton, "a")], "m")
+    assert triton.preloaded == ["a"]
+
+
+def test_the_interpreter_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "IS_INTERPRETED", True)
+    assert not ahead.can_compile_ahead()
+    assert ahead.compile_ahead([lambda: pytest.fail("was run")], "m") == 0
+
+
+@jit
+def _add_kernel(x, out, amount, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.arange(0, WIDTH)
+    tl.store(out + at, tl.load(x + at) + amount)
+
+
+@pytest.mark.gpu
+def test_a_launch_finds_what_was_compiled_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    x = torch.arange(64.0, device="cuda")
+    outs = {width: torch.full_like(x, -1) for width in (16, 32, 64)}
+
+    def work() -> None:
+        for width, out in outs.items():
+            for amount in (2.5, 3.5):
+                _add_kernel[(1,)](x, out, amount, WIDTH=width)
+
+    assert ahead.compile_ahead([work], "test") == 3
+    assert all(bool((out == -1).all()) for out in outs.values())
+    with watch() as met:
+        work()
+    assert met.compiled == 0
+    for width, out in outs.items():
+        assert torch.equal(out[:width], x[:width] + 3.5)
+        assert bool((out[width:] == -1).all())
+    assert ahead.compile_ahead([lambda: pytest.fail("was run")], "test") == 0

@@ -1,0 +1,1 @@
+"""Data sets for training, made of what was spoken."""

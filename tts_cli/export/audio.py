@@ -1,0 +1,131 @@
+"""Audio of a data set: the row's file itself, or 16-bit WAV at another rate made of it. Either way
+only of a file that is, byte for byte, what its line says.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+from pathlib import Path
+
+from tts_cli.deliver.metadata import Tags
+from tts_cli.errors import RowError, disk_full, is_disk_error
+from tts_cli.export.row import ExportRow
+from tts_cli.export.selection import DAMAGED
+from tts_cli.output.atomic import write_atomic
+from tts_cli.output.audio_file import encode, is_whole_wav, resample
+from tts_cli.output.inside import Inside, PlainFiles
+
+MAX_BYTES = 1 << 30  # of a row's file
+_MAX_SECONDS = 7_200.0
+_WAV = ".wav"
+_NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class Audio:
+    """Reads, changes and places files of rows.
+
+    Args:
+        source: the folder they are in.
+        out: the data set's.
+        rate_hz: of all audio, as 16-bit WAV; None: files stay what they are.
+        comment: in files that are made anew.
+        has_links: hard links where the file system has them.
+    """
+
+    def __init__(
+        self, source: Path, out: Path, rate_hz: int | None, comment: str, has_links: bool
+    ) -> None:
+        self.rate_hz = rate_hz
+        self.num_linked = 0
+        self.num_copied = 0
+        self.num_changed = 0  # files that were made anew
+        self._files = PlainFiles(source)
+        self._inside = Inside(out)
+        self._comment = comment
+        self._has_links = has_links
+
+    def content(self, row: ExportRow) -> tuple[bytes, str, bool]:
+        """The bytes of a row's audio, their suffix, and whether they were made anew. Raises
+        RowError.
+        """
+        size = self._files.size(row.path)
+        if size is None or size > MAX_BYTES or size != (row.bytes or size):
+            raise RowError(DAMAGED)
+        try:
+            with open(row.path, "rb") as file:
+                data = file.read(size + 1)
+        except OSError as error:
+            raise RowError(DAMAGED) from error
+        if row.sha256 is not None and hashlib.sha256(data).hexdigest() != row.sha256:
+            raise RowError(DAMAGED)
+        if row.sha256 is None and row.suffix == _WAV and not is_whole_wav(row.path):
+            raise RowError(DAMAGED)
+        if self.rate_hz is None:
+            return data, row.suffix, False
+        changed = self._changed(row, data, self.rate_hz)
+        return (data, _WAV, False) if changed is None else (changed, _WAV, True)
+
+    def place(self, row: ExportRow, target: Path) -> Path:
+        """Give a row's audio a name in the data set.
+
+        Args:
+            target: without its suffix.
+        Returns:
+            Where it is.
+        Raises:
+            RowError: its file is not what was recorded, or cannot be read.
+            DiskFull: no room.
+        """
+        data, suffix, is_changed = self.content(row)
+        path = target.with_name(target.name + suffix)
+        try:
+            self._inside.make_room(path)
+            if not is_changed and self._has_links and self._link(row.path, path):
+                self.num_linked += 1
+            else:
+                write_atomic(path, data)
+                self.num_copied += not is_changed
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, path) from error
+            raise RowError(f"cannot be written: {error.strerror or error}") from error
+        return path
+
+    @staticmethod
+    def _link(source: Path, target: Path) -> bool:
+        """Make a hard link; False where there can be none. Raises OSError."""
+        try:
+            if os.path.samestat(os.lstat(source), os.lstat(target)):
+                return True
+            target.unlink()  # of an earlier export
+        except FileNotFoundError:
+            pass
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
+        return True
+
+    def _changed(self, row: ExportRow, data: bytes, rate_hz: int) -> bytes | None:
+        """16-bit WAV at a rate; None: it is that already. Raises RowError."""
+        import soundfile
+
+        try:
+            with soundfile.SoundFile(io.BytesIO(data)) as file:
+                is_wav = file.format == "WAV" and file.subtype == "PCM_16"
+                if is_wav and (file.samplerate, file.channels) == (rate_hz, 1):
+                    return None
+                if not 0 < file.frames <= _MAX_SECONDS * file.samplerate or file.channels != 1:
+                    raise RowError("its file is no row's audio")
+                samples = file.read(dtype="float32")
+                native_hz = int(file.samplerate)
+        except (soundfile.LibsndfileError, OSError, ValueError) as error:
+            raise RowError("its file cannot be read") from error
+        self.num_changed += 1
+        tags = Tags(row.id, row.voice or "", comment=self._comment)
+        return encode(resample(samples, native_hz, rate_hz), rate_hz, "wav", "PCM_16", tags)

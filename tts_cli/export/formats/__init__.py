@@ -1,0 +1,1 @@
+"""Layouts of data sets, as their loaders read them."""

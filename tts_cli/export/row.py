@@ -1,0 +1,101 @@
+"""A row of a data set: one take of a spoken row, with what a training needs of its line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tts_cli.text.language_code import CODES
+
+AUTO = "auto"
+_MAX_NAME_BYTES = 200  # leaves room for a suffix and a temporary name in 255
+_MAX_ID_CHARS = 40
+# Columns of a data set, and what their values are, None aside.
+COLUMNS: dict[str, type] = {
+    "id": str,
+    "take": int,
+    "text": str,
+    "spoken_text": str,
+    "voice": str,
+    "language": str,
+    "duration": float,
+    "sample_rate": int,
+    "seed": int,
+    "error": float,
+}
+
+
+@dataclass(frozen=True)
+class ExportRow:
+    """One take that is ok."""
+
+    id: str
+    take: int
+    is_file: bool  # the take that is the row's file
+    path: Path  # of its audio
+    bytes: int | None  # as recorded; None: nobody wrote it down
+    sha256: str | None  # likewise
+    text: str  # as the manifest has it
+    spoken_text: str  # as the model was given it; the same where nothing was changed
+    voice: str | None
+    language: str | None  # as the manifest has it; None: not said, or auto
+    duration_s: float
+    rate_hz: int | None
+    seed: int | None
+    error: float | None  # of its words or characters, by `check`; None: nobody has listened
+
+    @property
+    def suffix(self) -> str:
+        """Of its audio file, with the dot."""
+        return self.path.suffix
+
+    @property
+    def language_code(self) -> str | None:
+        """The language in two letters, where they are known."""
+        return code_of(self.language)
+
+    def name(self, *, has_dots: bool = True) -> str:
+        """A file name without suffix and without folders, for this take alone.
+
+        It is the id, where that will do. Else what cannot stand in a name becomes `_`, and digits
+        of the id's hash keep two of them apart: loaders take folders for splits or labels.
+
+        Args:
+            has_dots: `.` may stand in it; a WebDataset's key ends at the first one.
+        """
+        name = re.sub(r"/" if has_dots else r"[/.]", "_", self.id)
+        key = self.id
+        if len(name.encode()) > _MAX_NAME_BYTES:
+            name = name[:_MAX_ID_CHARS]
+        if not self.is_file:
+            name = f"{name}-take{self.take}"
+            key = f"{self.id}\n{self.take}"
+        if name == self.id:
+            return name
+        return f"{name}-{hashlib.blake2b(key.encode(), digest_size=5).hexdigest()}"
+
+    def columns(self, rate_hz: int | None = None) -> dict[str, Any]:
+        """What stands beside the audio, in the order of `COLUMNS`.
+
+        Args:
+            rate_hz: that the audio was changed to; None: it was not.
+        """
+        values = (
+            *(self.id, self.take, self.text, self.spoken_text, self.voice, self.language),
+            *(round(self.duration_s, 6), rate_hz or self.rate_hz, self.seed, self.error),
+        )
+        return dict(zip(COLUMNS, values, strict=True))
+
+
+def code_of(language: str | None) -> str | None:
+    """A language in two letters, where they are known."""
+    if language is None:
+        return None
+    folded = language.casefold()
+    if folded in CODES:
+        return CODES[folded][0]
+    first = re.split("[-_]", folded)[0]
+    return next((codes[0] for codes in CODES.values() if first in codes), None)

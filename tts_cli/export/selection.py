@@ -1,0 +1,189 @@
+"""The rows of a folder that become a data set, and why others do not.
+
+Nothing is locked: a folder can be exported while a run still fills it. A folder may come from
+anybody; which file is a row's follows from its id, and it counts only if it is what was recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tts_cli.errors import UsageError
+from tts_cli.export.row import AUTO, ExportRow, code_of
+from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem
+from tts_cli.output.checks import CHECKS_NAME, read_checks
+from tts_cli.output.journal import Journal
+from tts_cli.output.record import RowRecord
+from tts_cli.output.takes import suffix_of
+
+# Why a row is left out.
+FAILED = "failed"
+ODD = "its id names no file"
+TEXTLESS = "its line does not tell its text"
+WORDLESS = "nothing to speak in its text"
+DAMAGED = "its file is gone, or not what was written"
+_WORDLESS = "wordless"  # finish_reason of silence, see `RowRecord`
+_PARTS = 1_000_000  # of one, in which errors are kept
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which rows are wanted; None or empty: all."""
+
+    voices: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()  # names or codes
+    min_s: float | None = None
+    max_s: float | None = None
+    max_error: float | None = None  # rows that nobody has listened to are left out then
+    is_suspect_wanted: bool = True
+    has_extra_takes: bool = False  # also takes that are not the row's file
+
+    def reason(self, row: ExportRow, is_suspect: bool) -> str | None:
+        """Why a row is not wanted; None: it is."""
+        if is_suspect and not self.is_suspect_wanted:
+            return "suspect"
+        if self.voices and row.voice not in self.voices:
+            return "another voice"
+        if self.languages and not self._has_language(row):
+            return "another language"
+        if self.min_s is not None and row.duration_s < self.min_s:
+            return f"shorter than {self.min_s:g} s"
+        if self.max_s is not None and row.duration_s > self.max_s:
+            return f"longer than {self.max_s:g} s"
+        if self.max_error is not None and row.error is None:
+            return "not listened to by check --asr"
+        if self.max_error is not None and (row.error or 0.0) > self.max_error:
+            return f"error above {self.max_error:g}"
+        return None
+
+    def _has_language(self, row: ExportRow) -> bool:
+        wanted = {name.casefold() for name in self.languages}
+        codes = {code_of(name) for name in self.languages} - {None}
+        return (row.language or AUTO).casefold() in wanted or row.language_code in codes
+
+
+class Checks:
+    """What `check` found of every take, in 24 to 48 bytes each."""
+
+    def __init__(self, out: Path) -> None:
+        self._errors = IdTable()  # take and sum -> 0: not heard; else the error, and one
+        self._suspects = IdTable()
+        for check in read_checks(out):
+            key = _key(check.id, check.take, check.sha256)
+            error = 0 if check.asr is None else 1 + round(check.asr.error * _PARTS)
+            self._errors.put(key, error)
+            self._suspects.put(key, int(check.is_suspect))
+        self.has_errors = any(self._errors.values())
+
+    def error(self, record: RowRecord) -> float | None:
+        """Share of words or characters that were heard otherwise; None: nobody has listened."""
+        found = self._errors.get(_key(record.id, record.take, str(record.sha256)))
+        return None if not found else (found - 1) / _PARTS
+
+    def is_suspect(self, record: RowRecord) -> bool:
+        """Whether it found the take to be suspect."""
+        return bool(self._suspects.get(_key(record.id, record.take, str(record.sha256))))
+
+
+def _key(row_id: str, take: int, sha256: str) -> int:
+    return id_hash(f"{row_id}\n{take}\n{sha256}")
+
+
+@dataclass
+class Ahead:
+    """What must be known of all rows before the first is written."""
+
+    rows: int = 0
+    voices: set[str] = field(default_factory=set)
+    rates_hz: set[int | None] = field(default_factory=set)
+
+
+class Selection:
+    """The rows of a folder that are wanted.
+
+    Raises:
+        UsageError: by error, and no recogniser has listened.
+        SetupError: the journal or checks cannot be read.
+    """
+
+    def __init__(self, out: Path, filters: Filters) -> None:
+        self.out = out
+        self.filters = filters
+        self._journal = Journal(out, is_read_only=True)
+        self._checks = Checks(out)
+        if filters.max_error is not None and not self._checks.has_errors:
+            raise UsageError(
+                f"--max-error: {out / CHECKS_NAME} tells of no recogniser",
+                remedy=f"let one listen first: tts-cli check {out} --asr MODEL",
+            )
+
+    def look_ahead(self) -> Ahead:
+        """Read the journal once, and no audio."""
+        found = Ahead()
+        for row in self.rows(Counter()):
+            found.rows += 1
+            found.rates_hz.add(row.rate_hz)
+            if row.voice is not None:
+                found.voices.add(row.voice)
+        return found
+
+    def rows(self, left_out: Counter[str]) -> Iterator[ExportRow]:
+        """The wanted rows in the order of their lines; the others are counted by reason. Whether
+        their files are whole is not asked.
+        """
+        for values in self._journal.file_lines(has_extras=self.filters.has_extra_takes):
+            record = RowRecord.from_line(values)
+            file = self._journal.file(record.id)
+            is_file = file is not None and file.take == record.take
+            found = self._row(record, values, is_file)
+            if isinstance(found, str):
+                left_out[found] += 1
+            else:
+                yield found
+
+    def _row(self, record: RowRecord, values: dict[str, Any], is_file: bool) -> ExportRow | str:
+        """A row, or why it is none that is wanted."""
+        has_failed = is_file and self._journal.status(record.id) != "ok"
+        if has_failed or record.status != "ok":
+            return FAILED
+        if id_problem(record.id):
+            return ODD
+        if record.finish_reason == _WORDLESS:
+            return WORDLESS
+        if record.text is None:
+            return TEXTLESS
+        language = record.language
+        row = ExportRow(
+            id=record.id,
+            take=record.take,
+            is_file=is_file,
+            path=self._path(record, values, is_file),
+            bytes=record.bytes or None,
+            sha256=record.sha256,
+            text=_encodable(record.text),
+            spoken_text=_encodable(record.spoken_text or record.text),
+            voice=None if record.voice is None else _encodable(record.voice),
+            language=None if language in (None, AUTO) else _encodable(str(language)),
+            duration_s=float(record.audio_s),
+            rate_hz=record.sample_rate_hz,
+            seed=record.seed,
+            error=self._checks.error(record),
+        )
+        is_suspect = bool(record.suspect) or self._checks.is_suspect(record)
+        return self.filters.reason(row, is_suspect) or row
+
+    def _path(self, record: RowRecord, values: dict[str, Any], is_file: bool) -> Path:
+        """Where its audio must be; a path that its line tells is only compared."""
+        suffix = suffix_of(values)
+        take = f"{TAKES}/{record.id}/{record.take}{suffix}"
+        is_take = not is_file or record.path == take
+        return self.out / (take if is_take else f"{record.id}{suffix}")
+
+
+def _encodable(text: str) -> str:
+    """A text as UTF-8 can hold it: half a pair of surrogates becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,96 @@
+"""What a data set holds, counted while it is written: 4 bytes a row, and a few names."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tts_cli.export.row import ExportRow
+
+MAX_NAMES = 10_000  # voices that are counted apart
+OTHERS = "(others)"
+NONE = "(none)"
+
+
+@dataclass
+class Sums:
+    """Rows and seconds by name."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, name: str | None, seconds: float) -> None:
+        """Count one row."""
+        name = NONE if name is None else name
+        if name not in self.rows and len(self.rows) >= MAX_NAMES:
+            name = OTHERS
+        self.rows[name] += 1
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def as_dict(self) -> dict[str, dict[str, float]]:
+        """The largest first."""
+        names = sorted(self.rows, key=lambda name: (-self.rows[name], name))
+        return {
+            name: {"rows": self.rows[name], "hours": hours(self.seconds[name])} for name in names
+        }
+
+
+@dataclass
+class Statistics:
+    """Of the rows that were written, and why others were not."""
+
+    splits: Sums = field(default_factory=Sums)
+    voices: Sums = field(default_factory=Sums)
+    languages: Sums = field(default_factory=Sums)
+    left_out: Counter[str] = field(default_factory=Counter)  # reason -> rows
+    texts_differ: int = 0  # rows whose text was spoken in other words than written
+    _lengths_s: array[float] = field(default_factory=lambda: array("f"))
+
+    def add(self, row: ExportRow, split: str) -> None:
+        """Count a row that was written."""
+        self.splits.add(split, row.duration_s)
+        self.voices.add(row.voice, row.duration_s)
+        self.languages.add(row.language, row.duration_s)
+        self.texts_differ += row.text != row.spoken_text
+        self._lengths_s.append(row.duration_s)
+
+    @property
+    def rows(self) -> int:
+        """That were written."""
+        return len(self._lengths_s)
+
+    @property
+    def seconds(self) -> float:
+        """Of audio, all splits."""
+        return sum(self.splits.seconds.values())
+
+    def lengths_s(self) -> dict[str, float]:
+        """Shortest, percentiles and longest; empty without rows."""
+        import numpy as np
+
+        if not self.rows:
+            return {}
+        values = np.frombuffer(self._lengths_s, np.float32)
+        found = np.percentile(values, (0, 5, 50, 95, 100))
+        names = ("min", "p5", "p50", "p95", "max")
+        return {name: round(float(value), 3) for name, value in zip(names, found, strict=True)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `export.json` and `--json` have it."""
+        return {
+            "rows": self.rows,
+            "hours": hours(self.seconds),
+            "length_s": self.lengths_s(),
+            "splits": self.splits.as_dict(),
+            "voices": self.voices.as_dict(),
+            "languages": self.languages.as_dict(),
+            "spoken_otherwise": self.texts_differ,
+            "left_out": dict(sorted(self.left_out.items())),
+        }
+
+
+def hours(seconds: float) -> float:
+    """Rounded to a third of a second."""
+    return round(seconds / 3600, 4)

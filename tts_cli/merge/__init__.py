@@ -1,0 +1,1 @@
+"""Output folders, of shards or of machines, become one."""
