@@ -29,6 +29,7 @@ LAYOUTS = ("auto", "streaming", "non_streaming")
 WORDLESS = ("silence", "fail")
 SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
+PICKS = ("best",)
 MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
 EXTRAS = ("error", "keep", "drop")
 BATCH_CUDA, BATCH_CPU = 256, 16  # rows at once where --max-batch says nothing
@@ -61,6 +62,7 @@ RANGES: dict[str, Range] = {
     "limit": Range(1, ENDLESS, is_integer=True),
     "sample_rate": Range(8_000, 192_000, is_integer=True),
     "max_batch": Range(1, 1024, is_integer=True),
+    "batch": Range(1, 1024, is_integer=True),
     "pause_paragraph": Range(0.0, 10.0),
     "pause_sentence": Range(0.0, 10.0),
     "pause_clause": Range(0.0, 10.0),
@@ -299,7 +301,7 @@ class RunConfig:
     only: tuple[str, ...] = _setting(
         (),
         "Only these rows, parted by commas: an id, a pattern such as 'intro/*', @FILE with one of "
-        "them a line, or the word suspects for rows that the journal has as suspect or failed. Can "
+        "them a line, or the word suspects for rows that failed or that `tts-cli check` names. Can "
         "be given several times. Says which rows, not that they are spoken again.",
         "all",
     )
@@ -307,6 +309,30 @@ class RunConfig:
         0,
         "Speak N more takes of each row, with other seeds, into DIR/takes/; the row's file stays "
         "what it is until `tts-cli pick` chooses another take.",
+    )
+
+    # what is listened to
+    asr: str | None = _setting(
+        None,
+        "What hears the words: pocketsphinx (English, on a CPU), or the folder or hub repository "
+        "of a Whisper checkpoint.",
+        "nothing: no audio is read",
+    )
+    batch: int | None = _setting(
+        None,
+        "Heard at once: processes of pocketsphinx, or windows of 30 s by Whisper.",
+        "one process a core; 64 windows on cuda, 4 on cpu",
+    )
+    drift: bool = _setting(
+        False,
+        "Also measure how like its voice each row sounds, by the speaker encoder of the folder's "
+        "checkpoint, or of --model: a Qwen3-TTS Base, whose weights are read.",
+    )
+    pick: str | None = _setting(
+        None,
+        "best: of rows whose file is suspect, make a take without remarks the file; what somebody "
+        "chose with `tts-cli pick` stays.",
+        "takes stay as they are; the command for it is printed",
     )
 
     @classmethod
@@ -425,6 +451,7 @@ class RunConfig:
             "ids": IDS,
             "wordless": WORDLESS,
             "progress": PROGRESS,
+            "pick": PICKS,
         }
         for name, valid in choices.items():
             value = getattr(self, name)

@@ -35,6 +35,7 @@ COMMANDS = {
     "synth": "Speak every row of a manifest; resumes by itself.",
     "say": "Speak one text into a file.",
     "book": "Markdown, EPUB or plain text to spoken chapters.",
+    "check": "Listen by machine, and name what is suspect.",
     "pick": "Choose which take of a row is its file; the choice lasts.",
     "encode": "New files of rows that were spoken: other format, rate or level.",
     "merge": "Join output folders, of shards or machines, into one.",

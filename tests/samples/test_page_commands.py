@@ -35,7 +35,7 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"(Qwen|fishaudio)/|--model (FOLDER|PATH)": "needs a released checkpoint",
     r"profile --synthetic|synth .*--model synthetic:": "needs a GPU, or minutes",
     r"--workers|--ray-address": "starts Ray: tests/e2e runs it",
-    r"^(encode|export) ": "needs rows with words: tests/e2e runs it on such",
+    r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
 }
 ELSEWHERE = {  # run by a test of their own

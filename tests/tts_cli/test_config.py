@@ -129,6 +129,8 @@ def all_options() -> dict[str, click.Option]:
     @options.reference_options
     @options.output_options()
     @options.run_options
+    @options.check_options
+    @options.reproducible_option
     @options.common_options
     def command(**_: Any) -> None: ...
 

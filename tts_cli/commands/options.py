@@ -25,6 +25,7 @@ from tts_cli.config import (
     KERNELS,
     LAYOUTS,
     MANIFEST_FORMATS,
+    PICKS,
     PROGRESS,
     SAMPLING_FLAGS,
     SUBTITLES,
@@ -308,6 +309,24 @@ _failure_options = group(
     config_option("accept_truncated"),
     config_option("max_failures", metavar="N|P%"),
 )
+
+_check_options = (
+    group(
+        "Recogniser",
+        config_option("asr", metavar="pocketsphinx|PATH|REPO"),
+        config_option("batch", type=int, metavar="N"),
+    ),
+    group("Voice", config_option("drift")),
+    group("Takes", config_option("pick", type=_choice(PICKS))),
+)
+
+
+def check_options(function: Any) -> Any:
+    """What is listened to, and what follows."""
+    for options in reversed(_check_options):
+        function = options(function)
+    return function
+
 
 _progress_option = group("Messages", config_option("progress", type=_choice(PROGRESS)))
 

@@ -65,7 +65,8 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
     if len({choice.row_id for choice in wanted}) < len(wanted):
         raise UsageError("one row is named twice", remedy="choose one take of it")
     with ExitStack() as stack:
-        choose(config, wanted, stack)
+        results = choose_takes(config, wanted, stack)
+    show_choices(config, results)
     return 0
 
 
@@ -87,9 +88,11 @@ def parse(choice: str) -> Choice:
     return Choice(found[1], None, number) if found[2] else Choice(found[1], number)
 
 
-def choose(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> None:
+def choose_takes(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> list[dict[str, Any]]:
     """Choose takes, once all are known to be there.
 
+    Returns:
+        What is to be shown of each, and whether it is new.
     Raises:
         UsageError: a row or a take is not there; nothing has changed.
         RowError: the file of one is gone.
@@ -109,6 +112,12 @@ def choose(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> None:
     finally:
         close_takes(config, journal)
         renew_totals(config.out, runs.totals(journal.rows()))
+    return results
+
+
+def show_choices(config: RunConfig, results: list[dict[str, Any]]) -> None:
+    """Say which takes are chosen, and what follows for a book."""
+    assert config.out is not None
     if config.json:
         click.echo(json.dumps(results, indent=2))
     elif config.verbosity >= 0:

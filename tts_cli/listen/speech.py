@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from tts_cli.text.pauses import without_pauses
+
 MAX_TEXTS = 20  # of a list, such as `suspect`
 MAX_PARTS = 1000
 MAX_EXACT = 2**53  # browsers read no larger whole number
@@ -51,6 +53,8 @@ class Speech:
     voice: str | None = None
     language: str | None = None
     instruct: str | None = None
+    ref_sha256: str | None = None
+    anchor: str | None = None
     seed: int | None = None
     attempts: int = 0
     parts: tuple[Part, ...] = ()
@@ -60,6 +64,7 @@ class Speech:
     silence_start_s: float = 0.0
     silence_end_s: float = 0.0
     silence_inside_s: float = 0.0
+    added_s: float = 0.0  # silence put on the ends afterwards, less what was cut off there
     # Milliseconds of this row's share: prefill, decode, vocoder, write.
     stages_ms: tuple[float, float, float, float] = field(default=(0.0, 0.0, 0.0, 0.0))
 
@@ -71,7 +76,7 @@ class Speech:
     @cached_property
     def letters(self) -> int | None:
         """Letters and digits of what was said."""
-        return None if self.said is None else sum(map(str.isalnum, self.said))
+        return None if self.said is None else sum(map(str.isalnum, without_pauses(self.said)))
 
     @property
     def said(self) -> str | None:
@@ -111,6 +116,8 @@ def speech_of(values: Any, place: int) -> Speech | None:
         voice=_text(values.get("voice")),
         language=_text(values.get("language")),
         instruct=_text(values.get("instruct")),
+        ref_sha256=_text(values.get("ref_sha256")),
+        anchor=_text(values.get("anchor")),
         seed=seed if seed is not None and seed < MAX_EXACT else None,
         attempts=_whole(values.get("attempts")) or 0,
         parts=_parts(values.get("parts")),
@@ -120,6 +127,7 @@ def speech_of(values: Any, place: int) -> Speech | None:
         silence_start_s=_number(values.get("silence_start_s")) or 0.0,
         silence_end_s=_number(values.get("silence_end_s")) or 0.0,
         silence_inside_s=_number(values.get("silence_inside_s")) or 0.0,
+        added_s=_added_s(values.get("applied")),
         stages_ms=(prefill, decode, vocoder, write),
     )
 
@@ -132,6 +140,15 @@ def inner_path(value: Any) -> str | None:
     if path.is_absolute() or ".." in path.parts or not path.name:
         return None
     return path.as_posix()
+
+
+def _added_s(applied: Any) -> float:
+    """What padding and trimming have changed of a file's length, seconds."""
+    if not isinstance(applied, dict):
+        return 0.0
+    ends = ("start_s", "end_s")
+    added = sum(_number(applied.get(f"pad_{end}")) or 0.0 for end in ends)
+    return added - sum(_number(applied.get(f"trimmed_{end}")) or 0.0 for end in ends)
 
 
 def _parts(value: Any) -> tuple[Part, ...]:

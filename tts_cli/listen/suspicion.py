@@ -7,23 +7,17 @@ deviations, and large enough to be heard.
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from statistics import median
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable
 
 from tts_cli.listen.speech import Speech
+from tts_cli.listen.usual import Voices, letters_a_second, pace, unasked_silence_s
+from tts_cli.output.checks import Reason
 
-K = TypeVar("K")
-
-MIN_ROWS = 8  # of a voice, to compare with
 RARE = 4.0
-NORMAL_MAD = 1.4826  # a normal distribution's standard deviation is so many MADs
 LEVEL_DB = 4.0
 QUIET_DBFS = -45.0  # for any voice
-RATE_SHARE = 0.35  # of the voice's usual rate
-MIN_LETTERS = 20  # shorter texts take what they like
+RATE_TIMES = 1.3  # as fast as the voice usually speaks, or as slow
+SILENCE_S = 0.8
 CLIPPED_SHARE = 0.001
 MOST = 10.0  # what one reason adds to a row's suspicion at most
 
@@ -40,6 +34,11 @@ KINDS: dict[str, str] = {
     "loud": "louder than its voice usually is",
     "quiet": "quieter than its voice usually is",
     "clipped": "samples at full scale",
+    "words": "a recogniser heard another text, or none",
+    "garbled": "a recogniser heard other words for a stretch",
+    "less": "a recogniser heard less than the text",
+    "more": "a recogniser heard more than the text",
+    "drift": "sounds unlike its voice",
     "other": "something else that the run noticed",
 }
 _END_KINDS = {"early": "early", "max_frames": "cut", "stuck": "stuck"}
@@ -50,96 +49,63 @@ _REASONS = (
     ("silence", "silence"),
     ("first code", "repeats"),
 )
-_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
 
 
-class Reason(NamedTuple):
-    """Why a row is suspect."""
-
-    kind: str
-    text: str  # with figures
-    weight: float  # 1: just so; `MOST` at most
-
-
-class Usual(NamedTuple):
-    """What rows of a voice have in common."""
-
-    median: float
-    spread: float  # robust standard deviation
-
-
-class Voices:
-    """The usual rate and level of every voice.
+def reasons_of(speech: Speech, voices: Voices) -> list[Reason]:
+    """Why a row should be listened to, the weightiest first; empty: nothing was noticed.
 
     Args:
-        speeches: all rows of a folder; those that are not ok do not count.
+        voices: what is usual in its folder.
     """
-
-    def __init__(self, speeches: Iterable[Speech]) -> None:
-        rates: dict[tuple[str | None, bool], list[float]] = defaultdict(list)
-        levels: dict[str | None, list[float]] = defaultdict(list)
-        for speech in speeches:
-            if not speech.is_ok or not speech.frames:
-                continue
-            if (rate := letters_a_second(speech)) is not None:
-                rates[_rate_key(speech)].append(rate)
-            if speech.level_dbfs is not None:
-                levels[speech.voice].append(speech.level_dbfs)
-        self._rates = _usual(rates)
-        self._levels = _usual(levels)
-
-    def rate(self, speech: Speech) -> Usual | None:
-        """Of this row's voice, in its kind of script; None: too few rows to tell."""
-        return self._rates.get(_rate_key(speech))
-
-    def level(self, speech: Speech) -> Usual | None:
-        """Of this row's voice, dBFS; None: too few rows to tell."""
-        return self._levels.get(speech.voice)
-
-    def reasons(self, speech: Speech) -> list[Reason]:
-        """Why a row should be listened to, the weightiest first; empty: nothing was noticed."""
-        found = [*_told(speech)]
-        if speech.is_ok and speech.frames:
-            found += [*self._of_rate(speech), *self._of_level(speech)]
-        if (share := speech.clipped_share or 0.0) > CLIPPED_SHARE:
-            text = f"{100 * share:.1f} % of samples are at full scale"
-            found.append(_reason("clipped", text, share / CLIPPED_SHARE))
-        return sorted(found, key=lambda reason: -reason.weight)
-
-    def _of_rate(self, speech: Speech) -> Iterable[Reason]:
-        rate, usual = letters_a_second(speech), self.rate(speech)
-        if rate is None or usual is None:
-            return
-        off = (rate - usual.median) / usual.median
-        if abs(off) >= RATE_SHARE and abs(rate - usual.median) >= RARE * usual.spread:
-            text = f"{rate:.1f} letters a second; {_name(speech)} usually {usual.median:.1f}"
-            # Half the rate is as far off as twice of it.
-            weight = abs(off) if off > 0 else usual.median / max(rate, 0.1) - 1
-            yield _reason("fast" if off > 0 else "slow", text, weight / RATE_SHARE)
-
-    def _of_level(self, speech: Speech) -> Iterable[Reason]:
-        level, usual = speech.level_dbfs, self.level(speech)
-        if level is None:
-            yield _reason("quiet", "digital silence", MOST)
-            return
-        off = 0.0 if usual is None else level - usual.median
-        is_rare = usual is not None and abs(off) >= max(LEVEL_DB, RARE * usual.spread)
-        if usual is not None and is_rare:
-            text = f"{level:.1f} dBFS; {_name(speech)} usually {usual.median:.1f}"
-            yield _reason("loud" if off > 0 else "quiet", text, abs(off) / LEVEL_DB)
-        elif level < QUIET_DBFS:
-            yield _reason("quiet", f"{level:.1f} dBFS", QUIET_DBFS / level + 1)
+    found = [*_told(speech)]
+    if speech.is_ok and speech.frames:
+        found += [*_of_rate(speech, voices), *_of_level(speech, voices)]
+        found += _of_silence(speech, voices)
+    if (share := speech.clipped_share or 0.0) > CLIPPED_SHARE:
+        text = f"{100 * share:.1f} % of samples are at full scale"
+        found.append(_reason("clipped", text, share / CLIPPED_SHARE))
+    return sorted(found, key=lambda reason: -reason.weight)
 
 
-def letters_a_second(speech: Speech) -> float | None:
-    """Letters and digits of what was said by seconds of speech, without silence at the ends; None
-    where the text is short or not known.
-    """
-    letters = speech.letters
-    if speech.finish_reason == "wordless" or letters is None:
-        return None
-    seconds = speech.audio_s - speech.silence_start_s - speech.silence_end_s
-    return letters / seconds if letters >= MIN_LETTERS and seconds > 0.2 else None
+def rate_times(speech: Speech, voices: Voices) -> float:
+    """How many times as fast as its voice usually a row is; 1: nothing to compare."""
+    rate, usual = pace(speech), voices.rate(speech)
+    return 1.0 if rate is None or usual is None else rate / usual.median
+
+
+def _of_rate(speech: Speech, voices: Voices) -> Iterable[Reason]:
+    rate, usual = pace(speech), voices.rate(speech)
+    if rate is None or usual is None:
+        return
+    times = max(rate / usual.median, usual.median / max(rate, 0.1))
+    if times >= RATE_TIMES and abs(usual.off(rate)) >= RARE:
+        is_fast = rate > usual.median
+        text = f"{times:.2f} times as {'fast' if is_fast else 'slow'} as {_name(speech)} usually"
+        text += f", {letters_a_second(speech):.1f} letters a second"
+        yield _reason("fast" if is_fast else "slow", text, (times - 1) / (RATE_TIMES - 1))
+
+
+def _of_level(speech: Speech, voices: Voices) -> Iterable[Reason]:
+    level, usual = speech.level_dbfs, voices.level(speech)
+    if level is None:
+        yield _reason("quiet", "digital silence", MOST)
+        return
+    off = 0.0 if usual is None else level - usual.median
+    is_rare = usual is not None and abs(off) >= max(LEVEL_DB, RARE * usual.spread)
+    if usual is not None and is_rare:
+        text = f"{level:.1f} dBFS; {_name(speech)} usually {usual.median:.1f}"
+        yield _reason("loud" if off > 0 else "quiet", text, abs(off) / LEVEL_DB)
+    elif level < QUIET_DBFS:
+        yield _reason("quiet", f"{level:.1f} dBFS", QUIET_DBFS / level + 1)
+
+
+def _of_silence(speech: Speech, voices: Voices) -> Iterable[Reason]:
+    silence, usual = unasked_silence_s(speech), voices.silence(speech)
+    if usual is None or any("silence" in told for told in speech.suspect):
+        return
+    if silence >= SILENCE_S and usual.off(silence) >= RARE:
+        text = f"near-silence for {silence:.1f} s inside"
+        yield _reason("silence", text, silence / SILENCE_S)
 
 
 def severity(reasons: Iterable[Reason]) -> float:
@@ -160,24 +126,6 @@ def _told(speech: Speech) -> Iterable[Reason]:
 
 def _reason(kind: str, text: str, weight: float) -> Reason:
     return Reason(kind, text, round(min(max(weight, 1.0), MOST), 2))
-
-
-def _rate_key(speech: Speech) -> tuple[str | None, bool]:
-    """Whose rates can be compared: one voice's, in scripts of letters or of syllables and words."""
-    said = speech.said or ""
-    if said.isascii():
-        return speech.voice, False
-    return speech.voice, 3 * len(_IDEOGRAPH.findall(said)) > len(said)
-
-
-def _usual(values: Mapping[K, list[float]]) -> dict[K, Usual]:
-    found = {}
-    for key, numbers in values.items():
-        if len(numbers) >= MIN_ROWS:
-            middle = median(numbers)
-            mad = median(abs(number - middle) for number in numbers)
-            found[key] = Usual(middle, NORMAL_MAD * mad)
-    return found
 
 
 def _name(speech: Speech) -> str:

@@ -61,6 +61,9 @@ class Heard:
     unit: str  # of `error`, `longest_wrong` and `num_wanted`: words or characters
     num_wanted: int  # units of the text
     longest_wrong: int  # most wrong units in a row, wanted or heard
+    # The same by letters and digits, which forgives a word that was nearly heard.
+    letter_error: float = 0.0
+    wrong_letters: int = 0  # most in a row
     stretches: tuple[Stretch, ...] = ()  # all of the text in order, after normalisation
 
 
@@ -109,6 +112,8 @@ class Check:
             "unit": None,
             "wanted": None,
             "longest_wrong": None,
+            "letter_error": None,
+            "wrong_letters": None,
             "recogniser": None,
             "heard": None,
             "stretches": [],
@@ -122,6 +127,8 @@ class Check:
                 unit=self.asr.unit,
                 wanted=self.asr.num_wanted,
                 longest_wrong=self.asr.longest_wrong,
+                letter_error=round(self.asr.letter_error, 4),
+                wrong_letters=self.asr.wrong_letters,
                 recogniser=self.asr.recogniser,
                 heard=self.asr.heard,
                 stretches=[list(stretch) for stretch in self.asr.stretches],
@@ -214,7 +221,15 @@ def _heard(values: dict[str, Any]) -> Heard | None:
     if error is None or error < 0 or wanted is None or longest is None:
         return None
     return Heard(
-        recogniser, heard, error, str(unit), wanted, longest, _stretches(values.get("stretches"))
+        recogniser,
+        heard,
+        error,
+        str(unit),
+        wanted,
+        longest,
+        max(0.0, _number(values.get("letter_error")) or 0.0),
+        _whole(values.get("wrong_letters")) or 0,
+        _stretches(values.get("stretches")),
     )
 
 

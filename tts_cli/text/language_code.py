@@ -44,3 +44,19 @@ def _named(value: str, known: tuple[str, ...]) -> str:
     match = _TAG.fullmatch(folded)
     name = _NAMES.get(match[1]) if match else None
     return name if name in known else value
+
+
+def code_of(language: str) -> str | None:
+    """The code of two or three letters of a language by its name or code; None where none is told,
+    `auto` included.
+    """
+    folded = language.casefold().strip()
+    if folded.endswith("_dialect"):  # of Chinese: how Qwen3-TTS names them
+        return "zh"
+    if folded in CODES:
+        return CODES[folded][0]
+    match = _TAG.fullmatch(folded)
+    if match is None:
+        return None
+    name = _NAMES.get(match[1])
+    return CODES[name][0] if name else match[1]

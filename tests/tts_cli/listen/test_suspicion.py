@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spoken_folders import TEXT, record
+from spoken_folders import record
 
 from tts_cli.listen.speech import Speech, speech_of
-from tts_cli.listen.suspicion import MIN_ROWS, MOST, Voices, letters_a_second, severity
+from tts_cli.listen.suspicion import MOST, reasons_of, severity
+from tts_cli.listen.usual import MIN_ROWS, Voices
 
 
 def speech(**changes: Any) -> Speech:
@@ -26,7 +27,8 @@ def usual(count: int = 20, **changes: Any) -> list[Speech]:
 
 
 def kinds(row: Speech, others: list[Speech] | None = None) -> list[str]:
-    return [reason.kind for reason in Voices(usual() if others is None else others).reasons(row)]
+    voices = Voices(usual() if others is None else others)
+    return [reason.kind for reason in reasons_of(row, voices)]
 
 
 def test_a_usual_row_is_not_suspect() -> None:
@@ -36,14 +38,15 @@ def test_a_usual_row_is_not_suspect() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "figures"),
     [
-        ({"audio_s": 2.2}, "fast", "33.5 letters a second; clara usually 17.2"),
-        ({"audio_s": 9.0}, "slow", "7.6 letters a second; clara usually 17.2"),
+        ({"audio_s": 2.2}, "fast", "1.95 times as fast as clara usually, 33.5 letters a second"),
+        ({"audio_s": 9.0}, "slow", "2.26 times as slow as clara usually, 7.6 letters a second"),
         ({"level_dbfs": -11.0}, "loud", "-11.0 dBFS; clara usually -20.5"),
         ({"level_dbfs": -30.0}, "quiet", "-30.0 dBFS; clara usually -20.5"),
         ({"level_dbfs": None}, "quiet", "digital silence"),
         ({"clipped_share": 0.02}, "clipped", "2.0 % of samples are at full scale"),
         ({"suspect": ["9.0 s where about 3.0 s were expected"]}, "long", "9.0 s where about"),
         ({"suspect": ["near-silence for 2.5 s"]}, "silence", "near-silence for 2.5 s"),
+        ({"silence_inside_s": 1.1}, "silence", "near-silence for 1.1 s inside"),
         ({"suspect": ["one first code for 1.2 s"]}, "repeats", "one first code"),
         ({"suspect": ["1.40 times as fast as the other parts"]}, "fast", "1.40 times as fast"),
         ({"suspect": ["said 3 of 9 words"]}, "other", "said 3 of 9 words"),
@@ -53,7 +56,7 @@ def test_a_usual_row_is_not_suspect() -> None:
     ],
 )
 def test_reasons_have_figures(changes: dict[str, Any], kind: str, figures: str) -> None:
-    (reason,) = Voices(usual()).reasons(speech(**changes))
+    (reason,) = reasons_of(speech(**changes), Voices(usual()))
     assert reason.kind == kind
     assert reason.text.startswith(figures)
     assert 1 <= reason.weight <= MOST
@@ -87,15 +90,21 @@ def test_scripts_are_compared_with_their_own() -> None:
     assert kinds(speech(text=chinese, audio_s=15.0), others) == ["slow"]
 
 
-def test_the_spoken_text_counts_for_the_rate() -> None:
-    figures = speech(text="$1,299.50", spoken_text=TEXT)
-    assert letters_a_second(figures) == pytest.approx(letters_a_second(speech()))
-    assert letters_a_second(speech(text="Oh.")) is None
-    assert letters_a_second(speech(text=None)) is None
-    assert letters_a_second(speech(finish_reason="wordless")) is None
-
-
 def test_reasons_add_up_the_weightiest_first() -> None:
-    reasons = Voices(usual()).reasons(speech(level_dbfs=None, clipped_share=0.0011))
+    reasons = reasons_of(speech(level_dbfs=None, clipped_share=0.0011), Voices(usual()))
     assert [reason.kind for reason in reasons] == ["quiet", "clipped"]
     assert severity(reasons) == pytest.approx(MOST + 1.1)
+
+
+def part(start_s: float, end_s: float) -> dict[str, Any]:
+    return {"text_start": 0, "text_end": 9, "start_s": start_s, "end_s": end_s}
+
+
+def test_pauses_that_were_asked_for_are_none() -> None:
+    """Neither marks of the text nor joints of parts; but a longer silence elsewhere is one."""
+    parts = [part(0.0, 2.0), part(3.5, 5.5)]
+    asked = speech(parts=parts, audio_s=5.5, silence_inside_s=1.54)
+    assert kinds(asked) == []
+    assert kinds(speech(parts=parts, audio_s=5.5, silence_inside_s=1.9)) == ["silence"]
+    pausing = [speech(silence_inside_s=1.0 + place % 4 / 10) for place in range(20)]
+    assert kinds(speech(silence_inside_s=1.3), pausing) == [], "this voice pauses"

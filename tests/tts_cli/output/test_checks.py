@@ -26,7 +26,7 @@ from tts_cli.output.checks import (
 )
 
 HEARD = Heard(
-    "ear 1", "the cat sat", 0.25, "words", 4, 1, (Stretch("the", "the"), Stretch("", "x"))
+    "ear 1", "the cat sat", 0.25, "words", 4, 1, 0.2, 3, (Stretch("the", "the"), Stretch("", "x"))
 )
 WHOLE = Check(
     "b/2",

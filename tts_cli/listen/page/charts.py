@@ -8,7 +8,7 @@ from typing import Any
 
 from tts_cli.listen.speech import Speech
 from tts_cli.listen.spoken_folder import STAGES, Row, SpokenFolder
-from tts_cli.listen.suspicion import letters_a_second
+from tts_cli.listen.usual import letters_a_second
 
 MOST_RUNS = 4
 MOST_VOICES = 12

@@ -12,12 +12,15 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
+from tts_cli.listen.judgement import judged
 from tts_cli.listen.page.charts import charts_of
 from tts_cli.listen.speech import Speech
 from tts_cli.listen.spoken_by import spoken_by
 from tts_cli.listen.spoken_folder import Row, SpokenFolder, Take
-from tts_cli.listen.suspicion import KINDS, Reason, Voices, letters_a_second, severity
+from tts_cli.listen.suspicion import KINDS, severity
+from tts_cli.listen.usual import Voices, letters_a_second
 from tts_cli.listen.waveform import LETTERS, outlines
+from tts_cli.output.checks import Check, Heard, Reason, checks_by_take
 from tts_cli.output.run_log import iso_time
 
 SCHEMA = 1
@@ -33,7 +36,11 @@ def content_of(folder: SpokenFolder, version: str | None) -> dict[str, Any]:
     """
     speeches = [row.speech for row in folder.rows]
     voices = Voices(speeches)
-    reasons = {row.id: voices.reasons(row.speech) for row in folder.rows}
+    checks = checks_by_take(folder.path)
+    reasons = {
+        row.id: judged(row.speech, voices, checks.get((row.id, row.speech.take)))
+        for row in folder.rows
+    }
     rows = sorted(folder.rows, key=lambda row: natural_order(row.id))
     runs = {run["run_id"]: place for place, run in enumerate(folder.runs) if _has_id(run)}
     takes = [take for row in rows for take in row.takes]
@@ -50,7 +57,7 @@ def content_of(folder: SpokenFolder, version: str | None) -> dict[str, Any]:
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
         "charts": charts_of(folder, rows),
-        "rows": [_row(row, reasons[row.id], runs, shown) for row in rows],
+        "rows": [_row(row, reasons[row.id], runs, shown, checks) for row in rows],
     }
 
 
@@ -103,7 +110,11 @@ def _run(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(
-    row: Row, reasons: Sequence[Reason], runs: dict[str, int], shown: dict[int, str | None]
+    row: Row,
+    reasons: Sequence[Reason],
+    runs: dict[str, int],
+    shown: dict[int, str | None],
+    checks: dict[tuple[str, int], Check],
 ) -> dict[str, Any]:
     speech = row.speech
     rate = letters_a_second(speech) if speech.is_ok else None
@@ -130,13 +141,17 @@ def _row(
         "severity": round(severity(reasons), 2),
         "parts": [list(part) for part in speech.parts],
         "chosen": row.chosen,
-        "takes": [_take(take, speech, shown[id(take)]) for take in row.takes],
+        "takes": [
+            _take(take, speech, shown[id(take)], checks.get((row.id, take.speech.take)))
+            for take in row.takes
+        ],
     }
     return _told(values)
 
 
-def _take(take: Take, chosen: Speech, waveform: str | None) -> dict[str, Any]:
+def _take(take: Take, chosen: Speech, waveform: str | None, check: Check | None) -> dict[str, Any]:
     speech = take.speech
+    heard = check.asr if check is not None and check.fits(speech.sha256) else None
     is_other = (speech.said, speech.voice) != (chosen.said, chosen.voice)
     values = {
         "take": speech.take,
@@ -149,8 +164,20 @@ def _take(take: Take, chosen: Speech, waveform: str | None) -> dict[str, Any]:
         "said": speech.said if is_other else None,
         "waveform": waveform,
         "level_dbfs": speech.level_dbfs,
+        "asr": None if heard is None else _heard(heard),
     }
     return _told(values)
+
+
+def _heard(heard: Heard) -> dict[str, Any]:
+    """What a recogniser heard: the text in pieces, a wrong one with what was heard instead."""
+    return {
+        "error": round(heard.error, 4),
+        "unit": heard.unit,
+        "longest": heard.longest_wrong,
+        "by": heard.recogniser,
+        "heard": [list(piece) if piece.is_wrong else [piece.wanted] for piece in heard.stretches],
+    }
 
 
 def _told(values: dict[str, Any]) -> dict[str, Any]:

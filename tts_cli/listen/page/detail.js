@@ -47,6 +47,7 @@ const detail = {
       row.error ? h("p", { class: "wrong", text: row.error }) : null,
       row.reasons.length ? h("ul", { class: "reasons" }, ...row.reasons.map(([kind, text]) => h("li", { title: data.kinds[kind] }, h("b", { text: kind }), ` ${text.replaceAll(/-(?=\d)/g, "\u2212")}`))) : null,
       ...this.texts(row),
+      ...this.heard(row.takes[place].asr),
       this.actions(row),
       this.figures(row, row.takes[place]),
     ].filter(Boolean);
@@ -70,6 +71,18 @@ const detail = {
     if (row.instruct !== undefined) nodes.push(h("h3", { text: "Style" }), h("p", { class: "full", dir: "auto", text: row.instruct }));
     if (row.parts) nodes.push(this.parts(row));
     return nodes;
+  },
+
+  // What a recogniser heard of a take: words of the text that it did not hear struck out, others marked.
+  heard(asr) {
+    if (!asr) return [];
+    const gap = asr.unit === "words" ? " " : "";
+    const pieces = asr.heard.flatMap(([wanted, other]) => {
+      if (other === undefined) return [wanted, gap];
+      return [wanted ? h("del", { text: wanted }) : null, wanted && other ? gap : null, other ? h("ins", { text: other }) : null, gap];
+    });
+    const figures = `${(100 * asr.error).toFixed(0)} % of ${asr.unit} wrong, ${asr.longest} in a row; ${asr.by}`;
+    return [h("h3", { text: "Heard" }), h("p", { class: "full heard", dir: "auto" }, ...pieces), h("p", { class: "hint", text: figures })];
   },
 
   // Parts of a long row; each plays from its start.

@@ -24,6 +24,7 @@ const SORTS = {
   id: { label: "Id", value: (row) => row.index },
   spoken: { label: "When spoken", value: (row) => row.place },
   suspicion: { label: "Suspicion", value: (row) => row.severity, falls: true },
+  words: { label: "Words heard wrong", value: (row) => takeOf(row).asr?.error, falls: true },
   duration: { label: "Duration", value: audioSeconds, falls: true },
   rate: { label: "Rate, letters a second", value: (row) => row.rate, falls: true },
   level: { label: "Level", value: (row) => row.level_dbfs, falls: true },

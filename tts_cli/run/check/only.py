@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import fnmatch
 import heapq
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
 from tts_cli.errors import UsageError
+from tts_cli.listen.judgement import judged
+from tts_cli.listen.speech import Speech, speech_of
+from tts_cli.listen.usual import Voices
 from tts_cli.manifest.ids import fold_id, id_hash
-from tts_cli.output.journal import JOURNAL_NAME
-from tts_cli.output.record import EXTRA
+from tts_cli.output.checks import read_checks
+from tts_cli.output.journal import JOURNAL_NAME, Journal
 
 SUSPECTS = "suspects"
 _MAX_FILE_BYTES = 1 << 28
-_MAX_LINE_BYTES = 1 << 20
 _MAX_NAMED = 5  # names that a message tells of
 _NUM_NEAREST = 3
 _WILD = re.compile(r"[*?[]")
@@ -82,33 +83,41 @@ class Only:
 
 
 def suspects_of(out: Path | None) -> set[int]:
-    """Hashes of the ids whose last line, extra takes left out, is suspect or failed.
+    """Hashes of the ids whose file failed or is suspect: what `tts-cli report` and `tts-cli check`
+    show as such. That is by the last line of each row, extra takes left out, held against its voice
+    in this folder, and by `checks.jsonl` as far as it was made of this very audio.
+
+    Lines of the journal are read twice, not kept; of checks only those of suspects are.
 
     Raises:
         UsageError: there is no journal that could tell.
+        SetupError: it cannot be read.
     """
     path = None if out is None else out / JOURNAL_NAME
-    if path is None or not path.is_file():
+    if out is None or path is None or not path.is_file():
         raise UsageError(
             f"--only {SUSPECTS}: {path or 'no --out'}: no journal tells of suspect rows",
             remedy="speak the manifest into --out first",
         )
+    checks = {
+        (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
+    }
+    journal = Journal(out, is_read_only=True)
+    voices = Voices(_speeches(journal))
     found: set[int] = set()
-    with open(path, "rb") as file:
-        while raw := file.readline(_MAX_LINE_BYTES):
-            try:
-                line = json.loads(raw)
-                row_key, role = id_hash(line["id"]), line.get("role")
-                is_suspect = line["status"] == "failed" or bool(line.get("suspect"))
-            except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-                continue
-            if role == EXTRA:
-                continue
-            if is_suspect:
-                found.add(row_key)
-            else:
-                found.discard(row_key)
+    for speech in _speeches(journal):
+        key = id_hash(speech.id)
+        if not speech.is_ok or judged(speech, voices, checks.get((key, speech.take))):
+            found.add(key)
     return found
+
+
+def _speeches(journal: Journal) -> Iterator[Speech]:
+    """The last line of each row's file."""
+    for place, line in enumerate(journal.file_lines()):
+        speech = speech_of(line, place)
+        if speech is not None:
+            yield speech
 
 
 def _names(values: Sequence[str]) -> Iterator[str]:

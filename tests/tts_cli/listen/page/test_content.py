@@ -16,6 +16,7 @@ from spoken_folders import RUN_ID, TEXT, many_records, record, run, tone, write_
 from tts_cli.listen.page.build import SCRIPTS, as_safe_json, build_page
 from tts_cli.listen.page.content import audio_url, content_of, natural_order
 from tts_cli.listen.spoken_folder import read_folder
+from tts_cli.output.checks import SUSPECT, Check, Heard, Reason, Stretch, write_checks
 
 
 def content(out: Path) -> dict[str, Any]:
@@ -50,6 +51,34 @@ def test_a_usual_row_has_what_the_page_needs(tmp_path: Path) -> None:
         "severity": 0,
         "chosen": 0,
     }
+
+
+def test_what_a_recogniser_heard_stands_with_its_take(tmp_path: Path) -> None:
+    """Not with audio that has replaced what was heard."""
+    rows = [record("a", sha256="aa"), record("b", sha256="bb")]
+    write_folder(tmp_path, rows)
+    pieces = (Stretch("every clock", "every clock"), Stretch("in", ""), Stretch("", "<b>"))
+    asr = Heard("ear 1", "Every clock, <b>", 0.125, "words", 3, 2, 0.1, 3, pieces)
+    wrong = (Reason("words", "2 of 3", 2.0), Reason("fast", "long ago", 9.0))
+    write_checks(
+        tmp_path,
+        [
+            Check("a", 1, "aa", SUSPECT, wrong, asr=asr),
+            Check("b", 1, "xx", SUSPECT, wrong, asr=asr),
+        ],
+    )
+    found = {row["id"]: row for row in content(tmp_path)["rows"]}
+    assert found["a"]["takes"][0]["asr"] == {
+        "error": 0.125,
+        "unit": "words",
+        "longest": 2,
+        "by": "ear 1",
+        "heard": [["every clock"], ["in", ""], ["", "<b>"]],
+    }
+    assert found["a"]["reasons"] == [["words", "2 of 3", 2.0]], "rates are judged anew"
+    assert "asr" not in found["b"]["takes"][0]
+    assert "reasons" not in found["b"]
+    assert content(tmp_path)["totals"]["suspect"] == 1
 
 
 def test_totals_are_of_the_whole_folder(tmp_path: Path) -> None:

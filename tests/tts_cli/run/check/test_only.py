@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from spoken_folders import record, write_folder
 
 from tts_cli.errors import UsageError
+from tts_cli.output.checks import OK, SUSPECT, Check, Reason, write_checks
 from tts_cli.run.check.only import Only, suspects_of
 
+WRONG = (Reason("words", "9 of 9 words", 3.0),)
 IDS = ["line1", "line7", "line70", "intro/003", "Ümlaut"]
 
 
@@ -65,14 +68,14 @@ def test_names_that_no_row_has(values: tuple[str, ...], said: str) -> None:
 
 def test_suspects(tmp_path: Path) -> None:
     lines = [
-        {"id": "line1", "status": "ok", "suspect": ["near-silence for 3.0 s"]},
-        {"id": "line7", "status": "failed"},
-        {"id": "line70", "status": "failed"},
-        {"id": "line70", "status": "ok", "suspect": []},
-        {"id": "intro/003", "status": "ok"},
-        {"id": "intro/003", "status": "failed", "take": 2, "role": "extra"},
+        {"id": "line1", "status": "ok", "request_hash": "h", "suspect": ["near-silence for 3.0 s"]},
+        {"id": "line7", "status": "failed", "request_hash": "h"},
+        {"id": "line70", "status": "failed", "request_hash": "h"},
+        {"id": "line70", "status": "ok", "request_hash": "h", "suspect": []},
+        {"id": "intro/003", "status": "ok", "request_hash": "h"},
+        {"id": "intro/003", "status": "failed", "request_hash": "h", "take": 2, "role": "extra"},
         ["no line"],
-        {"id": 7, "status": "ok"},
+        {"id": 7, "status": "ok", "request_hash": "h"},
     ]
     path = tmp_path / "timings.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"id": "torn')
@@ -82,3 +85,23 @@ def test_suspects(tmp_path: Path) -> None:
     for out in (None, tmp_path / "none"):
         with pytest.raises(UsageError, match="no journal tells of suspect rows"):
             suspects_of(out)
+
+
+def test_suspects_by_their_voice_and_by_what_was_heard(tmp_path: Path) -> None:
+    """As `report` and `check` show them; a verdict on audio that was replaced says nothing."""
+    rows = [record(f"r{number:02d}", sha256=f"{number:02d}") for number in range(12)]
+    rows[3]["level_dbfs"] = -2.0
+    rows[4]["role"] = "held"
+    write_folder(tmp_path, rows)
+    write_checks(
+        tmp_path,
+        [
+            Check("r04", 1, "04", SUSPECT, WRONG),
+            Check("r05", 1, "old", SUSPECT, WRONG),
+            Check("r06", 2, "06", SUSPECT, WRONG),
+            Check("r07", 1, "07", OK),
+        ],
+    )
+    ids = [row["id"] for row in rows]
+    only = Only(["suspects"], tmp_path)
+    assert [row_id for row_id in ids if only.names(row_id)] == ["r03", "r04"]

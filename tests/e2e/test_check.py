@@ -1,0 +1,322 @@
+"""`tts-cli check` on folders that were spoken: verdicts, files, exit codes, and what follows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from spoken_folders import TEXT, record, tone, with_file, write_folder
+from workbench import ROOT, MakeCheckpoint, Workbench
+
+from tts_cli.listen import judgement
+from tts_cli.listen.hearing import sphinx
+from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
+from tts_cli.output.audio_file import encode
+from tts_cli.output.checks import checks_by_take
+
+ROWS = 12
+
+
+class Ear:
+    """A recogniser that hears what it was told of each file."""
+
+    def __init__(self, said: dict[str, str], name: str = "ear 1") -> None:
+        self.said = said
+        self.identity = Identity(name, ("en",))
+        self.asked: list[str] = []
+
+    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+        for one in reversed(list(asked)):
+            assert not hasattr(one, "text"), "it never sees the text"
+            name = one.path.name
+            self.asked.append(name)
+            if self.said.get(name) == "stop":
+                raise KeyboardInterrupt
+            if not one.path.exists():
+                yield Answer(one.place, problem="gone")
+                continue
+            digest = hashlib.sha256(one.path.read_bytes()).hexdigest()
+            yield Answer(one.place, self.said.get(name, TEXT), digest)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve rows of one voice, all fine by what was measured but the second, which is loud."""
+    rows = []
+    for number in range(ROWS):
+        sound = tone(0.4, hz=200 + number)
+        line = record(f"r{number:02d}", language="english", audio_s=4 + number % 4 / 10)
+        rows.append({**line, **with_file(sound)})
+    rows[1]["level_dbfs"] = -3.0
+    audio = {line["path"]: tone(0.4, hz=200 + number) for number, line in enumerate(rows)}
+    return write_folder(tmp_path / "out", rows, audio=audio)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Workbench:
+    return Workbench(tmp_path, tmp_path, capsys)
+
+
+def listens(monkeypatch: pytest.MonkeyPatch, ear: Ear) -> Ear:
+    monkeypatch.setattr(sphinx, "Sphinx", lambda processes: ear)
+    return ear
+
+
+def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
+    result = bench.run("check", folder)
+    assert result.code == 1
+    assert "loud (-3.0 dBFS; clara usually -20.0)" in result.out
+    assert f"12 rows judged, 1 suspect; verdicts are in {folder / 'checks.jsonl'}" in result.out
+    assert "--only suspects --takes 3" in result.out
+    assert "no words were heard; --asr has a recogniser do that" in result.out
+    checks = checks_by_take(folder)
+    assert len(checks) == ROWS
+    assert [key for key, check in checks.items() if check.is_suspect] == [("r01", 1)]
+
+
+def test_a_folder_without_suspects(bench: Workbench, folder: Path) -> None:
+    result = bench.run("check", folder, "--only", "r00,r05")
+    assert result.code == 0
+    assert "2 rows judged, 0 suspect" in result.out
+    assert len(checks_by_take(folder)) == 2
+    assert bench.run("check", folder, "-q").out == ""
+
+
+def test_failed_rows_are_told(bench: Workbench, folder: Path) -> None:
+    with open(folder / "timings.jsonl", "a") as file:
+        file.write(json.dumps(record("bad", status="failed", path=None, frames=0)) + "\n")
+    result = bench.run("check", folder, "--json", "--only", "bad,r00")
+    assert result.code == 1
+    assert (result.json["failed"], result.json["suspects"]) == (["bad"], [])
+
+
+def test_words_are_heard_once(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another recogniser, or audio that was replaced, is heard anew; stale lines go."""
+    ear = listens(monkeypatch, Ear({"r03.wav": "nothing of the kind was ever here", "r04.wav": ""}))
+    result = bench.run("check", folder, "--asr", "pocketsphinx", "--json")
+    assert result.code == 1, result.err
+    assert "ear 1: 12 takes heard" in result.err
+    found = {row["id"]: row for row in result.json["suspects"]}
+    assert sorted(found) == ["r01", "r03", "r04"]
+    assert found["r03"]["heard"] == "nothing of the kind was ever here"
+    assert {reason["kind"] for reason in found["r04"]["reasons"]} >= {"words", "less"}
+    assert result.json["suspects"][0]["id"] == "r04", "the worst first"
+    assert result.json["next"][0].endswith(f"--out {folder} --only suspects --takes 3")
+    assert len(ear.asked) == ROWS
+    before = (folder / "checks.jsonl").read_bytes()
+    again = bench.run("check", folder, "--asr", "pocketsphinx", "--json")
+    assert (len(ear.asked), again.json["heard"], again.json["kept"]) == (ROWS, 0, ROWS)
+    assert (folder / "checks.jsonl").read_bytes() == before
+    plain = bench.run("check", folder, "--json")
+    assert plain.json["suspects"] == result.json["suspects"], "what was heard stays known"
+    other = tone(0.5)
+    (folder / "r03.wav").write_bytes(other)
+    with open(folder / "timings.jsonl", "a") as file:
+        line = record("r03", language="english", **with_file(other))
+        file.write(json.dumps(line) + "\n")
+    assert [row["id"] for row in bench.run("check", folder, "--json").json["suspects"]] == [
+        "r04",
+        "r01",
+    ]
+    assert checks_by_take(folder)[("r03", 1)].asr is None
+    ear.said = {}
+    bench.run("check", folder, "--asr", "pocketsphinx")
+    assert ear.asked[ROWS:] == ["r03.wav"]
+    second = listens(monkeypatch, Ear({}, "ear 2"))
+    last = bench.run("check", folder, "--asr", "pocketsphinx", "--json")
+    assert len(second.asked) == ROWS
+    assert [row["id"] for row in last.json["suspects"]] == ["r01"]
+
+
+def test_what_was_heard_survives_a_stop(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ear = listens(monkeypatch, Ear({"r05.wav": "stop"}))
+    assert bench.run("check", folder, "--asr", "pocketsphinx").code == 130
+    heard = [key for key, check in checks_by_take(folder).items() if check.asr is not None]
+    assert len(heard) == 6
+    ear.said, ear.asked = {}, []
+    assert bench.run("check", folder, "--asr", "pocketsphinx").code == 1
+    assert sorted(ear.asked) == [f"r{number:02d}.wav" for number in range(6)]
+
+
+def test_what_cannot_be_heard_is_told(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files in other languages, without text, gone while it listens, and edited ones."""
+    lines = [json.loads(line) for line in (folder / "timings.jsonl").read_text().splitlines()]
+    lines[2]["language"] = "german"
+    lines[3]["text"] = None
+    lines[4]["text"] = "..."
+    write = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "timings.jsonl").write_text(write)
+    (folder / "r06.wav").write_bytes(tone(0.3))
+    ear = listens(monkeypatch, Ear({}))
+    hear = ear.hear
+
+    def losing(asked: Iterable[Asked]) -> Iterator[Answer]:
+        (folder / "r07.wav").unlink()
+        return hear(asked)
+
+    monkeypatch.setattr(ear, "hear", losing)
+    result = bench.run("check", folder, "--asr", "pocketsphinx")
+    for said in (
+        "1 takes are in a language that it does not hear",
+        "2 takes have no words to hear, or no text in the journal",
+        "1 takes are not as they were written: what they are now was heard",
+        "row r07 cannot be heard: gone",
+    ):
+        assert said in result.err
+    assert len(ear.asked) == ROWS - 3
+
+
+def with_takes(folder: Path, *, role: str = "own") -> None:
+    """The third row has two more takes."""
+    lines = [json.loads(line) for line in (folder / "timings.jsonl").read_text().splitlines()]
+    lines[2]["role"] = role
+    for take in (2, 3):
+        sound = tone(0.4, hz=500.0 + take)
+        path = f"takes/r02/{take}.wav"
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(sound)
+        changes = {"take": take, "role": "extra", "path": path, "seed": 7 + take}
+        lines.append({**lines[2], **changes, **with_file(sound)})
+    (folder / "takes/r02/1.wav").write_bytes((folder / "r02.wav").read_bytes())
+    lines[2]["path"] = "takes/r02/1.wav"
+    (folder / "timings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+WRONG = "what is this supposed to be I wonder"
+NEARLY = TEXT.replace("street", "straight")
+
+
+def test_the_best_take_is_picked(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_takes(folder)
+    listens(monkeypatch, Ear({"1.wav": WRONG, "r02.wav": WRONG, "2.wav": NEARLY}))
+    told = bench.run("check", folder, "--asr", "pocketsphinx", "--json")
+    assert told.json["takes"] == ROWS + 2
+    suspects = {row["id"]: row for row in told.json["suspects"]}
+    assert suspects["r02"]["better_take"] == 3
+    assert told.json["next"][0] == f"tts-cli pick {folder} r02=3"
+    shown = bench.run("check", folder)
+    assert f"next: tts-cli pick {folder} r02=3\n" in shown.out
+    picked = bench.run("check", folder, "--pick", "best")
+    assert "r02: take 3 is its file now" in picked.out
+    assert (folder / "r02.wav").read_bytes() == tone(0.4, hz=503.0)
+    assert "r02" not in {row["id"] for row in bench.run("check", folder, "--json").json["suspects"]}
+
+
+def test_what_somebody_chose_stays(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_takes(folder, role="held")
+    listens(monkeypatch, Ear({"1.wav": WRONG, "r02.wav": WRONG}))
+    result = bench.run("check", folder, "--asr", "pocketsphinx", "--pick", "best", "--json")
+    assert result.json["picked"] == []
+    assert f"tts-cli pick {folder} r02=2" in result.json["next"]
+
+
+def test_suspects_are_spoken_again(tmp_path: Path, checkpoint: Path, capsys: Any) -> None:
+    """By `--only suspects`, as `check` names them, until their audio is replaced."""
+    bench = Workbench(tmp_path, checkpoint, capsys)
+    rows = [{"id": f"r{number}", "text": "Good morning to you."} for number in range(4)]
+    assert bench.synth(rows, "--seed", 3).code == 0
+    out = bench.folder / "out"
+    lines = {line["id"]: line for line in bench.out().lines}
+    calm = ({**line, "clipped_share": 0.0, "suspect": []} for line in lines.values())
+    (out / "timings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in calm))
+    check = {"id": "r2", "take": 1, "verdict": "suspect", "sha256": lines["r2"]["sha256"]}
+    check["reasons"] = [{"kind": "words", "text": "all", "weight": 3.0}]
+    stale = {**check, "id": "r3", "sha256": "00"}
+    (out / "checks.jsonl").write_text(json.dumps(check) + "\n" + json.dumps(stale) + "\n")
+    told = bench.synth(rows, "--seed", 3, "--only", "suspects", "--takes", 1)
+    assert told.code == 0, told.err
+    takes = [line["id"] for line in bench.out().lines if line["take"] == 2]
+    assert takes == ["r2"]
+
+
+def test_drift(
+    bench: Workbench, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the speaker encoder of a Base checkpoint; one row of another sound, and a part of a long
+    one, stand out. To random weights all sounds are 0.98 alike, so less of a difference must do.
+    """
+    monkeypatch.setattr(judgement, "DRIFT", 0.01)
+    draw = np.random.default_rng(0)
+
+    def sound(seconds: float, hz: float) -> Any:
+        times = np.arange(round(seconds * 24_000)) / 24_000
+        return 0.3 * np.sin(2 * np.pi * hz * times) + draw.normal(0, 0.003, len(times))
+
+    sounds = {f"r{number:02d}": sound(1.5, 180 + number) for number in range(10)}
+    sounds["odd"] = draw.normal(0, 0.2, 36_000)
+    sounds["long"] = np.concatenate([sound(1.5, 190), draw.normal(0, 0.2, 36_000)])
+    part = {"text_start": 0, "text_end": 9}
+    parts = [{**part, "start_s": 0.0, "end_s": 1.5}, {**part, "start_s": 1.5, "end_s": 3.0}]
+    rows, audio = [], {}
+    for name, samples in sounds.items():
+        content = encode(samples.astype(np.float32), 24_000, "wav", "PCM_16")
+        more = {"parts": parts} if name == "long" else {}
+        rows.append(record(name, **more, **with_file(content)))
+        audio[f"{name}.wav"] = content
+    out = write_folder(bench.folder / "out", rows, audio=audio)
+    model = make_checkpoint("base")
+    result = bench.run("check", out, "--drift", "--model", model, "--device", "cpu", "--json")
+    found = {row["id"]: row["reasons"] for row in result.json["suspects"]}
+    assert sorted(found) == ["long", "odd"]
+    assert found["long"][0]["text"].startswith("a part is 0.98 like its voice; usually 1.00")
+    checks = checks_by_take(out)
+    assert checks["long", 1].drift is not None
+    assert checks["long", 1].drift.lowest_part is not None
+    assert checks["long", 1].drift.lowest_part < checks["r00", 1].drift.similarity  # type: ignore[union-attr]
+    result = bench.run("check", out, "--drift", "--device", "cpu")
+    assert result.code == 2
+    assert "--drift: sample voice has no speaker encoder; name a Qwen3-TTS Base" in result.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said", "code"),
+    [
+        (("--only", "r99"), "--only: no row of .* is called 'r99'", 2),
+        (("--batch", 0), "--batch must be", 2),
+        (("--pick", "worst"), "'worst' is not", 2),
+        (("--asr", "./none"), "no such folder; give --asr pocketsphinx", 3),
+    ],
+)
+def test_mistakes(bench: Workbench, folder: Path, flags: Any, said: str, code: int) -> None:
+    result = bench.run("check", folder, *flags)
+    assert result.code == code
+    assert re.search(said, result.err), result.err
+
+
+def test_folders_that_were_never_spoken_into(bench: Workbench, tmp_path: Path) -> None:
+    result = bench.run("check", tmp_path / "none")
+    assert (result.code, result.out) == (2, "")
+    assert "is no folder" in result.err
+
+
+def test_plain_check_needs_no_torch(folder: Path) -> None:
+    program = (
+        "import sys; from tts_cli.main import main; code = main(['check', sys.argv[1], '-q']);"
+        "heavy = {'torch', 'transformers', 'soundfile', 'jiwer', 'pocketsphinx'};"
+        "print(code, sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == "1 []\n", done.stderr

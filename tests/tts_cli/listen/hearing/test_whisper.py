@@ -1,0 +1,119 @@
+"""Whisper checkpoints through the real loading code: a tiny one of random weights, on a CPU."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from tiny_whisper import write_tiny_whisper
+
+from tts_cli.errors import SetupError
+from tts_cli.listen.hearing.recogniser import Answer, Asked
+from tts_cli.listen.hearing.sound import RATE_HZ
+from tts_cli.listen.hearing.whisper import Whisper
+
+pytestmark = pytest.mark.slow
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_whisper(tmp_path_factory.mktemp("whisper") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Rows of 1 to 4 s, and a long one of 61 s."""
+    folder = tmp_path_factory.mktemp("wavs")
+    draw = np.random.default_rng(0)
+    paths = []
+    for place, seconds in enumerate([1.0, 2.5, 61.0, 4.0, 0.4]):
+        paths.append(folder / f"{place}.wav")
+        tone = np.sin(np.arange(round(seconds * RATE_HZ)) * (0.05 + 0.03 * place))
+        noise = draw.normal(0, 0.1, len(tone))
+        soundfile.write(paths[-1], 0.3 * tone + noise, RATE_HZ)
+    return paths
+
+
+def heard(checkpoint: Path, batch: int, asked: list[Asked]) -> dict[int, Answer]:
+    recogniser = Whisper(str(checkpoint), CPU, batch)
+    return {answer.place: answer for answer in recogniser.hear(iter(asked))}
+
+
+def test_a_batch_hears_what_each_alone_does(
+    checkpoint: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """A long row is cut, a file that is no audio stops nobody."""
+    languages = ["en", "de", "en", None, "xx"]
+    asked = [Asked(place, path, languages[place]) for place, path in enumerate(files)]
+    asked.append(Asked(5, tmp_path / "none.wav", "en"))
+    single = heard(checkpoint, 1, asked)
+    assert sorted(single) == list(range(6))
+    assert single[5].problem is not None
+    assert all(single[place].problem is None and single[place].text for place in range(5))
+    assert heard(checkpoint, 3, asked) == single
+    assert heard(checkpoint, 3, asked[::-1]) == single
+
+
+def test_the_language_is_told(checkpoint: Path) -> None:
+    recogniser = Whisper(str(checkpoint), CPU)
+    samples = [np.random.default_rng(1).normal(0, 0.1, RATE_HZ).astype(np.float32)]
+    assert recogniser.words(samples, "en") != recogniser.words(samples, "zh")
+    assert recogniser.words(samples, None)[0]
+
+
+def test_its_name_is_that_of_its_weights(checkpoint: Path, tmp_path: Path) -> None:
+    """Answers of other weights, or of another dtype, are not taken for its own."""
+    first = Whisper(str(checkpoint), CPU).identity
+    again = Whisper(str(checkpoint), CPU).identity
+    assert first == again
+    assert first.name.endswith("float32")
+    assert ("waggon", "wagon") in first.spellings
+    other = write_tiny_whisper(tmp_path / "tiny", seed=1)
+    assert Whisper(str(other), CPU).identity.name != first.name
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("./nothing", "no such folder; give --asr pocketsphinx, the folder"),
+        ("whisper", "no such folder"),
+        ("nobody/whisper-none", "not a local folder, not in the hub cache, and the hub"),
+    ],
+)
+def test_what_is_not_there(
+    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(SetupError, match=said):
+        Whisper(source, CPU)
+
+
+def broken(checkpoint: Path, folder: Path, **changes: Any) -> Path:
+    shutil.copytree(checkpoint, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+    return folder
+
+
+def test_checkpoints_that_are_none(checkpoint: Path, tmp_path: Path) -> None:
+    other = broken(checkpoint, tmp_path / "other", model_type="qwen3_tts")
+    with pytest.raises(SetupError, match="is of type 'qwen3_tts', not a Whisper checkpoint"):
+        Whisper(str(other), CPU)
+    sizes = broken(checkpoint, tmp_path / "sizes", d_model=36)
+    with pytest.raises(SetupError, match="cannot be loaded: "):
+        Whisper(str(sizes), CPU)
+    pickled = broken(checkpoint, tmp_path / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(SetupError, match="pickled weights are there, and are never read"):
+        Whisper(str(pickled), CPU)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SetupError, match=r"config.json: not found"):
+        Whisper(str(tmp_path / "empty"), CPU)

@@ -1,0 +1,108 @@
+"""Verdicts: what was heard, beside what is usual for its voice and its recogniser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from spoken_folders import TEXT, record
+
+from tts_cli.listen.judgement import LETTER_ERROR, Ears, judge, judged, length_of, said_twice
+from tts_cli.listen.speech import Speech, speech_of
+from tts_cli.listen.usual import Usual, Voices
+from tts_cli.output.checks import SUSPECT, Check, Heard, Reason, Stretch
+
+WORDS = TEXT.split()
+
+
+def speech(**changes: Any) -> Speech:
+    made = speech_of(record("a", sha256="aa", **changes), 0)
+    assert made is not None
+    return made
+
+
+def heard(*stretches: tuple[str, str], error: float = 0.0, wrong: int = 0, run: int = 0) -> Heard:
+    pieces = tuple(Stretch(*pair) for pair in stretches) or (Stretch(TEXT, TEXT),)
+    return Heard("ear", "", error, "words", len(WORDS), run, error, wrong, pieces)
+
+
+def kinds(
+    found: Heard, row: Speech | None = None, usually: float = 0.0, count: int = 20
+) -> list[str]:
+    others = [speech(audio_s=4 + place % 5 / 20) for place in range(20)]
+    ears = Ears(
+        (other, heard(error=usually * (0.5 + place % 3 / 2)))
+        for place, other in enumerate(others[:count])
+    )
+    return [reason.kind for reason in judge(row or speech(), Voices(others), (found, ears))]
+
+
+def test_a_row_that_was_understood_is_fine() -> None:
+    assert kinds(heard()) == []
+    assert kinds(heard(error=0.1, wrong=4)) == []
+
+
+def test_another_text() -> None:
+    assert kinds(heard(error=0.8)) == ["words"]
+
+
+def test_a_garbled_stretch_that_the_mean_hides() -> None:
+    assert kinds(heard(error=0.05, wrong=40, run=9)) == ["garbled"]
+
+
+def test_what_is_usual_for_a_voice_is_forgiven_between_bounds() -> None:
+    assert kinds(heard(error=0.4)) == ["words"], "others are understood"
+    assert kinds(heard(error=0.4), usually=0.1) == [], "hard to understand"
+    assert kinds(heard(error=0.9), usually=0.4) == ["words"], "nobody can be that hard"
+    assert kinds(heard(error=0.4), count=3) == [], "too few to tell"
+    assert kinds(heard(error=0.9), count=3) == ["words"]
+    assert LETTER_ERROR.limit(None) == LETTER_ERROR.most
+    assert LETTER_ERROR.limit(Usual(0.0, 0.0)) >= LETTER_ERROR.least
+
+
+def test_words_said_twice_and_words_lost() -> None:
+    half = " ".join(WORDS[:8])
+    rest = " ".join(WORDS[8:])
+    twice = heard((half, half), ("", half), (rest, rest), error=0.3)
+    lost = heard((half, half), (rest, ""), error=0.3)
+    assert length_of(twice) > 1.3
+    assert kinds(twice, usually=0.2) == ["more"]
+    assert kinds(lost, usually=0.2) == ["less"]
+
+
+def test_a_small_difference_counts_where_the_rate_says_the_same() -> None:
+    more = heard((TEXT, TEXT), ("", "many words"), error=0.1)
+    assert length_of(more) == pytest.approx(1.13, abs=0.02)
+    assert kinds(more) == []
+    assert kinds(more, speech(audio_s=4.8)) == ["more"]
+    assert kinds(more, speech(audio_s=3.5)) == [], "but it was faster"
+
+
+def test_without_a_recogniser_the_journal_alone_judges() -> None:
+    others = [speech() for _ in range(9)]
+    reasons = judge(speech(level_dbfs=-3.0), Voices(others), None)
+    assert [reason.kind for reason in reasons] == ["loud"]
+
+
+def test_one_answer_for_all_who_ask() -> None:
+    """What `check` noted counts for its audio alone, and only what needed a recogniser: the rest
+    is judged anew.
+    """
+    voices = Voices([speech() for _ in range(9)])
+    reasons = (Reason("words", "all", 3.0), Reason("slow", "then", 2.0))
+    check = Check("a", 1, "aa", SUSPECT, reasons)
+    assert [reason.kind for reason in judged(speech(), voices, check)] == ["words"]
+    assert judged(speech(), voices, Check("a", 1, "bb", SUSPECT, reasons)) == []
+    assert judged(speech(), voices, None) == []
+
+
+def test_a_phrase_that_is_heard_twice_needs_less() -> None:
+    """Unless the text has it twice too."""
+    head, tail = " ".join(WORDS[:6]), " ".join(WORDS[6:])
+    again = heard((head, head), ("", "the long street"), (tail, tail), error=0.1)
+    assert said_twice(again) == "the long"
+    assert kinds(heard((head, head), ("", "the long"), (tail, tail), error=0.05)) == ["more"]
+    both = f"{head} the long street {tail}"
+    assert said_twice(heard((both, both))) is None
+    signs = Heard("ear", "", 0.1, "characters", 5, 0, 0.1, 0, (Stretch("abcde", "abcdabcde"),))
+    assert said_twice(signs) == "abcd"

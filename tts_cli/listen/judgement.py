@@ -1,0 +1,248 @@
+"""Whether a take is suspect: by what the journal measured, and by what a recogniser heard in it.
+
+Recognisers err, and on some voices more than on others, so what was heard is compared with what is
+usual for that voice in this folder (median and MAD), between bounds: below the lower one nothing is
+suspect, above the upper one everything is. What counts is
+
+- `words`: letters wrong, all in all: another text, or none that can be understood;
+- `garbled`: letters wrong in one stretch, which the mean of a long row hides;
+- `more`, `less`: more or fewer letters were heard than the text has: words said twice, or lost. A
+  smaller difference counts where the row is also slower, or faster, than its voice.
+
+Letters, because a recogniser without the text in mind hears "the river was too wide" as "there ever
+was you lied": every word wrong, two letters in five.
+
+The figures below were chosen on 740 lines of the sample voice, 21 to 118 characters long, heard by
+pocketsphinx (`tests/e2e/planted_faults.py --texts choose`; 2026-11-22). Of 640 good ones 6 are
+called suspect; of 100 planted faults 98 are found. Good rows had a letter error of up to 0.54 (but
+for three, up to 0.77), speech of another text 0.71 and more; at most 23 letters wrong in a row; and
+0.81 to 1.18 times the letters of their text (but for four).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable
+from statistics import median, quantiles
+from typing import NamedTuple
+
+from tts_cli.listen.likeness import voice_of
+from tts_cli.listen.speech import Speech
+from tts_cli.listen.suspicion import MOST, rate_times, reasons_of
+from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
+from tts_cli.output.checks import Check, Heard, Likeness, Reason
+
+RARE = 6.0  # deviations; a recogniser's errors have long tails
+QUARTILE = 0.6745  # of a normal distribution, in its deviations
+HEARD_KINDS = ("words", "garbled", "less", "more", "drift")  # of reasons that only `check` can give
+
+
+class Bounds(NamedTuple):
+    """Between which a limit may lie."""
+
+    least: float
+    most: float
+
+    def limit(self, found: Usual | None) -> float:
+        """Above which a value is suspect."""
+        if found is None:
+            return self.most
+        return min(self.most, max(self.least, found.median + RARE * found.spread))
+
+
+LETTER_ERROR = Bounds(0.25, 0.6)
+WRONG_LETTERS = Bounds(15, 30)
+LENGTH = Bounds(0.15, 0.2)  # off the usual one
+LEAST_LETTERS = 7  # more or fewer, for any length to count: two short words
+# A smaller difference counts where the rate says the same: so many times as fast or slow as usual.
+RATE_TIMES = 1.12
+LENGTH_WITH_RATE = 0.1
+# Words, or characters, that make a phrase; said twice so many units apart, more often than in the
+# text, they count where this much more was heard.
+PHRASE = {"words": 2, "characters": 4}
+APART = 5
+# Of a cosine: so many deviations below its voice's usual one, and so much. No released encoder was
+# at hand, so these two are no more than what is far from usual.
+DRIFT_RARE, DRIFT = 5.0, 0.1
+LENGTH_WITH_PHRASE, LEAST_WITH_PHRASE = 0.05, 4
+
+
+class Ears:
+    """What a recogniser usually gets wrong of every voice. The deviation is taken from the upper
+    quartile: of a voice that is mostly understood without an error, the median one says nothing.
+
+    Args:
+        heard: the takes that are rows' files, with what was heard.
+    """
+
+    def __init__(self, heard: Iterable[tuple[Speech, Heard]]) -> None:
+        values: dict[str, dict[Hashable, list[float]]] = {
+            name: defaultdict(list) for name in ("error", "run", "length")
+        }
+        for speech, found in heard:
+            for key in (_key(speech, found), None):  # None: all voices
+                values["error"][key].append(found.letter_error)
+                values["run"][key].append(found.wrong_letters)
+                values["length"][key].append(length_of(found))
+        self._usual = {
+            name: {key: _upper(numbers) for key, numbers in of.items() if len(numbers) >= MIN_ROWS}
+            for name, of in values.items()
+        }
+
+    def usual(self, name: str, speech: Speech, heard: Heard) -> Usual | None:
+        """Of this row's voice, else of all; None: too few rows to tell."""
+        found = self._usual[name]
+        return found.get(_key(speech, heard)) or found.get(None)
+
+
+def _upper(numbers: list[float]) -> Usual:
+    """Median, and the deviation by the upper quartile."""
+    middle = median(numbers)
+    return Usual(middle, (quantiles(numbers, n=4)[2] - middle) / QUARTILE)
+
+
+def judged(speech: Speech, voices: Voices, check: Check | None) -> list[Reason]:
+    """Why a take should be listened to, by the journal and by what `check` noted of this audio: the
+    one answer of `report` and `--only suspects`. A line about other audio says nothing.
+
+    Args:
+        check: of this row and take; None: there is none.
+    """
+    found = reasons_of(speech, voices)
+    if check is not None and check.fits(speech.sha256):
+        found += [reason for reason in check.reasons if reason.kind in HEARD_KINDS]
+    return sorted(found, key=lambda reason: -reason.weight)
+
+
+class Likeliness:
+    """How like its voice every voice's rows usually are.
+
+    Args:
+        found: the takes that are rows' files, with what the encoder says of them.
+    """
+
+    def __init__(self, found: Iterable[tuple[Speech, Likeness]]) -> None:
+        values: dict[Hashable, list[float]] = defaultdict(list)
+        for speech, drift in found:
+            values[voice_of(speech)].append(lowest(drift))
+        self._usual = usual(values)
+
+    def reasons(self, speech: Speech, drift: Likeness) -> Iterable[Reason]:
+        """Whether a take is unlike its voice."""
+        usually = self._usual.get(voice_of(speech))
+        if usually is None:
+            return
+        below = usually.median - lowest(drift)
+        limit = max(DRIFT, DRIFT_RARE * usually.spread)
+        if below >= limit:
+            where = "a part" if drift.lowest_part is not None else "it"
+            text = f"{where} is {lowest(drift):.2f} like its voice; usually {usually.median:.2f}"
+            yield _reason("drift", text, below / limit)
+
+
+def lowest(drift: Likeness) -> float:
+    """The similarity that counts: of the part that is least like its voice."""
+    return drift.similarity if drift.lowest_part is None else drift.lowest_part
+
+
+def judge(
+    speech: Speech,
+    voices: Voices,
+    heard: tuple[Heard, Ears] | None,
+    drift: tuple[Likeness, Likeliness] | None = None,
+) -> list[Reason]:
+    """Why a take should be listened to, the weightiest first; empty: it is fine.
+
+    Args:
+        heard: what was heard in it, and what usually is; None: no recogniser listened.
+        drift: how like its voice it is, and rows usually are; None: that was not measured.
+    """
+    found = reasons_of(speech, voices)
+    if heard is not None:
+        found += of_words(speech, voices, *heard)
+    if drift is not None:
+        likeness, likeliness = drift
+        found += likeliness.reasons(speech, likeness)
+    return sorted(found, key=lambda reason: -reason.weight)
+
+
+def of_words(speech: Speech, voices: Voices, heard: Heard, ears: Ears) -> list[Reason]:
+    """What is wrong with the words."""
+    found = []
+    limit = LETTER_ERROR.limit(ears.usual("error", speech, heard))
+    if heard.letter_error >= limit:
+        text = f"{100 * heard.error:.0f} % of {heard.num_wanted} {heard.unit} not as in the text"
+        found.append(_reason("words", text, heard.letter_error / limit))
+    limit = WRONG_LETTERS.limit(ears.usual("run", speech, heard))
+    if heard.wrong_letters >= limit:
+        text = f"{heard.longest_wrong} {heard.unit} wrong in a row"
+        found.append(_reason("garbled", text, heard.wrong_letters / limit))
+    return [*found, *_of_length(speech, voices, heard, ears)]
+
+
+def _of_length(speech: Speech, voices: Voices, heard: Heard, ears: Ears) -> Iterable[Reason]:
+    usually = ears.usual("length", speech, heard)
+    length = length_of(heard)
+    off = length - (1.0 if usually is None else usually.median)
+    twice = said_twice(heard) if off > 0 else None
+    if abs(off) * num_letters(heard)[0] < (LEAST_WITH_PHRASE if twice else LEAST_LETTERS):
+        return
+    limit = LENGTH.limit(None if usually is None else Usual(0.0, usually.spread))
+    times = rate_times(speech, voices)
+    if twice is not None:
+        limit = LENGTH_WITH_PHRASE
+    elif times * RATE_TIMES <= 1 if off > 0 else times >= RATE_TIMES:
+        limit = LENGTH_WITH_RATE
+    if abs(off) >= limit:
+        text = f"{100 * length:.0f} % of the text's letters were heard"
+        text += f", '{twice}' twice" if twice else ""
+        yield _reason("more" if off > 0 else "less", text, abs(off) / limit)
+
+
+def said_twice(heard: Heard) -> str | None:
+    """A phrase that was heard twice within a few words, and more often than the text has it."""
+    gap = " " if heard.unit == "words" else ""
+    wanted, found = (
+        _units(gap.join(filter(None, (getattr(piece, side) for piece in heard.stretches))), gap)
+        for side in ("wanted", "heard")
+    )
+    size = PHRASE[heard.unit]
+    known = Counter(_phrases(wanted, size))
+    phrases = list(_phrases(found, size))
+    counts = Counter(phrases)
+    for place, phrase in enumerate(phrases):
+        if (
+            counts[phrase] > known[phrase]
+            and phrase in phrases[place + size : place + size + APART]
+        ):
+            return gap.join(phrase)
+    return None
+
+
+def _units(text: str, gap: str) -> list[str]:
+    return text.split() if gap else list(text)
+
+
+def _phrases(units: list[str], size: int) -> Iterable[tuple[str, ...]]:
+    return (tuple(units[place : place + size]) for place in range(len(units) - size + 1))
+
+
+def num_letters(heard: Heard) -> tuple[int, int]:
+    """Letters of the text, and of what was heard."""
+    wanted = sum(len(stretch.wanted.replace(" ", "")) for stretch in heard.stretches)
+    found = sum(len(stretch.heard.replace(" ", "")) for stretch in heard.stretches)
+    return wanted, found
+
+
+def length_of(heard: Heard) -> float:
+    """Letters heard by letters of the text."""
+    wanted, found = num_letters(heard)
+    return found / wanted if wanted else 1.0
+
+
+def _key(speech: Speech, heard: Heard) -> Hashable:
+    return speech.voice, heard.recogniser, heard.unit
+
+
+def _reason(kind: str, text: str, weight: float) -> Reason:
+    return Reason(kind, text, round(min(max(weight, 1.0), MOST), 2))
