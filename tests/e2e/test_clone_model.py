@@ -19,7 +19,7 @@ from workbench import MakeCheckpoint, Workbench, finish
 
 from models.base import SpeechModel
 from tts_cli.output.audio_file import to_int16
-from tts_cli.run import passes
+from tts_cli.run import load
 from tts_cli.run.load import Session, open_session
 
 # Speech that never ends: a row is as long as its cap. Frames of 20 ms, the same in both.
@@ -341,7 +341,7 @@ def test_one_checkpoint_in_memory_at_a_time(
         models.append(weakref.ref(session.model))
         return session
 
-    monkeypatch.setattr(passes, "open_session", opened)
+    monkeypatch.setattr(load, "open_session", opened)
     assert designs.synth(rows(), *CAP, "--clone-model", base).code == 0
     assert len(models) == 2
 
@@ -474,7 +474,7 @@ def test_on_a_gpu(designs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatc
         before.append(torch.cuda.memory_allocated())
         return open_session(*args)
 
-    monkeypatch.setattr(passes, "open_session", opened)
+    monkeypatch.setattr(load, "open_session", opened)
     flags = (*CAP, "--clone-model", base, "--device", "cuda")
     result = designs.synth(rows(), *flags)
     assert result.code == 0, result.err

@@ -123,6 +123,7 @@ def all_options() -> dict[str, click.Option]:
     @options.manifests_argument
     @options.model_options
     @options.device_options
+    @options.worker_options
     @options.reproducible_option
     @options.row_options
     @options.sampling_options

@@ -30,7 +30,15 @@ _OF_ONE_RUN = frozenset(
     (
         *("out", "shard", "limit", "only", "takes", "overwrite", "retry_failed", "dry_run"),
         *("device", "max_batch", "no_graphs", "json", "verbosity", "debug", "progress", "retries"),
-        *("verify_files", "take_over", "max_failures", "skip_invalid", "accept_licence"),
+        *(
+            "workers",
+            "ray_address",
+            "verify_files",
+            "take_over",
+            "max_failures",
+            "skip_invalid",
+            "accept_licence",
+        ),
     )
 )
 

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 # Rows and what came of them are small; Ray's own choice would be a third of the memory.
 STORE_BYTES = 128 * 2**20
+CONNECT_S = 10.0
 CORES = 2  # a worker on a CPU, where `all` chooses their number
 MEMORY_BYTES = 2**30  # that Ray may promise to others, of whom there are none
 # For a cluster of our own, unless the user has said otherwise: no word to Ray's makers, and no
@@ -154,6 +156,8 @@ class Cluster:
                 "_memory": MEMORY_BYTES,
                 "include_dashboard": False,
             }
+        else:
+            require_listener(str(self._config.ray_address))
         try:
             with _handlers_kept():
                 found = ray.init(log_to_driver=False, configure_logging=False, **options)
@@ -176,6 +180,19 @@ class Cluster:
         gpus, cores = int(free.get("GPU", 0)), int(free.get("CPU", 0))
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         return [(0, gpus), *((min(cores, int(node.get("CPU", 0))), 0) for node in nodes)]
+
+
+def require_listener(address: str) -> None:
+    """Raise SetupError where nobody listens at HOST:PORT: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return  # auto, or a form that Ray may know
+    try:
+        socket.create_connection((host, int(port)), CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise SetupError(
+            f"--ray-address {address}: {error}", remedy="start the cluster, or see `ray status`"
+        ) from None
 
 
 def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Share:

@@ -10,7 +10,7 @@ import pytest
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.workers.cluster import Cluster, Share, _ToLog, share_of
+from tts_cli.workers.cluster import Cluster, Share, _ToLog, require_listener, share_of
 
 CONFIG = RunConfig(workers="all")
 
@@ -82,3 +82,9 @@ def test_cores_are_those_this_process_may_use() -> None:
     from tts_cli.workers.cluster import _cores
 
     assert 1 <= _cores() <= (os.cpu_count() or 1)
+
+
+def test_a_cluster_that_nobody_runs_is_told_at_once() -> None:
+    with pytest.raises(SetupError, match=r"--ray-address 127.0.0.1:1: .*refused"):
+        require_listener("127.0.0.1:1")
+    require_listener("auto")
