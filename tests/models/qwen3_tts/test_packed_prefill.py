@@ -85,7 +85,7 @@ def test_every_bucket_up_to_what_all_slots_can_hold_is_recorded(model: Qwen3TTS)
     with torch.inference_mode():
         model.packed.announce()
         model.packed.runner.capture()
-    assert model.packed.runner.keys == [1024, 768, 512, 256, 128]
+    assert model.packed.runner.keys == [1024, 512, 256, 128]
     model.allocate(256, max_positions=100, max_frames=FRAMES)
     assert model.packed.buckets == list(TOKEN_BUCKETS)
 
