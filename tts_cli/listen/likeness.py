@@ -4,7 +4,7 @@ Each stretch of speech becomes a direction; those of one voice point the same wa
 heard part by part, since a part that drifts is lost in the whole. The middle of a voice is the mean
 of its rows' files, once more without the least like it.
 
-Source: the encoder is the checkpoint's own (ECAPA-TDNN, `models/qwen3_tts/speaker.py`).
+Source: the encoder is the checkpoint's own, such as an ECAPA-TDNN; each family's README says which.
 """
 
 from __future__ import annotations
