@@ -35,7 +35,6 @@ from models.vocoder.sizes import LANE_FRAMES
 MAX_ROWS = 32  # that lanes are sized for: more wait for the next batch
 MAX_LANES = 4  # 4,096 frames of one batch: bounds its activations
 LANE_BUCKETS = (64, 128, 192, 256, 384, 512, 768)  # of a last lane that is not full
-FIXED_ROWS = 8  # slots that make a lane of the fixed shape
 FIXED_FRONT = 192  # frames of the shortest lanes with a row each; longer ones are twice as long
 
 Shape = tuple[int, int]  # lanes, frames
@@ -78,18 +77,18 @@ class Lanes:
         self.num_lanes = num_lanes
 
     def fix_shapes(self) -> None:
-        """From here on lanes are of one shape, and latents are of rows apart."""
-        self._fix(MAX_LANES * FIXED_ROWS)
+        """From here on lanes are of one shape, and latents are of rows apart.
 
-    def _fix(self, max_rows: int) -> None:
-        """The shapes for a batch of up to max_rows, whatever its rows."""
+        The shape is the same for all batches: in two lanes rows were not the same everywhere on an
+        H200, in four they were (`samples/reproducible.py`).
+        """
         self.lane_buckets = self.lane_buckets[-1:]
-        self.num_lanes = min(MAX_LANES, max(1, max_rows // FIXED_ROWS))
+        self.num_lanes = MAX_LANES
         most = self.cut.chunk_frames + self.cut.left_context
         powers = [FIXED_FRONT << power for power in range(most.bit_length())]
         lengths = [*(frames for frames in powers if frames < most), most]
         self._front_shapes = [
-            (min(max_rows, max(1, MAX_LANES * LANE_FRAMES // frames)), frames) for frames in lengths
+            (max(1, MAX_LANES * LANE_FRAMES // frames), frames) for frames in lengths
         ]
 
     @property
@@ -105,7 +104,6 @@ class Lanes:
             longest_front: of the longest row of which latents alone are made; 0 where none is.
         """
         if self._front_shapes:
-            self._fix(max_rows)
             _announce(self.renderer, [(self.num_lanes, self.lane_buckets[-1])])
             most = next(frames for _, frames in self._front_shapes if frames >= longest_front)
             _announce(self.fronts, [shape for shape in self._front_shapes if shape[1] <= most])

@@ -31,10 +31,13 @@ LONG_ROW = 7  # longer than a chunk of the vocoder, and its prompt than a pass
 Spoken = dict[int, tuple[Tensor, Tensor]]  # by seed: codes, samples
 
 
-@pytest.fixture(autouse=True)
-def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+@pytest.fixture(scope="module", autouse=True)
+def _float32_is_float32() -> Iterator[None]:
+    """As in runs; of the module, so that graphs are recorded so as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+        patch.setattr(torch.backends.cudnn, "allow_tf32", False)
+        yield
 
 
 def load(name: str, folder: str, use_graphs: bool = True) -> Any:
@@ -72,7 +75,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def model(name: str, folder: str) -> Iterator[Any]:
+def model(name: str, folder: str, _float32_is_float32: None) -> Iterator[Any]:
     loaded = load(name, folder)
     prepare(loaded)
     yield loaded

@@ -182,7 +182,7 @@ def open_recogniser(config: RunConfig) -> Recogniser:
 
     refuse_absent(config)
     from tts_cli.listen.hearing.whisper import Whisper
-    from tts_cli.run.load import choose_device
+    from tts_cli.run.device import choose_device
 
     return Whisper(config.asr, choose_device(config), config.batch)
 

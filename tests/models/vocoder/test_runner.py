@@ -293,7 +293,7 @@ def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cu
     runner = fixed_runner(network, cut, CPU, FakeCapturer())
     record(runner, max_batch, 900, 300)
     lanes, latents = network.rendered[0][0], sorted(set(network.fronts))
-    assert lanes == min(4, max(1, max_batch // 8))
+    assert lanes == 4
     for sizes, fronts in (([3], [None]), ([40] * 50, [None] * 50), (TAILS, FRONTS), ([900], [300])):
         rows, references = random_rows(sizes), with_fronts(fronts)
         waves = runner.decode(rows, references)
