@@ -57,6 +57,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "character": type(None),
     "extra": dict,
     "clone_mode": type(None),
+    "clone_model": type(None),
     "seed": int,
     "attempts": int,
     "parts": list,

@@ -155,8 +155,10 @@ def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
     if runners:
         count = sum(len(runner.keys) for runner in runners)
         waiting = sum(len(runner.announced) for runner in runners)
-        later = f"; {waiting} more are captured when they are used" if waiting else ""
-        log.info("captured %d graphs in %.1f s%s", count, session.capture_s, later)
+        graphs = "1 graph" if count == 1 else f"{count} graphs"
+        later = "it is" if waiting == 1 else "they are"
+        more = f"; {waiting} more when {later} used" if waiting else ""
+        log.info("captured %s in %.1f s%s", graphs, session.capture_s, more)
     if session.kernels.compiled:
         log.info(
             "compiled %d kernels in %.1f s of that; they are kept in %s",
