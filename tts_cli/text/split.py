@@ -184,7 +184,7 @@ class _Splitter:
         middle = bisect_left(sums, base + aim)
         lowest = max(first + 1, bisect_left(sums, base + aim / 2))
         highest = min(last - 1, bisect_right(sums, base + self.limit) - 1)
-        for places in (range(lowest, highest + 1), range(first + 1, lowest)):
+        for places in (range(lowest, highest + 1), range(first + 1, min(lowest, last))):
             ranked = [(self._quality(place), abs(place - middle), place) for place in places]
             if ranked and (found := min(ranked))[0] < NEVER:
                 return found[2]
