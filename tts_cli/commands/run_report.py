@@ -43,6 +43,22 @@ def clone_facts(plan: RowPlan) -> dict[str, Any] | None:
     return model_facts(clone_config(plan.config), plan.clone_info)
 
 
+def plan_facts(plan: RowPlan) -> dict[str, Any]:
+    """What the report says of a run before a row of it is spoken, as `build_report` takes it."""
+    from tts_cli.run.model_source import model_facts
+
+    return {
+        "model": model_facts(plan.config, plan.info),
+        "text": plan.care.facts(),
+        "manifests": plan.source.paths,
+        "read_as": plan.source.facts(),
+        "cast": plan.rows.casting.cast.facts(),
+        "origins": setting_origins(),
+        "anchor": anchor_facts(plan),
+        "clone_model": clone_facts(plan),
+    }
+
+
 def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
     """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
     from tts_cli.output.run_file import with_folder, write_report

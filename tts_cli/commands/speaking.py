@@ -13,10 +13,8 @@ import click
 from tts_cli import signals
 from tts_cli.commands.options import Invocation
 from tts_cli.commands.run_report import (
-    anchor_facts,
-    clone_facts,
     keep_report,
-    setting_origins,
+    plan_facts,
     show_report,
     show_result,
 )
@@ -141,18 +139,11 @@ def speak(
         config,
         totals,
         run_id=run_id,
-        model=model_facts(config, info),
-        text=plan.care.facts(),
         device=speakers.device_facts(),
         workers=speakers.worker_facts(),
         started=started,
         exit_code=exit_code,
-        manifests=plan.source.paths,
-        read_as=plan.source.facts(),
-        cast=plan.rows.casting.cast.facts(),
-        origins=setting_origins(),
-        anchor=anchor_facts(plan),
-        clone_model=clone_facts(plan),
+        **plan_facts(plan),
     )
     report = keep_report(plan, runs, report)
     if config.json:

@@ -26,10 +26,8 @@ from tts_cli.commands.options import (
     worker_options,
 )
 from tts_cli.commands.run_report import (
-    anchor_facts,
-    clone_facts,
     folder_totals,
-    setting_origins,
+    plan_facts,
     show_report,
     show_result,
 )
@@ -250,23 +248,14 @@ def record_unspoken(
             totals.bad_rows += 1
     exit_code = int(totals.failed > 0)
     if config.json:
-        from tts_cli.run.model_source import model_facts
-
         report = build_report(
             config,
             totals,
             run_id=None,
-            model=model_facts(config, info),
-            text=plan.care.facts(),
             device={},
             started=started,
             exit_code=exit_code,
-            manifests=plan.source.paths,
-            read_as=plan.source.facts(),
-            cast=plan.rows.casting.cast.facts(),
-            origins=setting_origins(),
-            anchor=anchor_facts(plan),
-            clone_model=clone_facts(plan),
+            **plan_facts(plan),
         )
         show_report(with_folder(report, folder_totals(runs, plan.journal)))
     else:
