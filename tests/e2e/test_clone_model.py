@@ -146,19 +146,21 @@ def test_a_rerun_has_nothing_to_do(designs: Workbench, base: Path) -> None:
     assert designs.out().files == files
 
 
+DIES_BETWEEN = """
+import os, signal
+from tts_cli.run.passes import Passes
+def die(self):
+    os.kill(os.getpid(), signal.SIGKILL)
+Passes._release = die
+"""
+
+
 def test_killed_between_the_passes(designs: Workbench, base: Path, design: Path) -> None:
     """The parts that give voices are there, and the first checkpoint is not loaded again."""
     flags = (*CAP, "--clone-model", base)
     assert designs.synth(rows(), *flags, out="whole").code == 0
     args = designs.command(designs.write(rows()), *flags)
-    patch = (
-        "import os, signal\n"
-        "from tts_cli.run.passes import Passes\n"
-        "def die(self):\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "Passes._release = die\n"
-    )
-    assert finish(designs.start(args, patch)).code == -signal.SIGKILL
+    assert finish(designs.start(args, DIES_BETWEEN)).code == -signal.SIGKILL
     assert designs.out().status() == {"short": "ok"}
     kept = voices(designs)
     assert len(kept) == 2
@@ -252,14 +254,7 @@ def test_killed_behind_the_anchor(designs: Workbench, base: Path) -> None:
     flags = (*CAP, *ANCHOR, "--clone-model", base)
     assert designs.synth(given, *flags, out="whole").code == 0
     args = designs.command(designs.write(given), *flags)
-    patch = (
-        "import os, signal\n"
-        "from tts_cli.run.passes import Passes\n"
-        "def die(self):\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "Passes._release = die\n"
-    )
-    assert finish(designs.start(args, patch)).code == -signal.SIGKILL
+    assert finish(designs.start(args, DIES_BETWEEN)).code == -signal.SIGKILL
     assert designs.out().status() == {"short": "ok"}
     result = designs.run(*args)
     assert "2 of 3 rows spoken, 1 were done" in result.out
