@@ -28,7 +28,8 @@ class Hand:
     actor: Any
     life: int = 0  # which of its processes; answers of earlier ones count no more
     ready: Ready | None = None  # None: it loads, or is given up
-    rows: set[Row] = field(default_factory=set)  # that it has
+    rows: dict[int, Row] = field(default_factory=dict)  # that it has, by numbers of its own
+    num_given: int = 0
     _suspects: set[Row] = field(default_factory=set)  # of these, that a worker has died over
     slots: int = 0  # these fill, one after the other or at once
     frames: float = 0.0  # that they will probably take
@@ -61,21 +62,24 @@ class Hand:
         most = min(other.company(room) for other in (row, *self._suspects))
         return self.slots + row.slots <= most
 
-    def give(self, row: Row) -> None:
-        """Count a row in."""
-        self.rows.add(row)
+    def give(self, row: Row) -> int:
+        """Count a row in; returns its number, which no other row of this worker has or had."""
+        self.num_given += 1
+        self.rows[self.num_given] = row
         self.slots += row.slots
         self.frames += row.frames
         self.is_drained = False
         if row.deaths:
             self._suspects.add(row)
+        return self.num_given
 
-    def take_back(self, row: Row) -> None:
+    def take_back(self, number: int) -> Row:
         """Count a row out."""
-        self.rows.remove(row)
+        row = self.rows.pop(number)
         self._suspects.discard(row)
         self.slots -= row.slots
         self.frames -= row.frames
+        return row
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of it."""

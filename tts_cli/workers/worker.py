@@ -1,6 +1,5 @@
 """A worker: the same session and threads that speak in one process, behind the calls of a Ray
-actor. A row is a call, which is answered at the row's end; Ray's calls are the queue in front and
-the way back.
+actor. Rows come with calls, several in each; another call is answered by those that have ended.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.output.run_file import Totals
 from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.workers.messages import Counted, Encoded, Ended, Ready, Said, Task
+from tts_cli.workers.messages import Counted, Encoded, Ended, Order, Ready, Said, Task
 
 if TYPE_CHECKING:
     from models.base import Voice
@@ -35,6 +34,7 @@ log = logging.getLogger(__name__)
 
 END_S = 5.0  # that threads have to end, once every row is answered
 LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
+GATHER_S = 0.03  # that a row which has ended waits for others to be told of with it
 WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
 MAX_SAID = 10_000
 
@@ -81,7 +81,9 @@ class Worker:
         # Rows and references on their way, in order; None: no more for now.
         self._orders: queue.SimpleQueue[SpeechRow | tuple[Reference, Future[Ticket]] | None]
         self._orders = queue.SimpleQueue()
-        self._rows: dict[SpeechRow, Future[Ended | None]] = {}
+        self._rows: dict[SpeechRow, int] = {}  # on their way, with their numbers
+        self._ended: list[Ended] = []  # that the driver does not know of yet
+        self._waker: Future[None] | None = None  # of the call that waits for such
         self._mutex = threading.Lock()
         self._speech: SpeechRun | None = None
         self._model: WarmModel | None = None
@@ -100,29 +102,52 @@ class Worker:
         """Wait until rows can be spoken. Raises SetupError, WorkerFailed."""
         return await asyncio.wrap_future(self._ready)
 
-    async def speak(self, row: SpeechRow, voice: Voice | None, keeps_codes: bool) -> Ended | None:
-        """Speak a row; None where the end of the run came before it.
+    async def speak(self, orders: list[Order], *voices: Voice) -> None:
+        """Take rows to be spoken, which `ended` will tell of.
 
         Args:
-            voice: that it clones.
-            keeps_codes: of it, whatever becomes of others.
+            voices: that some of them clone.
         Raises:
-            StoppedEarly: the folder takes nothing more.
             WorkerFailed: nothing more can be spoken here.
         """
-        future: Future[Ended | None] = Future()
-        if voice is not None:
-            row.request = replace(row.request, clone=voice)
         with self._mutex:
             if self._failure is not None:
                 raise self._failure
-            if self._is_stopped:
-                return None
-            if keeps_codes and self._files is not None:
-                self._files.writer.kept_codes = row.id
-            self._rows[row] = future
-        self._orders.put(row)
-        return await asyncio.wrap_future(future)
+            for order in orders:
+                row = order.row
+                if self._is_stopped:
+                    self._tell(Ended(order.number))
+                    continue
+                if order.voice is not None:
+                    row.request = replace(row.request, clone=voices[order.voice])
+                if order.keeps_codes and self._files is not None:
+                    self._files.writer.kept_codes = row.id
+                self._rows[row] = order.number
+                self._orders.put(row)
+
+    async def ended(self) -> list[Ended]:
+        """Rows that have come to their ends, or to that of the run; waits for them.
+
+        Raises:
+            WorkerFailed: nothing more can be spoken here.
+        """
+        while True:
+            with self._mutex:
+                is_all = not self._rows
+                if not self._ended:
+                    if self._failure is not None:
+                        raise self._failure
+                    waker = self._waker = Future()
+                else:
+                    waker = None
+            if waker is not None:
+                await asyncio.wrap_future(waker)
+                continue
+            if not is_all:
+                await asyncio.sleep(GATHER_S)
+            with self._mutex:
+                ended, self._ended = self._ended, []
+            return ended
 
     async def encode(self, reference: Reference) -> Encoded:
         """Make a voice of a recording."""
@@ -178,15 +203,23 @@ class Worker:
         """Answer every call that still waits."""
         with self._mutex:
             self._failure, self._is_stopped = failure, True
-            left = list(self._rows.values())
+            if failure is None:
+                for number in self._rows.values():
+                    self._tell(Ended(number))
             self._rows.clear()
+            self._wake()
         if failure is not None and not self._ready.done():
             self._ready.set_exception(failure)
-        for future in left:
-            if failure is None:
-                future.set_result(None)
-            else:
-                future.set_exception(failure)
+
+    def _tell(self, ended: Ended) -> None:
+        """Have the driver know what came of a row. The caller holds the mutex."""
+        self._ended.append(ended)
+        self._wake()
+
+    def _wake(self) -> None:
+        waker, self._waker = self._waker, None
+        if waker is not None:
+            waker.set_result(None)
 
     def _open(self) -> Ready:
         """Load the model and make room. Raises SetupError."""
@@ -269,17 +302,17 @@ class Worker:
     def _take(self, row: SpeechRow) -> None:
         """A row at its end; several threads call it."""
         assert self._files is not None
-        error: Exception | None = None
+        error: StoppedEarly | None = None
         try:
             self._files.make(row)
         except StoppedEarly as caught:
             error = caught
         with self._mutex:
-            future = self._rows.pop(row)
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(Ended.of(row, time.perf_counter()))
+            number = self._rows.pop(row)
+            if error is not None:
+                self._tell(Ended(number, error=error))
+            else:
+                self._tell(Ended.of(number, row, time.perf_counter()))
 
     def _add(self, speech: SpeechRun) -> None:
         """Sum up what a stretch of speaking has counted."""

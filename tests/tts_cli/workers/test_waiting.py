@@ -84,21 +84,22 @@ def test_a_row_of_more_parts_than_there_is_room_goes_alone() -> None:
     one = hand(1)
     long = Waiting("long", 1.0, slots=100)
     assert one.can_take(long)
-    one.give(long)
+    number = one.give(long)
     assert not one.can_take(Waiting("short", 1.0))
-    one.take_back(long)
-    assert (one.slots, one.frames, one.rows) == (0, 0.0, set())
+    assert one.take_back(number) is long
+    assert (one.slots, one.frames, one.rows) == (0, 0.0, {})
+    assert one.give(long) != number
 
 
 def test_a_suspect_row_keeps_others_out() -> None:
     one = hand(16)  # room for 36: four may be with a row that one worker died over
     suspect = Waiting("suspect", 1.0, deaths=1)
-    one.give(suspect)
+    number = one.give(suspect)
     for name in ("a", "b", "c"):
         row = Waiting(name, 1.0)
         assert one.can_take(row)
         one.give(row)
     assert not one.can_take(Waiting("d", 1.0))
     assert not one.can_take(Waiting("e", 1.0, deaths=2))
-    one.take_back(suspect)
+    one.take_back(number)
     assert one.can_take(Waiting("d", 1.0))
