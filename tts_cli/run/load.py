@@ -298,5 +298,8 @@ def device_facts(session: Session) -> dict[str, Any]:
         cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
         facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
         facts["has_fixed_shapes"] = session.batch.is_fixed
-        facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
+        runners = session.model.graph_runners()
+        facts["graphs"] = sum(len(runner.keys) for runner in runners)
+        recorded_ms = sum(one["capture_ms"] for runner in runners for one in runner.stats.captures)
+        facts["graphs_s"] = round(recorded_ms / 1000, 3)
     return facts

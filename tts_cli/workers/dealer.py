@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tts_cli.voices.resolve import Cloning
 
 LOOK_AHEAD = 1024  # rows for each worker that the driver looks ahead
-RECORDERS = 16  # threads that record rows; they wait for the disk
+RECORDERS = 32  # threads that record rows; they wait for the disk, which syncs for many at once
 MAX_RECORDING = 256  # rows spoken and not yet recorded, before no more are given out
 MAX_LONE_DEATHS = 3  # of workers that had one row and nothing else, and the row fails
 WAIT_S = 0.2  # between two looks at whether the run was stopped

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 END_S = 5.0  # that threads have to end, once every row is answered
+TAKERS = 16  # threads that write files; with several workers each write waits longer for the disk
 LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
 GATHER_S = 0.03  # that a row which has ended waits for others to be told of with it
 WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
@@ -263,12 +264,10 @@ class Worker:
 
     def _speak_from(self, first: SpeechRow | tuple[Reference, Future[Ticket]]) -> None:
         """Speak rows until there are no more for now."""
-        from tts_cli.run.speakers import WRITERS
-
         assert self._model is not None
         assert self._files is not None
         is_int16 = self._files.writer.takes_int16
-        speech = self._model.new_run(self._take, is_int16=is_int16, takers=WRITERS)
+        speech = self._model.new_run(self._take, is_int16=is_int16, takers=TAKERS)
         with self._mutex:
             self._speech = speech
             if self._is_stopped:
@@ -324,14 +323,18 @@ class Worker:
             sums[name] = sums.get(name, 0) + value
 
     def _count(self) -> Counted:
+        from tts_cli.run.load import device_facts
         from tts_cli.run.speakers import add_device_totals
 
         assert self._model is not None
         self._is_idle.wait(END_S)  # the last row is answered before all threads have ended
         totals = Totals()
         add_device_totals(totals, self._model.session)
+        device = device_facts(self._model.session)
+        graphs = {name: device[name] for name in ("graphs", "graphs_s") if name in device}
         return replace(
             self._counted,
+            facts=self._counted.facts | graphs,
             graph_hits=totals.graph_hits,
             graph_misses=totals.graph_misses,
             graph_misses_by=totals.graph_misses_by,
