@@ -4,6 +4,7 @@ workers die, fail, or do not see the folder. `test_workers.py` runs them on Ray.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -263,6 +264,33 @@ class TestDisturbed:
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert result.code == 0, result
         assert "the device failed: CUDA error: unspecified launch failure" in result.err
+        require_same(bench.out("many"), one)
+
+    def test_a_worker_that_hangs_is_taken_for_dead(
+        self,
+        bench: Workbench,
+        one: Folder,
+        cluster: type[FakeCluster],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        from tts_cli.engine.loop import Engine
+        from tts_cli.workers import lives
+
+        real, hangs, is_over = Engine._collect, [1], threading.Event()
+
+        def collect(engine: Engine, flight: Any) -> None:
+            if hangs[0]:
+                hangs[0] -= 1
+                is_over.wait(60)
+                engine.stop.set()
+            real(engine, flight)
+
+        monkeypatch.setattr(Engine, "_collect", collect)
+        monkeypatch.setattr(lives, "STILL_S", 4.0)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        is_over.set()
+        assert result.code == 0, result
+        assert "it has done nothing for 4 s; rows that go to others:" in result.err
         require_same(bench.out("many"), one)
 
     def test_a_full_disk_stops_the_run(

@@ -136,3 +136,18 @@ class TestOwn:
         result = finish(process)
         assert result.code in (130, 143), result
         assert are_gone(without_agents(below)), below
+
+    @pytest.mark.long
+    def test_a_worker_that_stands_still_is_killed(self, bench: Workbench) -> None:
+        """Also one that is deaf: SIGSTOP, as a process that waits for a dead device for ever."""
+        impatient = "from tts_cli.workers import lives; lives.STILL_S = 8.0\n"
+        args = bench.command(bench.write(as_jsonl(ROWS)), *SLOWLY, "--workers", 2)
+        process = bench.start(["--", *args][1:], impatient)
+        bench.wait_for_rows(2, process)
+        victim = workers_of(process.pid)[0]
+        os.kill(victim, signal.SIGSTOP)
+        result = finish(process)
+        assert result.code == 0, result
+        assert "it has done nothing for 8 s; rows that go to others:" in result.err
+        assert set(bench.out().status()) == {row["id"] for row in ROWS}
+        assert are_gone([victim])

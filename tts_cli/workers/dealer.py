@@ -78,6 +78,7 @@ class Dealer:
                 if self._is_over:
                     break
                 self._events.turn()
+                self._lives.look()
             rows.join()
 
     @property

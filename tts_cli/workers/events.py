@@ -13,6 +13,7 @@ from typing import Any
 
 Event = Callable[[], None]
 
+LOOK_S = 5.0  # longest that the driver's thread waits for an event
 MOST_AT_ONCE = 1000  # events, before the driver looks at what came of them
 
 
@@ -42,8 +43,11 @@ class Events:
         call.future().add_done_callback(lambda found: self.put(partial(take, found)))
 
     def turn(self) -> None:
-        """Wait for an event, and do what it and those behind it ask for."""
-        event = self._queue.get()
+        """Wait a while for an event, and do what it and those behind it ask for."""
+        try:
+            event = self._queue.get(timeout=LOOK_S)
+        except queue.Empty:
+            return
         for _ in range(MOST_AT_ONCE):
             event()
             try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.workers.messages import Counted, Ready, Said
+from tts_cli.workers.messages import Counted, Heard, Ready
 from tts_cli.workers.waiting import Waiting
 
 Row = Waiting[SpeechRow]
@@ -42,7 +42,9 @@ class Hand:
     audio_s: float = 0.0
     load_s: float = 0.0  # of its first process, as the next
     capture_s: float = 0.0
-    listening: Future[list[Said]] | None = None  # its next answer to that
+    pulse: int = 0  # as it was told last
+    pulse_s: float = 0.0  # when it was last seen to do anything, while it has rows
+    listening: Future[Heard] | None = None  # its next answer to that
     host: str | None = None
     counted: Counted = field(default_factory=Counted)
     device: dict[str, Any] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class Hand:
 
     def give(self, row: Row) -> int:
         """Count a row in; returns its number, which no other row of this worker has or had."""
+        if not self.rows:
+            self.pulse_s = time.perf_counter()
         self.num_given += 1
         self.rows[self.num_given] = row
         self.slots += row.slots
@@ -80,6 +84,15 @@ class Hand:
         self.slots -= row.slots
         self.frames -= row.frames
         return row
+
+    def feel(self, pulse: int) -> None:
+        """Note whether it has done anything since it was last asked."""
+        if pulse != self.pulse:
+            self.pulse, self.pulse_s = pulse, time.perf_counter()
+
+    def still_s(self) -> float:
+        """Seconds since it was seen to do anything with the rows that it has; 0 without any."""
+        return time.perf_counter() - self.pulse_s if self.rows else 0.0
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of it."""

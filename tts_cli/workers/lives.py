@@ -15,13 +15,14 @@ from tts_cli.errors import SetupError, StoppedEarly, first_line
 from tts_cli.workers.cluster import Cluster
 from tts_cli.workers.events import Events
 from tts_cli.workers.hand import MAX_DEATHS, Hand
-from tts_cli.workers.messages import Ended, Ready, Said
+from tts_cli.workers.messages import Ended, Heard, Ready
 from tts_cli.workers.worker import WorkerFailed
 
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 0.5  # behind a question that found no process
 START_S = 300.0  # that Ray has to start a process
+STILL_S = 300.0  # that a worker with rows may do nothing, before it is taken for dead
 LAST_WORD_S = 10.0  # that workers have for what they counted
 
 
@@ -94,6 +95,12 @@ class Lives:
             if isinstance(cause, WorkerFailed):
                 self._cluster.kill(hand.actor, is_final=False)
             self._ask(hand)
+
+    def look(self) -> None:
+        """Take workers for dead that hang: no frame is made there and no row comes back."""
+        for hand in self.hands:
+            if hand.ready is not None and hand.still_s() > STILL_S:
+                self.died(hand, WorkerFailed(f"it has done nothing for {STILL_S:.0f} s"))
 
     def stop(self) -> None:
         """Let workers speak no more."""
@@ -168,6 +175,7 @@ class Lives:
             self._was_called(hand, life, found)  # type: ignore[arg-type]  # an error is no result
             return
         if life == hand.life:
+            hand.pulse_s = time.perf_counter()
             self._await_rows(hand)
         self.on_ended(hand, found.result())
 
@@ -187,10 +195,13 @@ class Lives:
         take = partial(self._heard, hand, hand.life)
         hand.listening.add_done_callback(lambda found: self._events.put(partial(take, found)))
 
-    def _heard(self, hand: Hand, life: int, found: Future[list[Said]]) -> None:
+    def _heard(self, hand: Hand, life: int, found: Future[Heard]) -> None:
         if found.exception() is not None:
             return
-        tell(hand, found.result())
+        heard = found.result()
+        tell(hand, heard)
+        if life == hand.life:
+            hand.feel(heard.pulse)
         if life == hand.life and hand.given_up is None:
             self._listen(hand)
 
@@ -200,16 +211,16 @@ class Lives:
         calls = [hand.actor.counted.remote().future() for hand in hands]
         for hand, call in zip(hands, calls, strict=True):
             try:
-                hand.counted, said = call.result(LAST_WORD_S)
+                hand.counted, last = call.result(LAST_WORD_S)
                 if hand.listening is not None:
-                    said = hand.listening.result(LAST_WORD_S) + said
-                tell(hand, said)
+                    tell(hand, hand.listening.result(LAST_WORD_S))
+                tell(hand, last)
             except Exception as error:
                 log.debug("worker %d has no last word: %s", hand.number, error)
 
 
-def tell(hand: Hand, said: list[Said]) -> None:
+def tell(hand: Hand, heard: Heard) -> None:
     """Log what a worker said."""
-    for one in said:
+    for one in heard.said:
         if one.text:
             logging.getLogger(one.logger).log(one.level, "worker %d: %s", hand.number, one.text)

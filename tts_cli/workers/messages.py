@@ -104,6 +104,14 @@ class Said:
     text: str
 
 
+@dataclass(frozen=True)
+class Heard:
+    """What a worker has to tell now and then."""
+
+    said: list[Said]
+    pulse: int  # another number than before, if it has done anything since
+
+
 @dataclass
 class Counted:
     """What a worker's process has counted."""

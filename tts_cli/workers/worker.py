@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.output.run_file import Totals
 from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.workers.messages import Counted, Encoded, Ended, Order, Ready, Said, Task
+from tts_cli.workers.messages import Counted, Encoded, Ended, Heard, Order, Ready, Said, Task
 
 if TYPE_CHECKING:
     from models.base import Voice
@@ -173,16 +173,22 @@ class Worker:
                 self._speech.stop()
         self._orders.put(None)
 
-    async def listen(self) -> list[Said]:
+    async def listen(self) -> Heard:
         """What was said since; waits a while for something."""
-        return await asyncio.to_thread(self._ear.take, LISTEN_S)
+        said = await asyncio.to_thread(self._ear.take, LISTEN_S)
+        return Heard(said, self._pulse())
 
-    async def counted(self) -> tuple[Counted, list[Said]]:
+    async def counted(self) -> tuple[Counted, Heard]:
         """What came of the work, and what was said at last; whoever listens is answered."""
         found = await asyncio.to_thread(self._count)
         said = self._ear.take(0)
         self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
-        return found, said
+        return found, Heard(said, self._pulse())
+
+    def _pulse(self) -> int:
+        """Grows with every frame that is made; a new stretch of speaking begins anew."""
+        speech = self._speech
+        return -1 if speech is None else speech.engine.steps
 
     def _work(self) -> None:
         """The thread that loads and speaks."""
