@@ -132,7 +132,7 @@ class Dealer:
             for hand in hands:
                 if not hand.is_drained:
                     hand.is_drained = True
-                    hand.actor.drain.remote()
+                    hand.actor.drain.remote(hand.num_sent)
         if self._lives.are_all_given_up:
             self._events.fail(self._lives.none_left())
 

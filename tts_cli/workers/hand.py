@@ -30,6 +30,7 @@ class Hand:
     ready: Ready | None = None  # None: it loads, or is given up
     rows: dict[int, Row] = field(default_factory=dict)  # that it has, by numbers of its own
     num_given: int = 0
+    num_sent: int = 0  # rows and references, to this process
     _suspects: set[Row] = field(default_factory=set)  # of these, that a worker has died over
     slots: int = 0  # these fill, one after the other or at once
     frames: float = 0.0  # that they will probably take
@@ -69,6 +70,7 @@ class Hand:
         if not self.rows:
             self.pulse_s = time.perf_counter()
         self.num_given += 1
+        self.num_sent += 1
         self.rows[self.num_given] = row
         self.slots += row.slots
         self.frames += row.frames
@@ -76,6 +78,12 @@ class Hand:
         if row.deaths:
             self._suspects.add(row)
         return self.num_given
+
+    def lose(self) -> None:
+        """Its process is gone; what that has still answered counts no more."""
+        self.life += 1
+        self.num_sent = 0
+        self.ready = None
 
     def take_back(self, number: int) -> Row:
         """Count a row out."""

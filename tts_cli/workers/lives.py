@@ -77,9 +77,8 @@ class Lives:
         cause = self.cause(error)
         reason = str(cause) if isinstance(cause, WorkerFailed) else "its process died"
         log.debug("worker %d: %s", hand.number, error)
-        hand.life += 1
+        hand.lose()
         hand.lost_s = time.perf_counter()
-        hand.ready = None
         if self._events.stopped.is_set():
             self.on_death(hand, reason)
             hand.given_up = hand.given_up or "it died while the run was stopped"
@@ -182,8 +181,7 @@ class Lives:
     def _give_up(self, hand: Hand, reason: str) -> None:
         log.warning("worker %d is given up: %s", hand.number, reason)
         hand.given_up = reason
-        hand.life += 1
-        hand.ready = None
+        hand.lose()
         self._cluster.kill(hand.actor, is_final=True)
 
     def _reasons(self) -> str:

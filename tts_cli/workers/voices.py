@@ -75,6 +75,7 @@ class ClusterVoices(VoiceCache):
             reference, ticket = self._to_encode.popleft()
             hand = min(hands, key=lambda hand: hand.frames)
             hand.is_drained = False
+            hand.num_sent += 1
             call = hand.actor.encode.remote(reference)
             take = partial(self._encoded, hand, hand.life, reference, ticket)
             self._events.when_answered(call, take)

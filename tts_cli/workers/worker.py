@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 END_S = 5.0  # that threads have to end, once every row is answered
-TAKERS = 16  # threads that write files; with several workers each write waits longer for the disk
 LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
 GATHER_S = 0.03  # that a row which has ended waits for others to be told of with it
 WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
@@ -82,6 +81,8 @@ class Worker:
         # Rows and references on their way, in order; None: no more for now.
         self._orders: queue.SimpleQueue[SpeechRow | tuple[Reference, Future[Ticket]] | None]
         self._orders = queue.SimpleQueue()
+        self._num_came = 0  # rows and references
+        self._num_due = 0  # of them, behind which there are no more for now; 0: not known
         self._rows: dict[SpeechRow, int] = {}  # on their way, with their numbers
         self._ended: list[Ended] = []  # that the driver does not know of yet
         self._waker: Future[None] | None = None  # of the call that waits for such
@@ -125,6 +126,7 @@ class Worker:
                     self._files.writer.kept_codes = row.id
                 self._rows[row] = order.number
                 self._orders.put(row)
+            self._count_in(len(orders))
 
     async def ended(self) -> list[Ended]:
         """Rows that have come to their ends, or to that of the run; waits for them.
@@ -153,7 +155,9 @@ class Worker:
     async def encode(self, reference: Reference) -> Encoded:
         """Make a voice of a recording."""
         taken: Future[Ticket] = Future()
-        self._orders.put((reference, taken))
+        with self._mutex:
+            self._orders.put((reference, taken))
+            self._count_in(1)
         ticket = await asyncio.wrap_future(taken)
         try:
             voice = await asyncio.wrap_future(ticket.voice)
@@ -161,9 +165,23 @@ class Worker:
             return Encoded(None, str(error))
         return Encoded(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
 
-    async def drain(self) -> None:
-        """No more rows for now: the last ones need not wait for others to fill their batch."""
-        self._orders.put(None)
+    async def drain(self, num_due: int) -> None:
+        """No more rows for now: the last ones need not wait for others to fill their batch.
+
+        Args:
+            num_due: rows and references that this process was sent. Calls keep no order, so some
+                may still be on their way.
+        """
+        with self._mutex:
+            self._num_due = num_due
+            self._count_in(0)
+
+    def _count_in(self, count: int) -> None:
+        """Rows or references came, and perhaps the last ones. The caller holds the mutex."""
+        self._num_came += count
+        if self._num_due and self._num_came >= self._num_due:
+            self._num_due = 0
+            self._orders.put(None)
 
     async def stop(self) -> None:
         """Speak no more; rows that are decoded come to their ends."""
@@ -270,10 +288,12 @@ class Worker:
 
     def _speak_from(self, first: SpeechRow | tuple[Reference, Future[Ticket]]) -> None:
         """Speak rows until there are no more for now."""
+        from tts_cli.run.speakers import WRITERS
+
         assert self._model is not None
         assert self._files is not None
         is_int16 = self._files.writer.takes_int16
-        speech = self._model.new_run(self._take, is_int16=is_int16, takers=TAKERS)
+        speech = self._model.new_run(self._take, is_int16=is_int16, takers=WRITERS)
         with self._mutex:
             self._speech = speech
             if self._is_stopped:
