@@ -19,7 +19,6 @@ from tts_cli.workers.cluster import Share
 from tts_cli.workers.messages import Task
 from tts_cli.workers.worker import Worker
 
-
 LATE_S = 0.05  # that calls with rows come behind those after them: Ray promises no order
 
 
