@@ -13,9 +13,11 @@ from tts_cli.workers.waiting import Waiting
 
 Row = Waiting[SpeechRow]
 
-# Rows under way for each slot: those that speak, those behind them on their way through the vocoder
-# and to the disk, and enough in front that a freed slot is filled at once.
-ROWS_A_SLOT = 2
+# Rows that have a slot or are to have one: half as many more as there are slots, and a few, so that
+# freed ones are filled at once; no more than that, because what one worker has no other can take
+# when the last rows are spoken. Those that wait for the vocoder behind them do not count: it may
+# want more than twice as many as there are slots, if these are few or rows short.
+SLOTS_SHARE = 2
 ROWS_MORE = 4
 MAX_DEATHS = 3  # in a row, without a row spoken between them, and a worker is given up
 
@@ -33,7 +35,8 @@ class Hand:
     num_sent: int = 0  # rows and references, to this process
     _suspects: set[Row] = field(default_factory=set)  # of these, that a worker has died over
     slots: int = 0  # these fill, one after the other or at once
-    frames: float = 0.0  # that they will probably take
+    num_behind: int = 0  # of these slots, those that are needed no more, as it was told last
+    frames: float = 0.0  # that its rows will probably take
     deaths: int = 0  # since it spoke its last row
     restarts: int = 0
     given_up: str | None = None  # why
@@ -53,7 +56,9 @@ class Hand:
     @property
     def room(self) -> int:
         """Slots that its rows may fill."""
-        return 0 if self.ready is None else ROWS_A_SLOT * self.ready.num_slots + ROWS_MORE
+        if self.ready is None:
+            return 0
+        return self.ready.num_slots + self.ready.num_slots // SLOTS_SHARE + ROWS_MORE
 
     def can_take(self, row: Row) -> bool:
         """Whether it may have one more row, this one."""
@@ -61,9 +66,9 @@ class Hand:
             return False
         if not self.rows:
             return True
-        room = self.room
-        most = min(other.company(room) for other in (row, *self._suspects))
-        return self.slots + row.slots <= most
+        room, slots = self.room, self.slots + row.slots
+        company = [other.company(room) for other in (row, *self._suspects) if other.deaths]
+        return slots - self.num_behind <= room and slots <= min(company, default=slots)
 
     def give(self, row: Row) -> int:
         """Count a row in; returns its number, which no other row of this worker has or had."""
@@ -82,7 +87,7 @@ class Hand:
     def lose(self) -> None:
         """Its process is gone; what that has still answered counts no more."""
         self.life += 1
-        self.num_sent = 0
+        self.num_sent = self.num_behind = 0
         self.ready = None
 
     def take_back(self, number: int) -> Row:

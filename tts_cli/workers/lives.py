@@ -15,7 +15,7 @@ from tts_cli.errors import SetupError, StoppedEarly, first_line
 from tts_cli.workers.cluster import Cluster
 from tts_cli.workers.events import Events
 from tts_cli.workers.hand import MAX_DEATHS, Hand
-from tts_cli.workers.messages import Ended, Heard, Ready
+from tts_cli.workers.messages import Ended, Heard, Ready, Returned
 from tts_cli.workers.worker import WorkerFailed
 
 log = logging.getLogger(__name__)
@@ -167,16 +167,18 @@ class Lives:
         call = hand.actor.ended.remote()
         self._events.when_answered(call, partial(self._have_ended, hand, hand.life))
 
-    def _have_ended(self, hand: Hand, life: int, found: Future[list[Ended]]) -> None:
+    def _have_ended(self, hand: Hand, life: int, found: Future[Returned]) -> None:
         """Rows came back, or their worker died."""
         error = found.exception()
         if error is not None:
             self._was_called(hand, life, found)  # type: ignore[arg-type]  # an error is no result
             return
+        returned = found.result()
         if life == hand.life:
             hand.pulse_s = time.perf_counter()
+            hand.num_behind = returned.num_behind
             self._await_rows(hand)
-        self.on_ended(hand, found.result())
+        self.on_ended(hand, returned.ended)
 
     def _give_up(self, hand: Hand, reason: str) -> None:
         log.warning("worker %d is given up: %s", hand.number, reason)

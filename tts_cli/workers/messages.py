@@ -87,6 +87,14 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Returned:
+    """What came back of the rows that a worker has."""
+
+    ended: list[Ended]
+    num_behind: int  # of the others, parts counted: they need their slots no more
+
+
+@dataclass(frozen=True)
 class Encoded:
     """What came of a reference."""
 

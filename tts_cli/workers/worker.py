@@ -5,6 +5,7 @@ actor. Rows come with calls, several in each; another call is answered by those 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import queue
@@ -20,7 +21,17 @@ from typing import TYPE_CHECKING
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.output.run_file import Totals
 from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.workers.messages import Counted, Encoded, Ended, Heard, Order, Ready, Said, Task
+from tts_cli.workers.messages import (
+    Counted,
+    Encoded,
+    Ended,
+    Heard,
+    Order,
+    Ready,
+    Returned,
+    Said,
+    Task,
+)
 
 if TYPE_CHECKING:
     from models.base import Voice
@@ -33,6 +44,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 END_S = 5.0  # that threads have to end, once every row is answered
+LOOK_S = 0.1  # between two looks at how many rows have left their slots
+TOLD_SHARE = 16  # of the slots: so many more or fewer such rows are told of
 LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
 GATHER_S = 0.03  # that a row which has ended waits for others to be told of with it
 WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
@@ -85,7 +98,9 @@ class Worker:
         self._num_due = 0  # of them, behind which there are no more for now; 0: not known
         self._rows: dict[SpeechRow, int] = {}  # on their way, with their numbers
         self._ended: list[Ended] = []  # that the driver does not know of yet
-        self._waker: Future[None] | None = None  # of the call that waits for such
+        # Of the call that waits for such, and the loop that it waits in.
+        self._waker: tuple[asyncio.Event, asyncio.AbstractEventLoop] | None = None
+        self._told_behind = 0  # how many rows had left their slots, as it was told last
         self._mutex = threading.Lock()
         self._speech: SpeechRun | None = None
         self._model: WarmModel | None = None
@@ -128,29 +143,30 @@ class Worker:
                 self._orders.put(row)
             self._count_in(len(orders))
 
-    async def ended(self) -> list[Ended]:
-        """Rows that have come to their ends, or to that of the run; waits for them.
+    async def ended(self) -> Returned:
+        """Rows that have come to their ends, or to that of the run; waits for them, or until there
+        is room for others.
 
         Raises:
             WorkerFailed: nothing more can be spoken here.
         """
         while True:
             with self._mutex:
-                is_all = not self._rows
-                if not self._ended:
-                    if self._failure is not None:
-                        raise self._failure
-                    waker = self._waker = Future()
-                else:
-                    waker = None
-            if waker is not None:
-                await asyncio.wrap_future(waker)
-                continue
-            if not is_all:
-                await asyncio.sleep(GATHER_S)
-            with self._mutex:
-                ended, self._ended = self._ended, []
-            return ended
+                if self._has_news():
+                    break
+                if self._failure is not None:
+                    raise self._failure
+                event = asyncio.Event()
+                self._waker = event, asyncio.get_running_loop()
+                wait_s = None if self._speech is None or self._is_stopped else LOOK_S
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(event.wait(), wait_s)
+        if self._ended and self._rows:
+            await asyncio.sleep(GATHER_S)
+        with self._mutex:
+            self._has_news()
+            ended, self._ended = self._ended, []
+            return Returned(ended, self._told_behind)
 
     async def encode(self, reference: Reference) -> Encoded:
         """Make a voice of a recording."""
@@ -236,6 +252,18 @@ class Worker:
         if failure is not None and not self._ready.done():
             self._ready.set_exception(failure)
 
+    def _has_news(self) -> bool:
+        """Whether there is something to tell the driver. The caller holds the mutex."""
+        speech, behind, is_moved = self._speech, 0, False
+        if speech is not None:
+            behind = speech.num_behind
+            step = max(1, speech.engine.batch.rows // TOLD_SHARE)
+            is_moved = abs(behind - self._told_behind) >= step
+        if self._ended or is_moved:
+            self._told_behind = behind
+            return True
+        return False
+
     def _tell(self, ended: Ended) -> None:
         """Have the driver know what came of a row. The caller holds the mutex."""
         self._ended.append(ended)
@@ -244,7 +272,8 @@ class Worker:
     def _wake(self) -> None:
         waker, self._waker = self._waker, None
         if waker is not None:
-            waker.set_result(None)
+            event, loop = waker
+            loop.call_soon_threadsafe(event.set)
 
     def _open(self) -> Ready:
         """Load the model and make room. Raises SetupError."""
@@ -296,6 +325,7 @@ class Worker:
         speech = self._model.new_run(self._take, is_int16=is_int16, takers=WRITERS)
         with self._mutex:
             self._speech = speech
+            self._wake()
             if self._is_stopped:
                 return
         self._is_idle.clear()

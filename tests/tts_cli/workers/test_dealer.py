@@ -143,13 +143,13 @@ def test_a_call_carries_all_rows_that_there_is_room_for(scene: Scene) -> None:
     one, other = (hand.actor.orders for hand in scene.hands)
     assert (len(one), len(other)) == (1, 1)
     assert one[0] == [
-        f"{n}" for n in range(24) if n % 4 in (0, 3)
+        f"{n}" for n in range(20) if n % 4 in (0, 3)
     ]  # longest first, to who has less
-    assert other[0] == [f"{n}" for n in range(24) if n % 4 in (1, 2)]
+    assert other[0] == [f"{n}" for n in range(20) if n % 4 in (1, 2)]
     numbers = list(scene.hands[0].rows)
     scene.dealer.take(scene.hands[0], [ended(number) for number in numbers[:3]])
     scene.dealer._give_out()
-    assert scene.hands[0].actor.orders[1] == ["24", "25", "26"]
+    assert scene.hands[0].actor.orders[1] == ["20", "21", "22"]
     scene.settle()
     assert sorted(row.id for row in scene.recorder.rows) == ["0", "3", "4"]
 
