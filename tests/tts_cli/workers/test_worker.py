@@ -31,7 +31,7 @@ class Quiet(Worker):
 
     def coming(self) -> list[str | None]:
         """The ids of rows that lie ready; None: no more for now."""
-        found = []
+        found: list[str | None] = []
         while True:
             try:
                 order = self._orders.get_nowait()
