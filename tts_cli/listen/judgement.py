@@ -20,7 +20,7 @@ and more; at most 23 letters wrong in a row; and 0.81 to 1.18 times the letters 
 for four). What counts as heard twice, on 80 lines of `--texts hands` that were spoken with three or
 four words twice (2026-11-23): 74 are found, as many as when any two equal words heard within a few
 words of each other counted; held against the text that they were spoken from, and with 70 good
-lines of `plain`, 3 of 150 are suspect and none for a phrase, where there were 7, and 5 for a phrase.
+lines of `plain`, 3 of 150 are suspect, none for a phrase. There were 7, 5 of them for a phrase.
 """
 
 from __future__ import annotations

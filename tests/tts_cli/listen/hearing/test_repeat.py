@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tts_cli.listen.hearing import repeat
 from tts_cli.listen.hearing.repeat import Repeat, repeat_of
 
 
@@ -49,3 +52,17 @@ def test_characters() -> None:
         "\u4f60\u597d\u5417", 3
     )
     assert repeat_of("\u6211\u4eec\u4eca\u5929\u53bb", "characters") is None
+
+
+def test_phrases_that_share_no_piece_need_not_be_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With and without looking for pieces first: lines of a text, plain and with words twice."""
+    lines = (Path(__file__).parents[3] / "e2e" / "texts" / "many_hands.txt").read_text()
+    rows = [line.split() for line in lines.lower().splitlines()[::3]]
+    rows += [[*row[:5], *row[2:]] for row in rows]
+    fast = [repeat_of(row, "words") for row in rows]
+    monkeypatch.setattr(repeat, "_pieces", lambda units, size: [1] * len(units))
+    slow = [repeat_of(row, "words") for row in rows]
+    assert fast == slow
+    assert sum(found is not None for found in slow) > len(rows) // 2
