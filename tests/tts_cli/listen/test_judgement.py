@@ -128,8 +128,16 @@ def test_a_phrase_that_is_heard_twice_needs_less() -> None:
         ),
         # or not.
         (
-            "which of these three numbers is not a prime number",
-            "which of these three numbers is not a prime number",
+            "a motion to adjourn was made by mr petrov and seconded by mr petrov and seconded by ms"
+            " ramirez",
+            "i'm ashamed to adjourn muslim aid by mr peterman second in mr peterman seconded by ms"
+            " ran errands",
+            None,
+        ),
+        (
+            "the child was a boy of seven called peter lindqvist gray in the face",
+            "the child was a glance and then call the airline kissed grey and the face rather than"
+            " the face",
             None,
         ),
         ("and past the nine and past the eight", "and past the nine and past the eight", None),
