@@ -51,6 +51,9 @@ class Session:
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
     room: Needs | None = None  # what its slots were made for
+    step_downs: int = 0  # times that fewer slots were tried, for want of memory
+    recorded: tuple[int, float] = (0, 0.0)  # graphs, and ms, before the first row
+    memory: dict[str, int] = field(default_factory=dict)  # bytes on a GPU, see `_note_memory`
     at_end: Callable[[], object] = lambda: None  # puts back what was changed of the process
 
     def close(self) -> None:
@@ -107,6 +110,7 @@ def open_session(config: RunConfig) -> Session:
     session = Session(model, device, dtype, batch, load_s, is_chosen)
     if is_cuda:
         session.at_end = weakref.finalize(session, TF32.release)  # once, closed or forgotten
+        _note_memory(session, "weights")
     return session
 
 
@@ -141,6 +145,7 @@ def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
         while not _make_slots(session, needs, max_positions, is_whole):
             _halve(session)
     session.capture_s = time.perf_counter() - started
+    session.recorded = _recorded(session)
     session.room = replace(needs, max_positions=max_positions)
     log.debug(
         "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
@@ -252,6 +257,7 @@ def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bo
     rows, model = session.batch.rows, session.model
     try:
         model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
+        _note_memory(session, "slots")
         model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
     except torch.OutOfMemoryError:
         return False
@@ -271,6 +277,7 @@ def _halve(session: Session) -> None:
             remedy="use a smaller --max-batch; with --reproducible rows sound otherwise then",
         )
     session.batch.halve()
+    session.step_downs += 1
     log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.batch.rows)
     torch.cuda.empty_cache()
 
@@ -278,6 +285,18 @@ def _halve(session: Session) -> None:
 def _level(session: Session) -> int:
     """How loudly to say that fewer rows are spoken at once."""
     return logging.WARNING if session.is_batch_chosen else logging.INFO
+
+
+def _note_memory(session: Session, what: str) -> None:
+    """Remember how many bytes are in use with what was made last: weights, or slots as well."""
+    if session.device.type == "cuda":
+        session.memory[what] = torch.cuda.memory_allocated(session.device)
+
+
+def _recorded(session: Session) -> tuple[int, float]:
+    """Graphs recorded so far, and the ms that took."""
+    captures = [one for runner in session.model.graph_runners() for one in runner.stats.captures]
+    return len(captures), sum(one["capture_ms"] for one in captures)
 
 
 def device_facts(session: Session) -> dict[str, Any]:
@@ -299,4 +318,12 @@ def device_facts(session: Session) -> dict[str, Any]:
         facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
         facts["has_fixed_shapes"] = session.batch.is_fixed
         facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
+        count, took_ms = _recorded(session)
+        facts["graphs_while_speaking"] = count - session.recorded[0]
+        facts["graphs_while_speaking_ms"] = round(took_ms - session.recorded[1], 1)
+        facts["setup_step_downs"] = session.step_downs
+        facts["memory"] = session.memory | {
+            "peak": torch.cuda.max_memory_allocated(session.device),
+            "reserved": torch.cuda.max_memory_reserved(session.device),
+        }
     return facts
