@@ -146,6 +146,8 @@ def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
             _halve(session)
     session.capture_s = time.perf_counter() - started
     session.recorded = _recorded(session)
+    if session.device.type == "cuda":
+        session.memory["ready"] = torch.cuda.memory_reserved(session.device)
     session.room = replace(needs, max_positions=max_positions)
     log.debug(
         "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
