@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -66,7 +67,7 @@ class Ballast:
             process.stdin.write(f"{num_bytes}\n")
             process.stdin.flush()
         except BrokenPipeError:
-            pass
+            pass  # it has said why
         line = process.stdout.readline()
         if not line:
             raise CommandFailed("there is no device to take memory of")
@@ -82,7 +83,8 @@ class Ballast:
         trace: TracebackType | None,
     ) -> None:
         self._process.kill()
-        self._process.wait()
+        with suppress(BrokenPipeError), self._process:
+            pass  # closes its pipes
 
 
 def measure(place: Place) -> Figures:

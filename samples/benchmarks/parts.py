@@ -73,7 +73,7 @@ def whole(model: str, batch: int, count: int, lengths: str) -> Callable[[Place],
     """Whole runs: one over fewer rows to warm the process up, and the median of several."""
 
     def measure(place: Place) -> Figures:
-        name = f"{model.rpartition(':')[2]}-{batch}"
+        name = f"{model.rpartition(':')[2].replace('/', '_')}-{batch}"
         made = manifests.rows(count, lengths)
         manifest = manifests.write(made, place.folder / f"{name}.jsonl")
         flags = ("--model", model, "--max-batch", batch, "--accept-licence", *place.flags)

@@ -8,6 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,6 +34,7 @@ class Commands:
         self.log = log
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
+        self._listener = threading.Thread()
 
     def run(self, *args: object, timeout_s: float = 120.0) -> dict[str, Any]:
         """The answer of one command. Raises CommandFailed."""
@@ -64,9 +66,15 @@ class Commands:
     def close(self) -> None:
         """End the process, whatever it is at."""
         process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        self._listener.join()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
 
     def _start(self) -> None:
         self.close()
@@ -82,7 +90,8 @@ class Commands:
                 env=os.environ | {"PYTHONPATH": path},
             )
         self._answers = queue.Queue()
-        threading.Thread(target=_listen, args=(self._process, self._answers), daemon=True).start()
+        self._listener = threading.Thread(target=_listen, args=(self._process, self._answers))
+        self._listener.start()
 
     def _last_words(self, start: int) -> str:
         with self.log.open() as log:
