@@ -28,7 +28,7 @@ from models.device.spans import Stage
 from models.device.threads import decode_threads, limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll, SlotBuffers
-from models.slots.prefill import PackedPrefill, Pass
+from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass
 from models.slots.sampling import SamplingSlots
 from models.slots.stages import frame_stages
 from models.vocoder.chunks import Cut
@@ -149,12 +149,38 @@ class SlotModel:
             raise RuntimeError("there are no slots yet: allocate() comes first")
         return self._slots
 
-    def slot_bytes(self, max_positions: int) -> int:
-        """Cache bytes of one slot for rows of up to max_positions."""
-        shape, positions = self.config.talker, cache_positions(max_positions)
-        return cache_bytes(
-            shape.num_layers, shape.num_kv_heads, shape.head_dim, positions, self.dtype
+    def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
+        """Bytes of one slot, as `allocate` makes it: both caches, text to come, codes."""
+        talker, predictor = self.config.talker, self.config.predictor
+        num_codebooks = self.config.num_codebooks
+        caches = ((talker, cache_positions(max_positions)), (predictor, num_codebooks))
+        cached = sum(
+            cache_bytes(shape.num_layers, shape.num_kv_heads, shape.head_dim, length, self.dtype)
+            for shape, length in caches
         )
+        trailing = (max_trailing + 1) * talker.width * self.dtype.itemsize
+        return cached + trailing + (max_frames + 1) * num_codebooks * torch.int16.itemsize
+
+    @property
+    def work_choices(self) -> list[int]:
+        """Lanes of the vocoder's batches."""
+        return self.vocoder.layout.lane_choices
+
+    def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
+        """Bytes of the vocoder's activations with so many lanes, and of a prefill's and a frame's,
+        whose graphs share a pool: the wider of both.
+        """
+        shape, itemsize = self.config.talker, self.dtype.itemsize
+        tokens = max(TOKEN_BUCKETS[-1], max_positions)
+        heads = (2 * shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim
+        layer = tokens * (4 * shape.width + heads + 3 * shape.mlp_width) * itemsize
+        # Sampling sorts nothing, but its logits are float32, and prefill's as many rows' as fit.
+        logits = 4 * max_batch * self.talker.head.weight.shape[0] * torch.float32.itemsize
+        return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
+
+    def choose_work(self, choice: int) -> None:
+        """Make the vocoder's batches of no more lanes than that."""
+        self.vocoder.layout.use_lanes(choice)
 
     def fix_shapes(self) -> None:
         """From here on do all work in shapes that `allocate`'s max_batch and the row itself decide,

@@ -8,6 +8,11 @@ With fixed shapes there is one shape of full lanes. Where a row lies in them cou
 every convolution sums the same numbers in the same order. Attention does not, it goes through keys
 in blocks from the lane's first frame on, so latents are made of each row from the first frame of a
 lane of its own (`VocoderRunner.fix_shapes`), which is a fiftieth of the work.
+
+A pass asks for the memory of all its activations in one piece first, and gives it back: what they
+ask for is then cut from it. Taken one by one, each wider than the last, they would leave what they
+no longer need in pieces too small for the next, and a graph would keep twice what is in use at
+once. What a pass makes is copied out of that memory, so that the next one finds it whole.
 """
 
 from __future__ import annotations
@@ -61,6 +66,8 @@ class Lanes:
         self._codes: dict[Shape, Tensor] = {}
         self._latents: dict[Shape, Tensor] = {}
         self._positions: dict[Shape, Tensor] = {}
+        self._made: dict[tuple[str, Shape], Tensor] = {}  # by runner
+        self.most_lanes = MAX_LANES
         self._front_shapes: list[Shape] = []  # of lanes with a row each, where shapes are fixed
         self._size(LANE_FRAMES, MAX_LANES)
 
@@ -92,6 +99,29 @@ class Lanes:
         ]
 
     @property
+    def lane_choices(self) -> list[int]:
+        """Lanes that a batch may have at most, as memory allows; fewer are hardly slower."""
+        lanes = [1 << power for power in reversed(range(MAX_LANES.bit_length()))]
+        return lanes[:1] if self._front_shapes else lanes
+
+    def use_lanes(self, most: int) -> None:
+        """From here on batches have no more lanes than that, one of the choices."""
+        assert most in self.lane_choices, (most, self.lane_choices)
+        self.most_lanes = most
+
+    def work_bytes(self, most: int) -> int:
+        """Device memory that graphs and eager passes of up to so many lanes will take; that of
+        graphs which there are already is taken.
+        """
+        lane = self.lane_buckets[-1]
+        # A shape that has no graph yet runs beside the pool of those that have one: half as many
+        # lanes, or the next shorter one.
+        beside = most // 2 * lane if most > 1 else max(LANE_BUCKETS)
+        held = max((key[0] for key in [*self.whole.keys, *self.renderer.keys]), default=0)
+        pool = self.network.work_bytes(most * lane) if most > held else 0
+        return pool + self.network.work_bytes(beside)
+
+    @property
     def enough_frames(self) -> int:
         """So many must wait before a choice among them fills all lanes."""
         return (self.num_lanes + 1) * self.lane_buckets[-1]
@@ -110,8 +140,8 @@ class Lanes:
             return
         rows = min(MAX_ROWS, next_power_of_two(max_rows))
         total = rows * (longest + self.network.gap_frames)
-        self._size(total, MAX_LANES)
-        self.num_lanes = min(MAX_LANES, next_power_of_two(-(-total // self.lane_buckets[-1])))
+        self._size(total, self.most_lanes)
+        self.num_lanes = min(self.most_lanes, next_power_of_two(-(-total // self.lane_buckets[-1])))
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
@@ -244,15 +274,30 @@ class Lanes:
         return self._positions[key]
 
     def _run(self, key: Shape) -> Tensor:
+        self._make_room(key)
         codes = self._code_input(key).transpose(1, 2)
-        samples: Tensor = self.network(codes, self._position(key))
-        return samples
+        return self._keep("samples", key, self.network(codes, self._position(key)))
 
     def _run_latents(self, key: Shape) -> Tensor:
-        return self.network.latents(self._code_input(key).transpose(1, 2), self._position(key))
+        codes = self._code_input(key).transpose(1, 2)
+        return self._keep("latents", key, self.network.latents(codes, self._position(key)))
 
     def _render(self, key: Shape) -> Tensor:
-        return self.network.render(self._latent_input(key), self._position(key) >= 0)
+        self._make_room(key)
+        samples = self.network.render(self._latent_input(key), self._position(key) >= 0)
+        return self._keep("rendered", key, samples)
+
+    def _make_room(self, key: Shape) -> None:
+        """Have the allocator find the memory of a pass in one piece."""
+        if self.device.type == "cuda":
+            num_bytes = self.network.work_bytes(key[0] * key[1])
+            torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
+
+    def _keep(self, name: str, key: Shape, made: Tensor) -> Tensor:
+        """What a pass has made, in the static output of its runner and shape."""
+        if (name, key) not in self._made:
+            self._made[name, key] = torch.empty_like(made)
+        return self._made[name, key].copy_(made)
 
 
 def _announce(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
