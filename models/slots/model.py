@@ -315,12 +315,12 @@ class SlotModel:
         """
         x = self.embed(rows.text_ids, rows.codec_ids, rows.given)
         hidden = self.talker.decoder.prefill(x, rows.slots, rows.positions, rows.last)
-        self.sampling.assign(rows.index, rows.counts, rows.numbers)
-        frame, code = torch.zeros_like(rows.index), torch.zeros_like(rows.index)
-        uniform = self.sampling.first_draws(rows.index, frame)
-        self.sampling.first(rows.index, self.talker.logits(hidden), uniform, frame, code)
+        self.sampling.assign(rows.row_slots, rows.counts, rows.numbers)
+        frame, code = torch.zeros_like(rows.row_slots), torch.zeros_like(rows.row_slots)
+        uniform = self.sampling.first_draws(rows.row_slots, frame)
+        self.sampling.first(rows.row_slots, self.talker.logits(hidden), uniform, frame, code)
         self.slots.admit(
-            rows.index,
+            rows.row_slots,
             hidden[rows.owner],
             code[rows.owner],  # of one draw, so that a row and its repetitions agree
             rows.lengths,

@@ -70,7 +70,7 @@ class Pass(NamedTuple):
     positions: Tensor  # (T,) int64, each token's position in its prompt
     last: Tensor  # (R,) int64, the row's last token
     owner: Tensor  # (R,) int64, the row itself; of a spare row the one it repeats
-    index: Tensor  # (R,) int64, the row's slot
+    row_slots: Tensor  # (R,) int64, the row's slot
     lengths: Tensor  # (R,) int64, its tokens
     limits: Tensor  # (R,) int64, frames it may keep
     counts: Tensor  # (R, C) int64, its seed and the whole numbers among its sampling settings

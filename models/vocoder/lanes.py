@@ -219,7 +219,8 @@ class Lanes:
         lets other threads in.
         """
         num_frames = batch.num_lanes * batch.num_frames
-        positions, index = [-1] * num_frames, []
+        positions = [-1] * num_frames
+        index: list[int] = []
         for place in batch.places:
             size, start = len(rows[place.row]), place.lane * batch.num_frames + place.start
             positions[start : start + size] = range(size)
@@ -233,7 +234,9 @@ class Lanes:
         self, samples: Tensor, batch: LaneBatch, sizes: Sequence[int], kept: Sequence[int]
     ) -> dict[int, Tensor]:
         """Samples of each row's last `kept` frames, copied out of the static output at once."""
-        places, index, counts = batch.places, [], []
+        places = batch.places
+        index: list[int] = []
+        counts: list[int] = []
         for place in places:
             end = place.lane * batch.num_frames + place.start + sizes[place.row]
             index.extend(range(end - kept[place.row], end))
