@@ -1,0 +1,105 @@
+"""What a start waits for in the loader and in the GPU's driver, begun beside the imports.
+
+Importing torch takes two seconds of Python. Loading its libraries (0.3 s), starting the driver
+(0.2 s) and making its context on the device (0.3 s) need none: called through ctypes they leave the
+interpreter to other threads. Torch then finds the libraries loaded and the device's own context
+made, which every user of a device in a process shares. Without torch, a driver or a device nothing
+happens, and nothing is said: who needs them will.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+SPEAKING = ("synth", "say", "book", "warmup", "profile")  # commands that will want torch
+NOT_SPEAKING = ("-h", "--help", "--dry-run")
+DRIVER = "libcuda.so.1"
+# As torch loads them: the first for all to see, and whatever it needs with it.
+LIBRARIES = (
+    ("libtorch_global_deps.so", ctypes.RTLD_GLOBAL),
+    ("libtorch_cpu.so", ctypes.RTLD_LOCAL),
+    ("libtorch_cuda.so", ctypes.RTLD_LOCAL),
+)
+
+
+def settle_threads() -> None:
+    """OpenMP reads this when torch's libraries are loaded. Its threads spin while they wait, which
+    costs milliseconds an operation once anything else wants their core; asleep they cost nothing.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def begin(args: Sequence[str]) -> None:
+    """Load torch's libraries and start the driver, if a command line is one that speaks."""
+    settle_threads()
+    if not sys.platform.startswith("linux") or not args or args[0] not in SPEAKING:
+        return
+    if any(arg in NOT_SPEAKING for arg in args):
+        return
+    _in_thread("libraries", load_libraries)
+    if not _is_on_cpu(args):
+        _in_thread("driver", start_driver)
+
+
+def use_device(device: str) -> None:
+    """Make the context of a `--device`, as far as its name tells which it is."""
+    kind, _, number = device.partition(":")
+    if sys.platform.startswith("linux") and kind in ("auto", "cuda"):
+        _in_thread("context", lambda: make_context(int(number or 0)))
+
+
+def load_libraries() -> None:
+    """Load what `import torch` loads, without importing it."""
+    found = importlib.util.find_spec("torch")
+    folders = found.submodule_search_locations if found is not None else None
+    if not folders:
+        return
+    # The loader called as a function: `ctypes.CDLL` holds the interpreter while it loads.
+    load = ctypes.CDLL(None).dlopen
+    load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
+    for name, mode in LIBRARIES:
+        path = Path(folders[0], "lib", name)
+        if path.is_file():
+            load(os.fsencode(path), os.RTLD_NOW | mode)
+
+
+def start_driver() -> bool:
+    """Whether there is a driver, and it runs now."""
+    try:
+        return bool(ctypes.CDLL(DRIVER).cuInit(0) == 0)
+    except (OSError, AttributeError):
+        return False
+
+
+def make_context(index: int) -> bool:
+    """Make and keep the context that all of this process share on a device; whether it is there."""
+    if not start_driver():
+        return False
+    driver = ctypes.CDLL(DRIVER)
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    if driver.cuDeviceGet(ctypes.byref(device), ctypes.c_int(index)) != 0:
+        return False
+    return bool(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0)
+
+
+def _is_on_cpu(args: Sequence[str]) -> bool:
+    """Whether a command line says that no GPU is wanted; settings may say so, too."""
+    asked = zip(args, args[1:], strict=False)
+    return "--device=cpu" in args or ("--device", "cpu") in asked
+
+
+def _in_thread(name: str, work: Callable[[], object]) -> None:
+    """Do something that nobody waits for."""
+
+    def run() -> None:
+        with suppress(OSError, AttributeError, ValueError):
+            work()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
