@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 SPEAKING = ("synth", "say", "book", "warmup", "profile")  # commands that will want torch
@@ -91,8 +92,7 @@ def make_context(index: int) -> bool:
 
 def _is_on_cpu(args: Sequence[str]) -> bool:
     """Whether a command line says that no GPU is wanted; settings may say so, too."""
-    asked = zip(args, args[1:], strict=False)
-    return "--device=cpu" in args or ("--device", "cpu") in asked
+    return "--device=cpu" in args or ("--device", "cpu") in pairwise(args)
 
 
 def _in_thread(name: str, work: Callable[[], object]) -> None:

@@ -70,8 +70,8 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
 
 
 def hash_ahead() -> None:
-    """Begin what Triton does before its first kernel: a hash of itself, 416 MB that take 0.35 s, and
-    none of Python's time. It is a part of every name in its cache.
+    """Begin what Triton does before its first kernel: a hash of itself, a part of every name in its
+    cache. It is of 416 MB, which takes 0.35 s and hardly keeps other threads from running.
     """
     if HAS_TRITON and not IS_INTERPRETED:
         Thread(target=_hash, name="hash", daemon=True).start()

@@ -22,6 +22,7 @@ from models.base import ModelInfo, Prompt, RequestError, SlotStatus
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder, Weight
 from models.decoder.kv_cache import cache_bytes
+from models.device.beside import Beside
 from models.device.buckets import batch_buckets, round_up
 from models.device.graphs import Capturers, GraphRunner
 from models.device.spans import Stage
@@ -137,6 +138,7 @@ class SlotModel:
         is_cuda = self.device.type == "cuda"
         self.packed = PackedPrefill(talker.decoder, capturers.frames, has_buckets=is_cuda)
         self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder)
+        self._beside = Beside(self.device)
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
         self.sampling: SamplingSlots
@@ -177,6 +179,7 @@ class SlotModel:
             max_trailing: longest trailing text of a prompt.
         """
         num_codebooks, device = self.config.num_codebooks, self.device
+        self._beside.wait()
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
@@ -209,8 +212,11 @@ class SlotModel:
         is_whole: bool = True,
     ) -> None:
         """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
-        use; unless `is_whole` the largest frame and vocoder buckets and one of prefill alone, and
-        the others once they are used enough. With fixed shapes there is one of each, or few.
+        use; unless `is_whole` the largest frame bucket alone, and the others once they are used
+        enough. With fixed shapes there is one of each, or few.
+
+        The vocoder, which the first row comes to last, is then run once in a thread beside: cuDNN
+        takes half a second to load and to choose its kernels.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
@@ -225,11 +231,20 @@ class SlotModel:
             name = (
                 f"{self.config} {self.vocoder.network} {self.dtype} {self.max_positions} {shapes}"
             )
-            compile_ahead([runner.rehearse for runner in runners], name)
-        for runner in runners:
-            first = [self.packed.usual] if runner is self.packed.runner else runner.announced[:1]
-            runner.capture(None if is_whole else first)
+            # The vocoder's first: its kernels take longest.
+            compile_ahead([runner.rehearse for runner in reversed(runners)], name)
+        if is_whole:
+            for runner in runners:
+                runner.capture()
+        else:
+            self._beside.start(self._rehearse_vocoder)
+            self.frames.capture(self.frames.announced[:1])
         self.release(list(range(num_slots)))
+
+    def _rehearse_vocoder(self) -> None:
+        """Run it as a run of few rows will."""
+        for runner in self.vocoder.layout.runners:
+            runner.rehearse(runner.usual)
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
@@ -412,6 +427,7 @@ class SlotModel:
         """
         if not self.decodes_references:
             references = None
+        self._beside.wait()
         if self.device.type == "cuda":
             return self.vocoder.decode(codes, references)
         with limited_threads(vocoder_threads(self._vocoder_weights)):
