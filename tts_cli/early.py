@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,15 +39,20 @@ def settle_threads() -> None:
 
 
 def begin(args: Sequence[str]) -> None:
-    """Load torch's libraries and start the driver, if a command line is one that speaks."""
+    """Start the driver and load torch's libraries, if a command line is one that speaks."""
     settle_threads()
     if not sys.platform.startswith("linux") or not args or args[0] not in SPEAKING:
         return
-    if any(arg in NOT_SPEAKING for arg in args):
-        return
+    if not any(arg in NOT_SPEAKING for arg in args):
+        _in_thread("early", lambda: _begin(has_driver=not _is_on_cpu(args)))
+
+
+def _begin(*, has_driver: bool) -> None:
+    # First the driver: while libraries are loaded, nobody else can look anything up in one.
+    driver = _driver() if has_driver else None
     _in_thread("libraries", load_libraries)
-    if not _is_on_cpu(args):
-        _in_thread("driver", start_driver)
+    if driver is not None:
+        driver.start()
 
 
 def use_device(device: str) -> None:
@@ -71,23 +77,42 @@ def load_libraries() -> None:
             load(os.fsencode(path), os.RTLD_NOW | mode)
 
 
-def start_driver() -> bool:
-    """Whether there is a driver, and it runs now."""
+class Driver:
+    """The few functions of NVIDIA's driver that a start is about. Raises OSError without one."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(DRIVER)
+        self._init = library.cuInit
+        self._device = library.cuDeviceGet
+        self._retain = library.cuDevicePrimaryCtxRetain
+
+    def start(self) -> bool:
+        """Whether it runs now; the first call takes its time, later ones do not."""
+        return bool(self._init(ctypes.c_uint(0)) == 0)
+
+    def make_context(self, index: int) -> bool:
+        """Make and keep the context that all of this process share on a device; whether it is
+        there.
+        """
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        if not self.start() or self._device(ctypes.byref(device), ctypes.c_int(index)) != 0:
+            return False
+        return bool(self._retain(ctypes.byref(context), device) == 0)
+
+
+@cache
+def _driver() -> Driver | None:
+    """The driver, where there is one."""
     try:
-        return bool(ctypes.CDLL(DRIVER).cuInit(0) == 0)
+        return Driver()
     except (OSError, AttributeError):
-        return False
+        return None
 
 
 def make_context(index: int) -> bool:
-    """Make and keep the context that all of this process share on a device; whether it is there."""
-    if not start_driver():
-        return False
-    driver = ctypes.CDLL(DRIVER)
-    device, context = ctypes.c_int(), ctypes.c_void_p()
-    if driver.cuDeviceGet(ctypes.byref(device), ctypes.c_int(index)) != 0:
-        return False
-    return bool(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0)
+    """See `Driver`; False where there is none."""
+    driver = _driver()
+    return driver is not None and driver.make_context(index)
 
 
 def _is_on_cpu(args: Sequence[str]) -> bool:
