@@ -4,9 +4,10 @@
     python samples/start.py OUT --runs 3 --rows 12 --caches warm --tree . --tree ../before
 
 Rows are those of `benchmark.py`. With a cold cache every run compiles its kernels anew, into an
-empty folder; a warm one is filled by a run that is not counted. Several trees take turns, so that
-what the machine does meanwhile happens to all of them. Parts are what lies between two moments of
-run.json's `start`; a tree without it shows the whole, and when the first file was there.
+empty folder; a warm one, which all trees share, is filled by runs that are not counted. Several
+trees take turns, so that what the machine does meanwhile happens to all of them. Parts are what
+lies between two moments of run.json's `start`; a tree without it shows the whole, and when the
+first file was there.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def measure(args: argparse.Namespace, options: list[str]) -> None:
         for cache in args.caches.split(","):
             starts: dict[Path, list[Start]] = {tree: [] for tree in trees}
             for number in range(args.runs + (cache == "warm")):
-                for index, tree in enumerate(trees):
-                    kernels = folder / f"kernels-{index}-{cache}"
+                for tree in trees:
+                    kernels = folder / f"kernels-{cache}"
                     if cache == "cold":
                         shutil.rmtree(kernels, ignore_errors=True)
                     try:

@@ -55,8 +55,9 @@ def _begin(*, has_driver: bool) -> None:
         driver.start()
 
 
+@cache
 def use_device(device: str) -> None:
-    """Make the context of a `--device`, as far as its name tells which it is."""
+    """Make the context of a `--device`, as far as its name tells which it is; once."""
     kind, _, number = device.partition(":")
     if sys.platform.startswith("linux") and kind in ("auto", "cuda"):
         _in_thread("context", lambda: make_context(int(number or 0)))

@@ -37,9 +37,11 @@ class FakeLibrary:
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    early._driver.cache_clear()
+    for cached in (early._driver, early.use_device):
+        cached.cache_clear()
     yield
-    early._driver.cache_clear()
+    for cached in (early._driver, early.use_device):
+        cached.cache_clear()
 
 
 @pytest.fixture
@@ -95,6 +97,7 @@ def test_the_context_is_that_of_the_device(
     device: str, index: int, driver: FakeLibrary, begun: list[str]
 ) -> None:
     early.use_device(device)
+    early.use_device(device)  # by whoever is not sure that it has begun
     assert driver.asked == ["init", index, "context"]
 
 

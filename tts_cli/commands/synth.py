@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli import signals
+from tts_cli import signals, start
 from tts_cli.commands import device
 from tts_cli.commands.options import (
     common_options,
@@ -148,6 +148,7 @@ def run(source: Manifest, config: RunConfig) -> int:
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
         if survey.needs_model:
+            start.reach("checked_s")
             device.require(config)
         if not is_ours:
             journal, runs = open_folder(config, stack, is_new=True)
