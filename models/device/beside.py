@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 import torch
 
+from models.device.streams import vocoder_stream
+
 log = logging.getLogger(__name__)
 
 
 class Beside:
-    """Runs such work, one after another, on a stream of low priority.
+    """Runs such work, one after another, on the vocoders' stream.
 
     What it works on belongs to it until `wait` has returned. What goes wrong is left to whoever
     does the same in earnest.
@@ -43,7 +45,7 @@ class Beside:
                     work()
                     return
                 torch.cuda.set_device(self.device)
-                stream = torch.cuda.Stream(self.device)
+                stream = vocoder_stream(self.device)
                 with torch.cuda.stream(stream):
                     work()
                 stream.synchronize()

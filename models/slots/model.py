@@ -237,7 +237,8 @@ class SlotModel:
             for runner in runners:
                 runner.capture()
         else:
-            self._beside.start(self._rehearse_vocoder)
+            if any(runner.usual for runner in self.vocoder.layout.runners):
+                self._beside.start(self._rehearse_vocoder)
             self.frames.capture(self.frames.announced[:1])
         self.release(list(range(num_slots)))
 
