@@ -119,7 +119,8 @@ def run(source: Manifest, config: RunConfig) -> int:
     from tts_cli.run.plan.standing import State
 
     signals.check()  # after the imports, which may have swallowed one
-    log.debug("versions: %s", listed(versions()))
+    if log.isEnabledFor(logging.DEBUG):  # reading them takes a while
+        log.debug("versions: %s", listed(versions()))
     log.debug("settings: %s", listed(config.as_dict()))
     device.refuse_absent(config)
     info = read_info(config) if config.dry_run else approved_info(config)
