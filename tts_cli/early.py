@@ -1,34 +1,27 @@
-"""What a start waits for in the loader and in the GPU's driver, begun beside the imports.
+"""What a start waits for in the GPU's driver, begun beside the imports.
 
-Importing torch takes two seconds of Python. Loading its libraries (0.3 s), starting the driver
-(0.2 s) and making its context on the device (0.3 s) need none: called through ctypes they leave the
-interpreter to other threads. Torch then finds the libraries loaded and the device's own context
-made, which every user of a device in a process shares. Without torch, a driver or a device nothing
-happens, and nothing is said: who needs them will.
+Importing torch takes two seconds of Python. Starting the driver (0.2 s) and making its context on
+the device (0.3 s) need none: called through ctypes they leave the interpreter to other threads.
+Torch then finds the device's own context made, which every user of a device in a process shares.
+Without a driver or a device nothing happens, and nothing is said: who needs them will.
+
+Torch's libraries are not loaded here: whoever imports an extension meanwhile waits for the system's
+loader, and keeps Python to itself while it does (0.9 s of `import click` on a slow CPU).
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 SPEAKING = ("synth", "say", "book", "warmup", "profile")  # commands that will want torch
 NOT_SPEAKING = ("-h", "--help", "--dry-run")
 DRIVER = "libcuda.so.1"
-# As torch loads them: the first for all to see, and whatever it needs with it.
-LIBRARIES = (
-    ("libtorch_global_deps.so", ctypes.RTLD_GLOBAL),
-    ("libtorch_cpu.so", ctypes.RTLD_LOCAL),
-    ("libtorch_cuda.so", ctypes.RTLD_LOCAL),
-)
 
 
 def settle_threads() -> None:
@@ -39,43 +32,19 @@ def settle_threads() -> None:
 
 
 def begin(args: Sequence[str]) -> None:
-    """Start the driver and load torch's libraries, if a command line is one that speaks."""
+    """Start the driver, if a command line is one that speaks."""
     settle_threads()
-    if not sys.platform.startswith("linux") or not args or args[0] not in SPEAKING:
-        return
-    if not any(arg in NOT_SPEAKING for arg in args):
-        _in_thread("early", lambda: _begin(has_driver=not _is_on_cpu(args)))
-
-
-def _begin(*, has_driver: bool) -> None:
-    # First the driver: while libraries are loaded, nobody else can look anything up in one.
-    driver = _driver() if has_driver else None
-    _in_thread("libraries", load_libraries)
-    if driver is not None:
-        driver.start()
+    is_speaking = bool(args) and args[0] in SPEAKING
+    if is_speaking and not any(arg in NOT_SPEAKING for arg in args) and not _is_on_cpu(args):
+        _in_thread("driver", start_driver)
 
 
 @cache
 def use_device(device: str) -> None:
     """Make the context of a `--device`, as far as its name tells which it is; once."""
     kind, _, number = device.partition(":")
-    if sys.platform.startswith("linux") and kind in ("auto", "cuda"):
+    if kind in ("auto", "cuda"):
         _in_thread("context", lambda: make_context(int(number or 0)))
-
-
-def load_libraries() -> None:
-    """Load what `import torch` loads, without importing it."""
-    found = importlib.util.find_spec("torch")
-    folders = found.submodule_search_locations if found is not None else None
-    if not folders:
-        return
-    # The loader called as a function: `ctypes.CDLL` holds the interpreter while it loads.
-    load = ctypes.CDLL(None).dlopen
-    load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
-    for name, mode in LIBRARIES:
-        path = Path(folders[0], "lib", name)
-        if path.is_file():
-            load(os.fsencode(path), os.RTLD_NOW | mode)
 
 
 class Driver:
@@ -108,6 +77,12 @@ def _driver() -> Driver | None:
         return Driver()
     except (OSError, AttributeError):
         return None
+
+
+def start_driver() -> bool:
+    """See `Driver`; False where there is none."""
+    driver = _driver()
+    return driver is not None and driver.start()
 
 
 def make_context(index: int) -> bool:
