@@ -13,15 +13,20 @@ import torch
 
 
 class Span:
-    """A stretch of work: started when made, ended by `end`, read later by `milliseconds`."""
+    """A stretch of work: started when made, ended by `end`, read later by `milliseconds`.
 
-    def __init__(self, device: torch.device) -> None:
+    Args:
+        sleeps: whoever waits for its end sleeps, rather than look at the device again and again;
+            for long waits, which would keep a core busy each.
+    """
+
+    def __init__(self, device: torch.device, sleeps: bool = False) -> None:
         self._is_cuda = device.type == "cuda"
         self._start_s = time.perf_counter()
         self._end_s = self._start_s
         if self._is_cuda:
             self._start = torch.cuda.Event(enable_timing=True)
-            self._end = torch.cuda.Event(enable_timing=True)
+            self._end = torch.cuda.Event(enable_timing=True, blocking=sleeps)
             self._start.record()
 
     def end(self) -> Span:

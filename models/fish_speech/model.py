@@ -6,6 +6,7 @@ drawn ones is drawn again.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from models.base import REFERENCE, ModelInfo, Prompt, SpeechRequest, Tokenizer
@@ -53,15 +54,19 @@ class FishSpeech(SlotModel):
         """Settings and recent first codes of that many slots."""
         return NucleusSlots(num_slots, self.config.eos, self.config.num_codebooks, self.device)
 
-    def embed(self, prompts: list[Prompt], text_ids: Tensor, codec_ids: Tensor) -> Tensor:
-        """(n, D) talker inputs of a pass over prompts, references among them."""
-        x = self.talker.embed_text(to_device(text_ids, self.device))
+    def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
+        """(T, D) talker inputs of a pass, frames of references among them."""
+        x = self.talker.embed_text(text_ids.clamp(min=0))
+        return torch.where((codec_ids <= REFERENCE).unsqueeze(-1), given, x)
+
+    def given(self, prompts: list[Prompt]) -> tuple[Tensor, Tensor] | None:
+        """Where references stand in a pass, and the vectors of their frames."""
         codes = reference_frames(prompts)
         if codes is None:
-            return x
+            return None
+        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
         places = (codec_ids <= REFERENCE).nonzero()[:, 0]
-        vectors = self.talker.embed_frames(to_device(codes, self.device))
-        return x.index_copy_(0, to_device(places, self.device), vectors)
+        return places, self.talker.embed_frames(to_device(codes, self.device))
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
-from models.sampling import Sampling
 from models.slots.sampling import SamplingSlots
 
 WINDOW = 10
@@ -42,9 +41,9 @@ class NucleusSlots(SamplingSlots):
         self.num_codebooks = num_codebooks
         self.window = torch.full((num_slots, WINDOW), EMPTY, device=device)
 
-    def assign(self, index: Tensor, rows: list[Sampling], seeds: list[int]) -> None:
+    def assign(self, index: Tensor, counts: Tensor, numbers: Tensor) -> None:
         """Give the slots `index` (n,) new settings and an empty window."""
-        super().assign(index, rows, seeds)
+        super().assign(index, counts, numbers)
         self.window.index_fill_(0, index, EMPTY)
 
     def move(self, source: Tensor, target: Tensor) -> None:

@@ -64,20 +64,13 @@ class Qwen3TTS(SlotModel):
         suppress[eos] = False
         return SamplingSlots(num_slots, size, suppress.to(self.device), eos, self.device)
 
-    def embed(self, prompts: list[Prompt], text_ids: Tensor, codec_ids: Tensor) -> Tensor:
-        """(n, D) talker inputs of a pass over prompts, references among them."""
-        return self.talker.embed_prompt(
-            to_device(text_ids, self.device),
-            to_device(codec_ids, self.device),
-            self._cloned(prompts, codec_ids),
-        )
+    def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
+        """(T, D) talker inputs of a pass, cloned voices among them."""
+        return self.talker.embed_prompt(text_ids, codec_ids, given)
 
-    def _cloned(self, prompts: list[Prompt], codec_ids: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Where cloned voices stand in a pass of codec ids (n,), and their vectors (N, D); None
-        where none does.
-        """
-        if not bool((codec_ids <= SPEAKER).any()):
-            return None
+    def given(self, prompts: list[Prompt]) -> tuple[Tensor, Tensor] | None:
+        """Where cloned voices stand in a pass, and their vectors."""
+        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
         places = [(codec_ids == SPEAKER).nonzero()[:, 0]]
         voices = [prompt.request.clone for prompt in prompts]
         embeddings = torch.stack([voice.embedding for voice in voices if voice is not None])
@@ -94,10 +87,15 @@ class Qwen3TTS(SlotModel):
                     vectors[0].new_zeros(len(frames), self.config.talker.width),
                 )
             )
-        return to_device(torch.cat(places), self.device), torch.cat(vectors)
+        return torch.cat(places), torch.cat(vectors)
+
+    def usual_trailing(self) -> Tensor:
+        """(D,) the pad text."""
+        pad = torch.full((1,), self.config.text.pad, dtype=torch.int64, device=self.device)
+        return self.talker.embed_text(pad)[0]
 
     def trailing(self, prompts: list[Prompt]) -> Tensor:
-        """(B, max_trailing, D) text vectors for the frames to come, padded with the pad text."""
+        """(n, max_trailing, D) text vectors for the frames to come, padded with the pad text."""
         columns = self.slots.trailing.shape[1]
         ids = torch.full((len(prompts), columns), self.config.text.pad, dtype=torch.int64)
         for row, prompt in enumerate(prompts):

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.linear.choose import linear
+from models.base import SPEAKER
 from models.decoder.decoder import Weight, build_decoder
 from models.qwen3_tts.config import Qwen3TTSConfig
 
@@ -66,23 +67,17 @@ class Talker(nn.Module):
         """Codec ids (...) to (..., D)."""
         return F.embedding(ids, self.codec_embedding.weight)
 
-    def embed_prompt(
-        self, text_ids: Tensor, codec_ids: Tensor, cloned: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
+    def embed_prompt(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
         """(T,) text ids and codec ids, negative for none, to (T, D) prompt vectors.
 
         Args:
-            cloned: (N,) places, distinct, and (N, D) vectors of cloned voices that stand there for
-                a codec embedding.
+            given: (T, D) vectors of cloned voices, where a codec id is SPEAKER or less.
         """
         text = self.embed_text(text_ids.clamp(min=0))
         codec = self.embed_codec(codec_ids.clamp(min=0))
         text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
         codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
-        if cloned is not None:
-            places, vectors = cloned
-            codec[places] = vectors
-        return text + codec
+        return text + torch.where((codec_ids <= SPEAKER).unsqueeze(-1), given, codec)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, D) to (B, V) first-codebook logits in the model's dtype."""

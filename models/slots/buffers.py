@@ -85,13 +85,14 @@ class SlotBuffers:
         limits: Tensor,
         trailing: Tensor,
     ) -> None:
-        """Start rows in the slots `index` (n,), after their prefill.
+        """Start rows in the slots `index` (n,), after their prefill; one may be named more than
+        once, with the same values.
 
         Args:
             hidden: (n, D) talker output at each prompt's end. code: (n,) first codes, -1 where not
                 finite.
             lengths: (n,) prompt positions. limits: (n,) frames allowed.
-            trailing: (n, max_trailing, D).
+            trailing: (D,) what every coming frame adds; `owe` says otherwise.
         """
         failed = code < 0
         self.hidden[index] = hidden
@@ -102,6 +103,10 @@ class SlotBuffers:
         self.trailing[index] = trailing
         self.is_active[index] = ~failed
         self.reason[index] = failed.long() * NAN
+
+    def owe(self, index: Tensor, trailing: Tensor) -> None:
+        """Text vectors (n, max_trailing, D) for the frames to come in the slots `index` (n,)."""
+        self.trailing[index] = trailing
 
     def advance(self, bucket: int, hidden: Tensor, eos: int) -> None:
         """Keep the frame in `work` and make the state ready for the next, for slots 0..bucket-1.

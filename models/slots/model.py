@@ -5,8 +5,8 @@ K codes (`predict`), their embeddings are summed and the talker steps (`step`), 
 is drawn (`draw_first`), and the slots advance. So the last drawn first code is never expanded. The
 whole frame is one function of the bucket over static buffers, which is what a graph captures.
 
-A family adds its config, `prompt`, `embed` (and `trailing`), `first_inputs`, `frame_inputs`,
-`draw_first` and its sampling slots.
+A family adds its config, `prompt`, `embed`, `given` (and `trailing`), `first_inputs`,
+`frame_inputs`, `draw_first` and its sampling slots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from models.device.spans import Stage
 from models.device.threads import decode_threads, limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll, SlotBuffers
-from models.slots.prefill import PackedPrefill
+from models.slots.prefill import PackedPrefill, Pass
 from models.slots.sampling import SamplingSlots
 from models.slots.stages import frame_stages
 from models.vocoder.chunks import Cut
@@ -136,7 +136,7 @@ class SlotModel:
         self.dtype = talker.head.weight.dtype
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
-        self.packed = PackedPrefill(talker.decoder, capturers.frames, has_buckets=is_cuda)
+        self.packed = PackedPrefill(self._start, capturers.frames, has_buckets=is_cuda)
         self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder)
         self._beside = Beside(self.device)
         self.is_fixed = False  # see `fix_shapes`
@@ -183,7 +183,6 @@ class SlotModel:
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
-        self.packed.allocate(max_batch, max_positions)
         self.predictor.decoder.allocate(max_batch, num_codebooks)
         self._slots = SlotBuffers(
             max_batch,
@@ -195,6 +194,8 @@ class SlotModel:
             self.dtype,
         )
         self.sampling = self.new_sampling(max_batch)
+        weight = self.talker.decoder.norm.weight
+        self.packed.allocate(max_batch, max_positions, self.sampling, weight)
         self._pair_positions = torch.tensor([0, 1], device=device).repeat(max_batch)
         steps = torch.arange(num_codebooks, device=device)
         self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
@@ -291,33 +292,55 @@ class SlotModel:
 
     def _prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
         """One pass over prompts one behind the other; their slots are ready for the first frame."""
-        text_ids = torch.tensor([token for prompt in prompts for token in prompt.text_ids])
-        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
-        lengths = [prompt.num_tokens for prompt in prompts]
-        requests = [prompt.request for prompt in prompts]
-        hidden = self.packed.run(self.embed(prompts, text_ids, codec_ids), lengths, slots)
-        index, positions = self._index(slots), self._index(lengths)
-        self.sampling.assign(index, [r.sampling for r in requests], [r.seed for r in requests])
-        frame, code = torch.zeros_like(index), torch.empty_like(index)
-        uniform = self.sampling.first_draws(index, frame)
-        logits = self.talker.logits(hidden)  # of spare rows too, where there are any
-        hidden, logits = hidden[: len(prompts)], logits[: len(prompts)]
-        self.sampling.first(index, logits, uniform, frame, code)
-        limits = self._index([request.max_frames for request in requests])
-        self.slots.admit(index, hidden, code, positions, limits, self.trailing(prompts))
+        is_cloned = any(prompt.request.clone is not None for prompt in prompts)
+        self.packed.run(prompts, slots, self.given(prompts) if is_cloned else None)
+        owing = [row for row, prompt in enumerate(prompts) if prompt.trailing_ids]
+        if owing:
+            index = self._index([slots[row] for row in owing])
+            self.slots.owe(index, self.trailing([prompts[row] for row in owing]))
 
-    def embed(self, prompts: list[Prompt], text_ids: Tensor, codec_ids: Tensor) -> Tensor:
-        """(n, D) talker inputs of a pass over prompts.
+    def _start(self, rows: Pass) -> Tensor:
+        """What a pass does, on static buffers only: embeddings, talker, first draw, slots. Returns
+        the talker's output.
+        """
+        x = self.embed(rows.text_ids, rows.codec_ids, rows.given)
+        hidden = self.talker.decoder.prefill(x, rows.slots, rows.positions, rows.last)
+        self.sampling.assign(rows.index, rows.counts, rows.numbers)
+        frame, code = torch.zeros_like(rows.index), torch.zeros_like(rows.index)
+        uniform = self.sampling.first_draws(rows.index, frame)
+        self.sampling.first(rows.index, self.talker.logits(hidden), uniform, frame, code)
+        self.slots.admit(
+            rows.index,
+            hidden[rows.owner],
+            code[rows.owner],  # of one draw, so that a row and its repetitions agree
+            rows.lengths,
+            rows.limits,
+            self.usual_trailing(),
+        )
+        return hidden
+
+    def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
+        """(T, D) talker inputs of a pass over packed prompts.
 
         Args:
-            text_ids, codec_ids: (n,) of all prompts, one behind the other, on the host.
+            text_ids, codec_ids: (T,) as in `Prompt`; padding is NO_ID in both.
+            given: (T, D) what stands for a codec id of SPEAKER or less.
         """
         raise NotImplementedError
 
+    def given(self, prompts: list[Prompt]) -> tuple[Tensor, Tensor] | None:
+        """Where a pass over prompts has vectors of cloned voices, (N,) places on the host, and
+        those vectors (N, D); None where nowhere.
+        """
+        raise NotImplementedError
+
+    def usual_trailing(self) -> Tensor:
+        """(D,) what a frame adds once a row owes no more text; nothing."""
+        return self.slots.trailing.new_zeros(self.slots.trailing.shape[2])
+
     def trailing(self, prompts: list[Prompt]) -> Tensor:
-        """(n, max_trailing, D) text vectors for the frames to come; none."""
-        trailing = self.slots.trailing
-        return trailing.new_zeros(len(prompts), *trailing.shape[1:])
+        """(n, max_trailing, D) text vectors for the frames to come, of prompts that have any."""
+        raise NotImplementedError
 
     @torch.inference_mode()
     def decode_frames(self, bucket: int, count: int) -> None:

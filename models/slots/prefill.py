@@ -1,9 +1,14 @@
-"""Prefill of packed prompts behind token buckets: one graph a bucket, whatever their lengths.
+"""Prefill of packed prompts behind token buckets: one copy and one graph a pass, whatever is in it.
 
 Prompts of a pass lie one behind the other in static buffers; how many tokens there are picks the
 bucket, and what is missing to it is padding that reads nothing and writes nothing. So one long
-prompt among short ones costs its own tokens only, and the few shapes can all be recorded: the
-eager pass spends more time launching its 250 kernels than the device needs for them.
+prompt among short ones costs its own tokens only, and the few shapes can all be recorded.
+
+All of a pass is recorded, from the embeddings to the first draw and the slot's start. Everything
+that it must know of its rows goes to the device as one copy of whole and one of real numbers. Op by
+op a pass of 10 rows was some 120 calls of PyTorch, each of which lets another thread in: with the
+threads that write files beside it, a pass of 3 ms took 20 to 70 ms on an H200. Spare rows of a
+bucket repeat its last row, and so write what that one writes.
 
 On a CPU, which records nothing, a pass is as long as its prompts.
 
@@ -14,16 +19,18 @@ and with it its rounding, with what is spoken beside a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from models.base import REFERENCE, Prompt
-from models.decoder.decoder import Decoder
+from models.base import NO_ID, REFERENCE, Prompt, SpeechRequest
 from models.device.buckets import choose_bucket, packed_groups, round_up
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
+from models.slots.sampling import SamplingSlots
 
 # Multiples of the tiles matrix products come in. A pass of 1,024 tokens fills a GPU (2.5 us a token
 # on an H200, 2.2 in one of 2,048), and each further bucket costs a recording.
@@ -36,6 +43,8 @@ USUAL_TOKENS = 1024  # of the pass that stands in for smaller ones, unless the s
 TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
 FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 a slot: at least, at most
 SAMPLE_TOKENS = 64
+SAMPLE_IDS = 16  # every vocabulary has as many
+ROW_COLUMNS = 5  # whole numbers of a row besides those of its sampling
 
 
 def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
@@ -51,39 +60,70 @@ def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
     return torch.cat(codes) if codes else None
 
 
+class Pass(NamedTuple):
+    """What a pass knows of its T tokens and R rows, on the device; spare rows repeat the last."""
+
+    text_ids: Tensor  # (T,) int64, NO_ID in padding
+    codec_ids: Tensor  # (T,) int64, as `Prompt.codec_ids`; NO_ID in padding
+    given: Tensor  # (T, D) vectors of cloned voices, where a codec id is SPEAKER or less
+    slots: Tensor  # (T,) int64, each token's slot; -1 for padding
+    positions: Tensor  # (T,) int64, each token's position in its prompt
+    last: Tensor  # (R,) int64, the row's last token
+    owner: Tensor  # (R,) int64, the row itself; of a spare row the one it repeats
+    index: Tensor  # (R,) int64, the row's slot
+    lengths: Tensor  # (R,) int64, its tokens
+    limits: Tensor  # (R,) int64, frames it may keep
+    counts: Tensor  # (R, C) int64, its seed and the whole numbers among its sampling settings
+    numbers: Tensor  # (R, S) float32, the others
+
+
 class PackedPrefill:
     """The static buffers of packed prompts and the runner of their buckets.
 
     Args:
-        decoder: allocated before this is.
+        start: does the work of a pass, on static buffers only, and returns what a check can
+            compare.
         has_buckets: whether passes are filled up to one.
     """
 
-    def __init__(self, decoder: Decoder, capturer: Capturer | None, has_buckets: bool) -> None:
-        self.decoder = decoder
+    def __init__(
+        self, start: Callable[[Pass], Tensor], capturer: Capturer | None, has_buckets: bool
+    ) -> None:
+        self.start = start
         self.has_buckets = has_buckets
         self.is_fixed = False  # one bucket, whatever the prompts; to be set before `allocate`
         self.runner: GraphRunner[int] = GraphRunner("prefill", self._run, capturer, self._sample)
         self.buckets: list[int] = []
         self.max_rows = 0
-        self.x: Tensor
-        self.slots: Tensor
-        self.positions: Tensor
-        self.last: Tensor
+        self.given: Tensor
+        self._max_positions = 0
+        self._num_rows = 0  # of the pass at hand, where there are no buckets
+        self._sampling: SamplingSlots
+        self._whole: Tensor
+        self._real: Tensor
 
-    def allocate(self, num_slots: int, max_positions: int) -> None:
-        """Allocate for up to num_slots prompts of up to max_positions tokens each."""
+    def allocate(
+        self, num_slots: int, max_positions: int, sampling: SamplingSlots, like: Tensor
+    ) -> None:
+        """Allocate for up to num_slots prompts of up to max_positions tokens each.
+
+        Args:
+            like: (D,) of the talker's width, dtype and device.
+        """
         self.runner.reset()
-        weight = self.decoder.norm.weight
         self.buckets = self._buckets(num_slots, num_slots * max_positions)
         # A prompt longer than the last bucket runs alone, and without a graph.
         longest = round_up(max_positions, TOKEN_BUCKETS[0])
         size = max(self.buckets[-1], longest)
         self.max_rows = min(num_slots, MAX_ROWS, self.buckets[-1] // TOKENS_PER_ROW)
-        self.x = torch.zeros(size, len(weight), dtype=weight.dtype, device=weight.device)
-        self.slots = torch.full((size,), -1, dtype=torch.int64, device=weight.device)
-        self.positions = torch.zeros_like(self.slots)
-        self.last = torch.zeros(self.max_rows, dtype=torch.int64, device=weight.device)
+        self._max_positions = max_positions
+        self._sampling = sampling
+        columns = ROW_COLUMNS + sampling.num_counts
+        num_whole = 4 * size + columns * self.max_rows
+        self.given = like.new_zeros(size, len(like))
+        self._whole = torch.zeros(num_whole, dtype=torch.int64, device=like.device)
+        num_real = self.max_rows * sampling.num_numbers
+        self._real = torch.zeros(num_real, dtype=torch.float32, device=like.device)
 
     def _buckets(self, num_slots: int, most: int) -> list[int]:
         """Tokens of a pass for num_slots slots that hold `most` together."""
@@ -110,67 +150,104 @@ class PackedPrefill:
         """Prompts that share a pass, as indices into their lengths."""
         return packed_groups(lengths, self.buckets[-1], self.max_rows)
 
-    def run(self, x: Tensor, lengths: list[int], slots: list[int]) -> Tensor:
-        """One pass; fills the cache of the prompts' slots.
+    def run(
+        self,
+        prompts: Sequence[Prompt],
+        slots: Sequence[int],
+        given: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        """One pass: the prompts' slots are ready for their first frame.
 
         Args:
-            x: (n, D) inputs of all prompts, one behind the other; n is the sum of lengths.
-            lengths: tokens of each prompt. slots: distinct.
-        Returns:
-            (rows, D) after the final norm, at each prompt's last token; valid until the next run.
-            With fixed shapes spare rows behind them, always as many in all.
+            slots: distinct.
+            given: (N,) int64 places of cloned voices' vectors among the pass's tokens, on the host,
+                and (N, D) those vectors.
         """
-        key = self._fill(x, lengths, slots)
-        hidden: Tensor = self.runner.run(key)
-        return hidden if self.is_fixed else hidden[: len(lengths)]
+        if given is not None:
+            places, vectors = given
+            self.given.index_copy_(0, to_device(places, self.given.device), vectors)
+        self.runner.run(self._fill(prompts, slots))
 
     def _rows(self, bucket: int) -> int:
-        return min(self.max_rows, bucket // TOKENS_PER_ROW)
+        return min(self.max_rows, bucket // TOKENS_PER_ROW) if self.has_buckets else self._num_rows
 
     def _key(self, num_tokens: int, num_rows: int) -> int:
-        needed = max(num_tokens, num_rows * TOKENS_PER_ROW)
         if not self.has_buckets:
-            return needed
+            return num_tokens
+        needed = max(num_tokens, num_rows * TOKENS_PER_ROW)
         if needed > self.buckets[-1]:
             return round_up(needed, TOKEN_BUCKETS[0])
         bucket = choose_bucket(needed, self.buckets)
         return self.runner.pick(bucket, 1, GRAPH_PASSES)
 
-    def _fill(self, x: Tensor, lengths: list[int], slots: list[int], key: int | None = None) -> int:
-        """Put prompts into the static buffers, and nothing else."""
-        num_tokens = len(x)
-        assert num_tokens == sum(lengths), (num_tokens, lengths)
-        key = self._key(num_tokens, len(lengths)) if key is None else key
-        counts = torch.tensor(lengths)
-        ends = counts.cumsum(0)
-        padding = key - num_tokens
-        owners = torch.tensor(slots).repeat_interleave(counts)
-        places = torch.arange(num_tokens) - (ends - counts).repeat_interleave(counts)
-        last = torch.zeros(self._rows(key), dtype=torch.int64)  # spare rows look at token 0
-        last[: len(lengths)] = ends - 1
-        owners = torch.nn.functional.pad(owners, (0, padding), value=-1)
-        places = torch.nn.functional.pad(places, (0, padding))
-        # One copy for all three.
-        joined = to_device(torch.cat([owners, places, last]), self.slots.device)
-        self.slots[:key] = joined[:key]
-        self.positions[:key] = joined[key : 2 * key]
-        self.last[: len(last)] = joined[2 * key :]
-        self.x[:num_tokens] = x
-        self.x[num_tokens:key].zero_()
+    def _fill(self, prompts: Sequence[Prompt], slots: Sequence[int], key: int | None = None) -> int:
+        """Send all that a pass must know to the device: its bucket.
+
+        In plain Python up to the copy: every call of PyTorch would let other threads in.
+        """
+        lengths = [prompt.num_tokens for prompt in prompts]
+        num_tokens, num_rows = sum(lengths), len(prompts)
+        key = self._key(num_tokens, num_rows) if key is None else key
+        self._num_rows = num_rows
+        padding, spare = key - num_tokens, self._rows(key) - num_rows
+        requests = [prompt.request for prompt in prompts]
+        counts, numbers = self._sampling.settings_of(requests)
+        last, end = [], 0
+        for length in lengths:
+            end += length
+            last.append(end - 1)
+        whole = [
+            *chain.from_iterable(prompt.text_ids for prompt in prompts),
+            *repeat(NO_ID, padding),
+            *chain.from_iterable(prompt.codec_ids for prompt in prompts),
+            *repeat(NO_ID, padding),
+            *chain.from_iterable(map(repeat, slots, lengths)),
+            *repeat(-1, padding),
+            *chain.from_iterable(map(range, lengths)),
+            *repeat(0, padding),
+        ]
+        limits = [request.max_frames for request in requests]
+        for column in (last, range(num_rows), slots, lengths, limits):
+            whole += [*column, *repeat(column[-1], spare)]
+        whole += chain.from_iterable([*counts, *repeat(counts[-1], spare)])
+        real = [*chain.from_iterable([*numbers, *repeat(numbers[-1], spare)])]
+        self._send(self._whole, whole)
+        self._send(self._real, real)
         return key
 
+    @staticmethod
+    def _send(buffer: Tensor, values: list[int] | list[float]) -> None:
+        buffer[: len(values)].copy_(to_device(values, buffer.device, buffer.dtype))
+
     def _sample(self, bucket: int) -> None:
-        """Fill the buffers of a bucket with short random prompts, so that a check sees numbers."""
-        length = min(SAMPLE_TOKENS, self.decoder.cache.num_positions, bucket)
+        """Fill the buffers of a bucket with short prompts, so that a check sees numbers."""
+        length = min(SAMPLE_TOKENS, self._max_positions, bucket)
         rows = min(bucket // length, self._rows(bucket))
-        x = torch.randn(rows * length, self.x.shape[1], device=self.x.device).to(self.x.dtype)
-        self._fill(x, [length] * rows, list(range(rows)), bucket)
+        ids, none = [token % SAMPLE_IDS for token in range(length)], [NO_ID] * length
+        requests = [SpeechRequest("", seed=row) for row in range(rows)]
+        prompts = [Prompt(ids, none, [], request) for request in requests]
+        self._fill(prompts, range(rows), bucket)
 
     def _run(self, bucket: int) -> Tensor:
-        # A copy, because the decoder uses its input up: a pass can then be repeated.
-        return self.decoder.prefill(
-            self.x[:bucket].clone(),
-            self.slots[:bucket],
-            self.positions[:bucket],
-            self.last[: self._rows(bucket)],
+        return self.start(self._pass(bucket))
+
+    def _pass(self, bucket: int) -> Pass:
+        """The buffers as a pass of that many tokens reads them."""
+        rows, columns = self._rows(bucket), self._sampling.num_counts
+        sizes = [*repeat(bucket, 4), *repeat(rows, ROW_COLUMNS), rows * columns]
+        parts = self._whole[: sum(sizes)].split(sizes)
+        text_ids, codec_ids, slots, positions, last, owner, index, lengths, limits, counts = parts
+        return Pass(
+            text_ids,
+            codec_ids,
+            self.given[:bucket],
+            slots,
+            positions,
+            last,
+            owner,
+            index,
+            lengths,
+            limits,
+            counts.view(rows, columns),
+            self._real[: rows * self._sampling.num_numbers].view(rows, -1),
         )

@@ -8,6 +8,7 @@ addressed by (row seed, frame, codebook), so it never depends on batch mates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -15,8 +16,8 @@ from torch import Tensor
 
 from kernels.sampling.draws import uniforms
 from kernels.sampling.sample import sample
-from models.device.to_device import to_device
-from models.sampling import SETTINGS, SUBTALKER, Sampling
+from models.base import SpeechRequest
+from models.sampling import SETTINGS, SUBTALKER
 
 MIN_FRAMES = 2  # the official code forbids end of speech for the first two samples
 DTYPES = {float: torch.float32, int: torch.int32, bool: torch.bool}
@@ -37,6 +38,9 @@ class SamplingSlots:
             for name, setting in SETTINGS.items()
             if name not in self.UNUSED
         }
+        floating = {name for name, column in self.columns.items() if column.is_floating_point()}
+        self._whole = [name for name in self.columns if name not in floating]
+        self._real = [name for name in self.columns if name in floating]
         self._first = {n: c for n, c in self.columns.items() if not n.startswith(SUBTALKER)}
         self._rest = {
             n.removeprefix(SUBTALKER): c for n, c in self.columns.items() if n not in self._first
@@ -45,21 +49,39 @@ class SamplingSlots:
         self.suppress = suppress  # (V,) bool
         self.eos = eos
 
-    def assign(self, index: Tensor, rows: list[Sampling], seeds: list[int]) -> None:
-        """Give the slots `index` (n,) new settings and an empty history."""
-        device, columns = self.seeds.device, self.columns
-        whole = [name for name, column in columns.items() if not column.is_floating_point()]
-        real = [name for name, column in columns.items() if column.is_floating_point()]
+    @property
+    def num_counts(self) -> int:
+        """Whole numbers of a row: its seed and the settings of that kind."""
+        return 1 + len(self._whole)
+
+    @property
+    def num_numbers(self) -> int:
+        """Settings of a row that are real numbers."""
+        return len(self._real)
+
+    def settings_of(
+        self, requests: Sequence[SpeechRequest]
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        """What `assign` wants of each row, on the host: its whole numbers and the others."""
+        rows = [request.sampling for request in requests]
         counts = [
-            [seed, *(getattr(row, name) for name in whole)]
-            for row, seed in zip(rows, seeds, strict=True)
+            [request.seed, *(int(getattr(row, name)) for name in self._whole)]
+            for request, row in zip(requests, rows, strict=True)
         ]
-        numbers = [[getattr(row, name) for name in real] for row in rows]
-        seed, *values = to_device(counts, device).unbind(1)
-        values += to_device(numbers, device, torch.float32).unbind(1)
-        self.seeds[index] = seed
-        for name, value in zip(whole + real, values, strict=True):
-            columns[name][index] = value.to(columns[name].dtype)
+        return counts, [[getattr(row, name) for name in self._real] for row in rows]
+
+    def assign(self, index: Tensor, counts: Tensor, numbers: Tensor) -> None:
+        """Give the slots `index` (n,) new settings and an empty history. A slot may be named more
+        than once, with the same values.
+
+        Args:
+            counts: (n, num_counts) int64. numbers: (n, num_numbers) float32.
+        """
+        self.seeds[index] = counts[:, 0]
+        for place, name in enumerate(self._whole, 1):
+            self.columns[name][index] = counts[:, place].to(self.columns[name].dtype)
+        for place, name in enumerate(self._real):
+            self.columns[name][index] = numbers[:, place]
         self.seen.index_fill_(0, index, False)
 
     def move(self, source: Tensor, target: Tensor) -> None:

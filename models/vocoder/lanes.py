@@ -197,30 +197,34 @@ class Lanes:
         return plan_lanes(sizes, buckets, max_lanes, self.network.gap_frames)
 
     def _put(self, batch: LaneBatch, rows: Sequence[Tensor], inputs: Tensor) -> None:
-        """Fill the static positions of a batch and its static input (lanes, frames, width)."""
-        num_frames = batch.num_frames
-        sizes = torch.tensor([len(rows[place.row]) for place in batch.places])
-        starts = torch.tensor([place.lane * num_frames + place.start for place in batch.places])
-        within = torch.arange(int(sizes.sum())) - (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
-        index = starts.repeat_interleave(sizes) + within
-        positions = torch.full((batch.num_lanes * num_frames,), -1)
-        positions[index] = within
-        self._position(batch.key).copy_(to_device(positions.view(batch.key), self.device))
+        """Fill the static positions of a batch and its static input (lanes, frames, width).
+
+        Numbers are laid out in plain Python, and go to the device at once: every call of PyTorch
+        lets other threads in.
+        """
+        num_frames = batch.num_lanes * batch.num_frames
+        positions, index = [-1] * num_frames, []
+        for place in batch.places:
+            size, start = len(rows[place.row]), place.lane * batch.num_frames + place.start
+            positions[start : start + size] = range(size)
+            index.extend(range(start, start + size))
+        numbers = to_device(positions + index, self.device)
+        self._position(batch.key).copy_(numbers[:num_frames].view(batch.key))
         content = torch.cat([rows[place.row] for place in batch.places]).to(self.device)
-        inputs.zero_().flatten(0, 1)[to_device(index, self.device)] = content
+        inputs.zero_().flatten(0, 1)[numbers[num_frames:]] = content
 
     def _take(
         self, samples: Tensor, batch: LaneBatch, sizes: Sequence[int], kept: Sequence[int]
     ) -> dict[int, Tensor]:
         """Samples of each row's last `kept` frames, copied out of the static output at once."""
-        places = batch.places
-        ends = torch.tensor([p.lane * batch.num_frames + p.start + sizes[p.row] for p in places])
-        counts = torch.tensor([kept[place.row] for place in places])
-        within = torch.arange(int(counts.sum())) - counts.cumsum(0).repeat_interleave(counts)
-        index = to_device(ends.repeat_interleave(counts) + within, self.device)
-        frames = samples.view(-1, self.network.samples_per_frame)[index]
-        pieces = torch.split(frames, counts.tolist())
-        return {place.row: piece.flatten() for place, piece in zip(places, pieces, strict=True)}
+        places, index, counts = batch.places, [], []
+        for place in places:
+            end = place.lane * batch.num_frames + place.start + sizes[place.row]
+            index.extend(range(end - kept[place.row], end))
+            counts.append(kept[place.row] * self.network.samples_per_frame)
+        found = samples.view(-1, self.network.samples_per_frame)[to_device(index, self.device)]
+        pieces = torch.split(found.flatten(), counts)
+        return {place.row: piece for place, piece in zip(places, pieces, strict=True)}
 
     def _front_buckets(self, longest: int) -> list[int]:
         """Lengths of the single lanes for latents of whole rows of up to `longest` frames, all of

@@ -211,7 +211,9 @@ def vocoder_runner(
 
 
 def _codes(rows: list[Tensor], piece: Piece) -> Tensor:
-    return rows[piece.row][piece.chunk.first : piece.chunk.end]
+    row, chunk = rows[piece.row], piece.chunk
+    is_whole = chunk.first == 0 and chunk.end == len(row)
+    return row if is_whole else row[chunk.first : chunk.end]
 
 
 def _beside(row: Tensor, front: Tensor) -> Tensor:

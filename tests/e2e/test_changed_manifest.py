@@ -19,7 +19,7 @@ MORE = [{"id": f"more{number}", "text": TEXTS[number]} for number in range(4)]
 OTHERS = [{**row, "text": TEXTS[(number + 1) % 4]} for number, row in enumerate(ROWS)]
 # One letter less, and so one letter more.
 EDITED = [*ROWS[:-2], {**ROWS[-2], "text": "Ho."}, ROWS[-1]]
-FLAGS = ("--max-seconds", 1, "--max-batch", 2)
+FLAGS = ("--max-seconds", 0.03, "--accept-truncated", "--max-batch", 2)  # 12 frames
 FINAL = {"cut": ROWS[:5], "grown": ROWS + MORE, "replaced": OTHERS, "edited": EDITED}
 AFTER_ROWS = 3
 

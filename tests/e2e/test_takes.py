@@ -249,7 +249,7 @@ class TestPick:
 
     def test_it_imports_no_torch(self, taken: Workbench) -> None:
         patch = "import sys; sys.modules['torch'] = None"
-        result = finish(taken.start(["pick", str(taken.out().path), "a=2"], patch))
+        result = finish(taken.start(["pick", str(taken.out().path), "a=2"], patch, is_fresh=True))
         assert (result.code, result.err) == (0, "")
 
 

@@ -2,6 +2,8 @@
 
 Every third test sentence (20) per speaker is spoken and recognised with a bigram model of all 60.
 The bars leave room for other draws; seeds 0, 1 and 2 give 0.5 to 1.4, 1.9 to 2.9 and 0.5 %.
+`make test` has every twelfth sentence (5), a quarter of the work, under the same bars: 0.0, 1.9 and
+0.0 % with seed 0. All 20 are for `make long`.
 """
 
 from __future__ import annotations
@@ -18,10 +20,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "samples" / "voice" / "recipe"
-EVERY = 3
 MAX_WER_PERCENT = {"arthur": 4.0, "clara": 6.0, "ewan": 4.0}
 MIN_SHIFTED_PERCENT = 90.0
-MAX_CPU_SECONDS = 150.0  # recognition included; 67 on a machine that much else ran on
+MAX_CPU_SECONDS = 150.0  # recognition included, 20 sentences; 67 where much else ran beside it
 
 pytestmark = pytest.mark.slow
 
@@ -44,10 +45,13 @@ def cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def test_words_are_recognised(score: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "every", [12, pytest.param(3, marks=pytest.mark.long)], ids=["few", "many"]
+)
+def test_words_are_recognised(score: ModuleType, tmp_path: Path, every: int) -> None:
     """Word error rate per speaker, the control against shifted texts, and the work of both."""
     lines = (RECIPE / "sentences.txt").read_text().splitlines()
-    chosen = range(0, len(lines), EVERY)
+    chosen = range(0, len(lines), every)
     rows = [
         {"id": f"{voice}/{index:03d}", "text": lines[index], "voice": voice, "language": "english"}
         for voice in MAX_WER_PERCENT
@@ -77,7 +81,7 @@ def test_words_are_recognised(score: ModuleType, tmp_path: Path) -> None:
 
     figures = f"wer {wer}, shifted {shifted}, CPU: synth {synth_s:.1f} s, in all {total_s:.1f} s"
     print(figures)
-    assert len(references) == 20
+    assert len(references) == 60 // every
     assert all(wer[voice] <= bar for voice, bar in MAX_WER_PERCENT.items()), figures
     assert min(shifted.values()) >= MIN_SHIFTED_PERCENT, figures
     assert total_s < MAX_CPU_SECONDS, figures

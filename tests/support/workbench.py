@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from warm_process import WarmProcess
 
 from tts_cli.main import main
 
@@ -30,6 +31,7 @@ PATIENCE_S = 60.0
 
 Rows = Sequence[Mapping[str, Any]]
 MakeCheckpoint = Callable[..., Path]
+Process = subprocess.Popen[str] | WarmProcess
 
 
 @dataclass(frozen=True)
@@ -158,30 +160,37 @@ class Workbench:
         given = [manifest, "--out", self.folder / out, "--model", model or self.model]
         return ["synth", *map(str, [*given, "--device", "cpu", *flags])]
 
-    def start(self, args: Sequence[str], patch: str = "") -> subprocess.Popen[str]:
+    def start(self, args: Sequence[str], patch: str = "", *, is_fresh: bool = False) -> Process:
         """Start a command in a process of its own, one thread a library.
+
+        A fork of a process that has torch already; with `--workers`, whose processes Ray starts and
+        ends, and where the system has no such forks, a fresh one.
 
         Args:
             patch: Python that is run first, to make something slow or deadly.
+            is_fresh: no fork: nothing is imported yet.
         """
         program = (
             f"import sys\nfrom tts_cli.main import main\n{patch}\nsys.exit(main(sys.argv[1:]))"
         )
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        if sys.platform == "linux" and "--workers" not in args and not is_fresh:
+            return WarmProcess(program, args, env)
         return subprocess.Popen(
             [sys.executable, "-c", program, *args],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            env=env,
         )
 
-    def wait_for_rows(self, count: int, process: subprocess.Popen[str], out: str = "out") -> None:
+    def wait_for_rows(self, count: int, process: Process, out: str = "out") -> None:
         """Wait until a process has recorded at least `count` rows."""
         journal = self.folder / out / "timings.jsonl"
         wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= count, process)
 
 
-def wait_until(is_reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_until(is_reached: Callable[[], bool], process: Process) -> None:
     """Wait for a state that a running process brings about."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_reached():
@@ -190,7 +199,7 @@ def wait_until(is_reached: Callable[[], bool], process: subprocess.Popen[str]) -
         time.sleep(0.01)
 
 
-def finish(process: subprocess.Popen[str]) -> Result:
+def finish(process: Process) -> Result:
     """Wait for a process and take what it said."""
     try:
         out, err = process.communicate(timeout=PATIENCE_S)

@@ -103,7 +103,7 @@ class VocoderQueue:
             self.busy.add("vocoder", span.end())
             samples, is_bad = self._samples_to_host(waves)
             on_host = list(zip(jobs, samples, is_bad, self._to_host(codes), strict=True))
-            copied = Span(self.device).end()
+            copied = Span(self.device, sleeps=True).end()
         total = max(1, sum(job.frames for job in jobs))
         for job, wave, is_bad_wave, row_codes in on_host:
             job.samples, job.is_bad, job.codes = wave, is_bad_wave, row_codes

@@ -192,7 +192,9 @@ def test_code_predictor_equals_vllm_omnis(name: str, checkpoint: Callable[..., P
     model.allocate(rows, 300, 4)
     hidden, code = torch.randn(rows, spec.width), torch.randint(0, spec.codebook_size, (rows,))
     with torch.inference_mode():
-        model.sampling.assign(list(range(rows)), [GREEDY] * rows, [0] * rows, torch.arange(rows))
+        greedy = [SpeechRequest("", sampling=GREEDY)] * rows
+        counts, numbers = map(torch.tensor, model.sampling.settings_of(greedy))
+        model.sampling.assign(torch.arange(rows), counts, numbers)
         model.slots.hidden.copy_(hidden)
         model.slots.code.copy_(code)
         model.predict(rows)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.base import SpeechRequest
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
 from models.sampling import SETTINGS, Sampling
@@ -22,7 +23,12 @@ def sampling() -> NucleusSlots:
 
 
 def assign(sampling: NucleusSlots, slots: list[int], rows: list[Sampling]) -> None:
-    sampling.assign(torch.tensor(slots), rows, [100 + slot for slot in slots])
+    requests = [
+        SpeechRequest("", sampling=row, seed=100 + slot)
+        for slot, row in zip(slots, rows, strict=True)
+    ]
+    counts, numbers = sampling.settings_of(requests)
+    sampling.assign(torch.tensor(slots), torch.tensor(counts), torch.tensor(numbers))
 
 
 def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:

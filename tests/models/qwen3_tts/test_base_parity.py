@@ -118,7 +118,11 @@ def test_prompts_equal_the_official_embeddings(
             continue
         compared += 1
         text_ids, codec_ids = torch.tensor(prompt.text_ids), torch.tensor(prompt.codec_ids)
-        embedded = clone_model.embed([prompt], text_ids, codec_ids)
+        given = torch.full((len(text_ids), clone_model.config.talker.width), torch.nan)
+        found = clone_model.given([prompt])
+        assert found is not None
+        given[found[0]] = found[1]
+        embedded = clone_model.embed(text_ids, codec_ids, given)
         expected = clone_golden.tensors[f"prompt.{row['id']}"]
         torch.testing.assert_close(embedded, expected, rtol=1e-5, atol=1e-5)
         pad = clone_model.config.text.pad

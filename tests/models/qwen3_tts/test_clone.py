@@ -136,7 +136,7 @@ def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
     voice = random_voice(model, SPEC.talker.width, 3, SPEC.codebook_size)
     prompt = model.prompt(SpeechRequest("hi", clone=voice, layout="non_streaming"))
     ids = torch.tensor(prompt.codec_ids)
-    found = model._cloned([prompt], ids)
+    found = model.given([prompt])
     assert found is not None
     places, vectors = found
     assert places.tolist() == [ids.tolist().index(-2), *range(len(ids) - 3, len(ids))]
@@ -146,10 +146,6 @@ def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
     for frame, codes in enumerate(voice.codes):
         total = sum(table[code] for table, code in zip(tables, codes, strict=True))
         torch.testing.assert_close(vectors[1 + frame], total)
-
-
-def test_plain_prompts_need_no_voice(model: Qwen3TTS) -> None:
-    assert model._cloned([], torch.tensor([5, -1, 7])) is None
 
 
 def test_a_bfloat16_model_clones(folder: Path) -> None:

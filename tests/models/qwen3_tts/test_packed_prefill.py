@@ -117,7 +117,7 @@ def test_a_long_pass_leaves_nothing_for_a_short_one(model: Qwen3TTS) -> None:
     prompts = [model.prompt(item) for item in requests(8)]
     model.prefill(prompts, list(range(8)))
     with torch.inference_mode():
-        model.packed.x.fill_(float("nan"))
+        model.packed.given.fill_(float("nan"))
     model.prefill(prompts[:1], [5])
     assert model.talker.decoder.cache.data.isfinite().all()
     assert model.status(model.poll(), [5])[0].finish_reason == ""
@@ -126,3 +126,26 @@ def test_a_long_pass_leaves_nothing_for_a_short_one(model: Qwen3TTS) -> None:
 def test_rows_of_the_fewest_tokens_fit_their_bucket() -> None:
     assert TOKEN_BUCKETS[-1] >= MAX_ROWS * TOKENS_PER_ROW
     assert all(bucket % 64 == 0 for bucket in TOKEN_BUCKETS)
+
+
+def test_a_pass_that_draws_nothing_leaves_codes_that_exist(
+    model: Qwen3TTS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As where kernels are only looked for and none is launched: the frame behind it embeds them.
+    pack(model)
+    model.allocate(4, max_positions=120, max_frames=FRAMES)
+    monkeypatch.setattr(model.sampling, "first", lambda *_: None)
+    model.prefill([model.prompt(item) for item in requests(3)], [0, 1, 3])
+    assert model.slots.code.tolist() == [0, 0, 0, 0]
+
+
+def test_spare_rows_write_what_the_last_row_writes(model: Qwen3TTS) -> None:
+    items = requests(3)
+    pack(model)
+    for count in (1, 3):
+        model.allocate(8, max_positions=120, max_frames=FRAMES)
+        model.prefill([model.prompt(item) for item in items[:count]], [6, 2, 5][:count])
+        slots = model.slots
+        assert slots.is_active.nonzero()[:, 0].tolist() == sorted([6, 2, 5][:count])
+        assert model.sampling.seeds[6] == items[0].seed
+        assert slots.limit.tolist().count(FRAMES) == count

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.sampling.draws import uniforms
+from models.base import SpeechRequest
 from models.sampling import SETTINGS, Sampling
 from models.slots.sampling import MIN_FRAMES, SamplingSlots
 
@@ -25,7 +26,12 @@ def sampling() -> SamplingSlots:
 
 
 def assign(sampling: SamplingSlots, slots: list[int], rows: list[Sampling]) -> None:
-    sampling.assign(torch.tensor(slots), rows, [100 + slot for slot in slots])
+    requests = [
+        SpeechRequest("", sampling=row, seed=100 + slot)
+        for slot, row in zip(slots, rows, strict=True)
+    ]
+    counts, numbers = sampling.settings_of(requests)
+    sampling.assign(torch.tensor(slots), torch.tensor(counts), torch.tensor(numbers))
 
 
 def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
@@ -117,7 +123,7 @@ def test_rows_with_different_settings_share_a_batch(sampling: SamplingSlots) -> 
     together = [first(sampling, logits, step) for step in range(8)]
     for slot, row in enumerate(mixed):
         alone = SamplingSlots(SLOTS, VOCAB, sampling.suppress, EOS, torch.device("cpu"))
-        alone.assign(torch.tensor([slot]), [row], [100 + slot])
+        assign(alone, [slot], [row])
         assert [first(alone, logits, step)[slot] for step in range(8)] == [
             codes[slot] for codes in together
         ]

@@ -1,0 +1,72 @@
+"""The process that `warm_process.py` forks commands from: it imports what is heavy, and waits.
+
+Modules of ours are not imported: a command's patches are there before them, as in a fresh process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+
+HEAVY = ("torch", "numpy", "soundfile", "soxr", "safetensors.torch", "tokenizers", "transformers")
+
+
+def main() -> None:
+    """Fork a command for every message, until the other side is gone."""
+    server = socket.socket(fileno=int(sys.argv[1]))
+    for name in HEAVY:
+        importlib.import_module(name)
+    importlib.import_module("transformers").AutoTokenizer  # noqa: B018 (imported when asked for)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no burial
+    while True:
+        head, (*fds,), _, _ = socket.recv_fds(server, 8, 3)
+        if not head:
+            return
+        length = int.from_bytes(head, "big")
+        text = b""
+        while len(text) < length:
+            text += server.recv(length - len(text))
+        if os.fork() == 0:
+            server.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            keep(json.loads(text), *fds)
+            return
+        for fd in fds:
+            os.close(fd)
+
+
+def keep(given: dict[str, object], out: int, err: int, news: int) -> None:
+    """Fork the command; tell its pid, and later its exit code or minus the signal that ended it.
+
+    Returns in the command's process only, which then ends as any interpreter does.
+    """
+    pid = os.fork()
+    if pid:
+        os.close(out)
+        os.close(err)
+        os.write(news, b"%d\n" % pid)
+        _, status = os.waitpid(pid, 0)
+        try:
+            os.write(news, b"%d\n" % os.waitstatus_to_exitcode(status))
+        finally:
+            os._exit(0)
+    os.close(news)
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.close(out)
+    os.close(err)
+    os.environ.clear()
+    os.environ.update(given["env"])
+    os.chdir(given["cwd"])
+    sys.argv = ["-c", *given["args"]]
+    sys.path[0] = ""
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    exec(compile(given["program"], "<string>", "exec"), {"__name__": "__main__"})
+
+
+if __name__ == "__main__":
+    main()
