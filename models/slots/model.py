@@ -40,6 +40,7 @@ CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
 # Frames of a bucket that are worth a graph of its own, which takes 0.2 s to record: on an H200 a
 # frame of 256 slots takes 5.6 ms, of 128 4.1, of 64 3.4 and of one 2.7.
 GRAPH_FRAMES = 128
+MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
 
 
 class FamilyConfig(Protocol):
@@ -213,11 +214,12 @@ class SlotModel:
         is_whole: bool = True,
     ) -> None:
         """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
-        use; unless `is_whole` the largest frame bucket alone, and the others once they are used
-        enough. With fixed shapes there is one of each, or few.
+        use; unless `is_whole` what a run begins with, and the others once they are used enough. Of
+        few rows that is the largest frame bucket; of many also the largest of the vocoder and the
+        usual prefill, which they use many times. With fixed shapes there is one of each, or few.
 
-        The vocoder, which the first row comes to last, is then run once in a thread beside: cuDNN
-        takes half a second to load and to choose its kernels.
+        The vocoder, which the first row comes to last, is run once in a thread beside: cuDNN takes
+        half a second to load and to choose its kernels.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
@@ -233,20 +235,32 @@ class SlotModel:
                 f"{self.config} {self.vocoder.network} {self.dtype} {self.max_positions} {shapes}"
             )
             # The vocoder's first: its kernels take longest.
-            compile_ahead([runner.rehearse for runner in reversed(runners)], name)
+            first = [*self.vocoder.layout.runners, self.frames, self.packed.runner]
+            compile_ahead([runner.rehearse for runner in first], name)
         if is_whole:
             for runner in runners:
                 runner.capture()
         else:
-            if any(runner.usual for runner in self.vocoder.layout.runners):
-                self._beside.start(self._rehearse_vocoder)
-            self.frames.capture(self.frames.announced[:1])
+            self._capture_first(has_many=max_batch >= MANY_ROWS)
         self.release(list(range(num_slots)))
 
-    def _rehearse_vocoder(self) -> None:
-        """Run it as a run of few rows will."""
-        for runner in self.vocoder.layout.runners:
-            runner.rehearse(runner.usual)
+    def _capture_first(self, *, has_many: bool) -> None:
+        """Capture what a run of few rows, or of many, begins with."""
+        vocoder = self.vocoder.layout.runners
+        keys = [runner.announced[:1] if has_many else runner.usual for runner in vocoder]
+
+        def rehearse() -> None:
+            for runner, key in zip(vocoder, keys, strict=True):
+                runner.rehearse(key)
+
+        if any(keys):
+            self._beside.start(rehearse)
+        self.frames.capture(self.frames.announced[:1])
+        if has_many:
+            self.packed.runner.capture(self.packed.runner.usual)
+            self._beside.wait()
+            for runner, key in zip(vocoder, keys, strict=True):
+                runner.capture(key)
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
