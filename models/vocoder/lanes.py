@@ -18,6 +18,7 @@ once. What a pass makes is copied out of that memory, so that the next one finds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,6 +41,10 @@ from models.vocoder.sizes import LANE_FRAMES
 MAX_ROWS = 32  # that lanes are sized for: more wait for the next batch
 MAX_LANES = 4  # 4,096 frames of one batch: bounds its activations
 LANE_BUCKETS = (64, 128, 192, 256, 384, 512, 768)  # of a last lane that is not full
+# Batches of a shape that are worth a graph of its own; until then they run in the next larger one
+# that is recorded, or in one full lane. On an H200 cuDNN takes 0.25 s to choose its kernels for a
+# shape that is new to it, and a recording as long; a full lane takes 15 ms.
+GRAPH_BATCHES = 16
 FIXED_FRONT = 192  # frames of the shortest lanes with a row each; longer ones are twice as long
 
 Shape = tuple[int, int]  # lanes, frames
@@ -145,10 +150,11 @@ class Lanes:
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
-        _announce(self.whole, shapes)
+        usual = (1, self.lane_buckets[-1])
+        _announce(self.whole, shapes, usual)
         if not longest_front:
             return
-        _announce(self.renderer, shapes)
+        _announce(self.renderer, shapes, usual)
         if self.cut.renders_windows:
             shapes = [(1, frames) for frames in self._front_buckets(longest_front)]
         _announce(self.fronts, shapes)
@@ -191,7 +197,8 @@ class Lanes:
         """Run all rows through a graph; the samples of their last `kept` frames."""
         waves: dict[int, Tensor] = {}
         sizes = [len(row) for row in rows]
-        for batch in self._plan(sizes):
+        for planned in self._plan(sizes):
+            batch = self._picked(runner, planned)
             self._put(batch, rows, inputs(batch.key))
             waves |= self._take(runner.run(batch.key), batch, sizes, kept)
         return [waves[row] for row in range(len(rows))]
@@ -202,6 +209,13 @@ class Lanes:
         if self._front_shapes:
             return plan_fixed_lanes(sizes, self.lane_buckets[-1], self.num_lanes, gap)
         return plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap)
+
+    def _picked(self, runner: GraphRunner[Shape], batch: LaneBatch) -> LaneBatch:
+        """A batch in the lanes that it is to run in: its own, or larger ones that are at hand."""
+        if self._front_shapes:
+            return batch
+        num_lanes, num_frames = runner.pick(batch.key, 1, GRAPH_BATCHES)
+        return replace(batch, num_lanes=num_lanes, num_frames=num_frames)
 
     def _plan_latents(self, sizes: Sequence[int]) -> list[LaneBatch]:
         """Lanes for rows of which latents are made."""
@@ -303,5 +317,5 @@ class Lanes:
         return self._made[name, key].copy_(made)
 
 
-def _announce(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
-    runner.announce(shapes, size=lambda shape: shape[0] * shape[1])
+def _announce(runner: GraphRunner[Shape], shapes: list[Shape], usual: Shape | None = None) -> None:
+    runner.announce(shapes, size=lambda shape: shape[0] * shape[1], usual=usual)

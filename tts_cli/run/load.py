@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from kernels.launch.ahead import hash_ahead
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
 from kernels.launch.dispatch import use_portable
 from models.base import SpeechModel
@@ -24,6 +25,7 @@ from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
 from models.device.memory import room_for
 from models.registry import load_model
+from tts_cli import start
 from tts_cli.config import BATCH_CPU, BATCH_CUDA, RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
@@ -73,6 +75,7 @@ def open_session(config: RunConfig) -> Session:
     Raises:
         SetupError: it cannot be loaded, or not speak as `--reproducible` promises.
     """
+    start.reach("imported_s")
     device = choose_device(config)
     dtype = choose_dtype(config, device)
     use_portable(config.kernels == "portable")
@@ -87,6 +90,8 @@ def open_session(config: RunConfig) -> Session:
     if is_cuda:
         torch.cuda.set_device(device)
         TF32.hold()
+        hash_ahead()
+    start.reach("device_s")
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)
         if is_fixed:
@@ -105,6 +110,7 @@ def open_session(config: RunConfig) -> Session:
     max_batch = config.max_batch or (BATCH_CUDA if is_cuda else BATCH_CPU)
     load_s = time.perf_counter() - started
     log.debug("loaded in %.1f s", load_s)
+    start.reach("loaded_s")
     is_chosen = config.max_batch is not None
     batch = BatchSize(max_batch, is_fixed)
     session = Session(model, device, dtype, batch, load_s, is_chosen)

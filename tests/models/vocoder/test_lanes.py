@@ -13,7 +13,13 @@ from kernels.launch import dispatch
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
 from models.vocoder.chunks import Cut
 from models.vocoder.lane_plan import plan_lanes
-from models.vocoder.lanes import LANE_BUCKETS, LANE_FRAMES, MAX_LANES, Lanes
+from models.vocoder.lanes import (
+    GRAPH_BATCHES,
+    LANE_BUCKETS,
+    LANE_FRAMES,
+    MAX_LANES,
+    Lanes,
+)
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
 pytestmark = pytest.mark.slow
@@ -146,6 +152,24 @@ def test_what_is_handed_out_outlives_the_next_pass(real: Vocoder) -> None:
     others = runner.decode(second)
     assert all(torch.equal(wave, other) for wave, other in zip(waves, before, strict=True))
     assert not torch.equal(waves[0], others[0])
+
+
+@torch.inference_mode()
+def test_few_rows_run_in_one_full_lane_until_their_own_pays(real: Vocoder) -> None:
+    runner, lanes = packed(real, FakeCapturer())
+    runner.announce(2, 60)
+    usual = (1, lanes.lane_buckets[-1])
+    assert lanes.whole.usual == [usual]
+    small = plan_lanes([9], lanes.lane_buckets, lanes.num_lanes, lanes.network.gap_frames)[0].key
+    assert small < usual
+    row = rows_of([9])
+    expected = alone(real).decode(row)
+    for _ in range(GRAPH_BATCHES):
+        assert_close(runner.decode(row), expected)
+    assert lanes.whole.keys == [usual]
+    for _ in range(2):
+        assert_close(runner.decode(row), expected)
+    assert lanes.whole.keys == [usual, small]
 
 
 def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:
