@@ -442,8 +442,11 @@ class TestLimits:
             start(model, [item], [0])
 
     def test_slot_bytes_is_what_a_slot_takes(self, model: Qwen3TTS) -> None:
-        model.allocate(4, max_positions=50, max_frames=8)
-        assert model.talker.decoder.cache.data.nbytes == 4 * model.slot_bytes(50)
+        model.allocate(4, max_positions=50, max_frames=8, max_trailing=3)
+        decoders, slots = (model.talker.decoder, model.predictor.decoder), model.slots
+        taken = sum(decoder.cache.data.nbytes for decoder in decoders)
+        taken += slots.trailing.nbytes + slots.codes.nbytes
+        assert taken == 4 * model.slot_bytes(50, 8, 3)
 
 
 class TestGraphs:
