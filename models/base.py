@@ -176,8 +176,23 @@ class SpeechModel(Protocol):
         """
         ...
 
-    def slot_bytes(self, max_positions: int) -> int:
-        """Device memory that one slot's cache takes for rows of up to max_positions."""
+    def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
+        """Device memory that one slot takes, see `allocate`: nearly all of it is its cache."""
+        ...
+
+    @property
+    def work_choices(self) -> list[int]:
+        """How much may be decoded to audio at once, as memory allows: the largest choice first,
+        which is the one in use until `choose_work`.
+        """
+        ...
+
+    def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
+        """Device memory that the work takes beside weights and slots, with one of the choices."""
+        ...
+
+    def choose_work(self, choice: int) -> None:
+        """Make one of the choices; before `capture`."""
         ...
 
     def allocate(

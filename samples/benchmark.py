@@ -1,12 +1,20 @@
-"""The whole-run benchmark of the README: make its rows, or run them and print what came out.
+"""The benchmark of the README: make its rows, run them, or measure the whole table.
 
     python samples/benchmark.py rows 1024 > rows.jsonl
     python samples/benchmark.py run OUT --models synthetic:qwen3-tts-0.6b --batches 64,256
+    python samples/benchmark.py table OUT
+    python samples/benchmark.py table OUT --only frames,whole-0.6b-256 --kernels auto,portable
 
 Rows have 62 to 187 frames, 5 to 15 s of Qwen3-TTS (of Fish Speech that is --frames 108-323). Random
 weights never end a row by themselves, so `max_frames` is each row's length; texts grow with it, as
 real ones do. The same arguments give the same rows. A run starts from an empty folder, so nothing
 is resumed.
+
+`table` measures on whatever GPU it finds: a frame, the vocoder, whole runs of all models, each
+after a shorter one in the same process, the median of three, and the first of them with the kernels
+of other GPUs as well; prints a line a part and, at the end, the table, and keeps all figures in
+OUT/table.json. Parts that are not in it unless they are named: whole-0.6b-512, mixed (rows cloned
+in two ways in one run), memory (as on cards of 24, 48 and 80 GB).
 """
 
 from __future__ import annotations
@@ -19,21 +27,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-FRAMES = "62-187"
-MAX_CHARS = 103  # of the longest row
-TEXT = (
-    "It was late, and the rain had not stopped since the morning, so nobody came to the harbour. "
-)
+HERE = Path(__file__).parent
+sys.path.append(str(HERE / "benchmarks"))
+
+import manifests  # noqa: E402
+from manifests import FRAMES  # noqa: E402
+
 COLUMNS = ("model", "batch", "xRT", "wall s", "capture s", "busy", "misses", "failed", "GiB")
 
 
 def rows(count: int, lengths: str = FRAMES) -> Iterator[str]:
     """Lines of the manifest; `lengths` is "SHORTEST-LONGEST" in frames."""
-    shortest, longest = map(int, lengths.split("-"))
-    for row in range(count):
-        frames = shortest + row * 7919 % (longest - shortest + 1)
-        text = (TEXT * 3)[: round(MAX_CHARS / longest * frames)]
-        yield json.dumps({"id": f"{row:05d}", "text": text, "max_frames": frames})
+    yield from map(json.dumps, manifests.rows(count, lengths))
 
 
 def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[str]:
@@ -65,6 +70,22 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
     ]
 
 
+def measure_table(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    """The part `table`; returns the exit code."""
+    from parts import PARTS
+    from table import KERNELS, run
+
+    known = [part.name for part in PARTS]
+    only = None if args.only is None else args.only.split(",")
+    kernels = args.kernels.split(",")
+    for names, allowed in ((only or [], known), (kernels, KERNELS)):
+        for name in names:
+            if name not in allowed:
+                parser.error(f"{name!r} is none of {', '.join(allowed)}")
+    flags = ("--device", args.device)
+    return run(args.folder, only, kernels, args.repeats, args.budget, flags)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -78,7 +99,16 @@ def main() -> None:
     running.add_argument("--batches", default="64,256", help="values of --max-batch (64,256)")
     running.add_argument("--rows", type=int, default=1024, help="how many rows (1024)")
     running.add_argument("--frames", default=FRAMES, help=f"shortest-longest ({FRAMES})")
+    table = parts.add_parser("table", help="measure the table of the README on this GPU")
+    table.add_argument("folder", type=Path, help="for manifests, audio and table.json")
+    table.add_argument("--only", help="parts, comma between them (those of the table)")
+    table.add_argument("--kernels", default="auto,portable", help="comma between them (both)")
+    table.add_argument("--repeats", type=int, default=3, help="timed whole runs (3)")
+    table.add_argument("--budget", type=float, help="begin no part behind so many seconds")
+    table.add_argument("--device", default="auto", help="of every command (auto)")
     args = parser.parse_args()
+    if args.part == "table":
+        sys.exit(measure_table(parser, args))
     if args.part == "rows":
         print("\n".join(rows(args.count, args.frames)))
         return

@@ -22,10 +22,11 @@ import torch
 HAS_CUDA = torch.cuda.is_available()
 if not HAS_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"
-if os.environ.get("TTS_CLI_KERNELS") == "portable":  # as commands take the setting
+IS_PORTABLE = os.environ.get("TTS_CLI_KERNELS") == "portable"  # as commands take the setting
+if IS_PORTABLE:
     from kernels.launch.dispatch import use_portable
 
-    use_portable()
+    use_portable()  # before fixtures of modules load models
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
@@ -34,13 +35,31 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` where no CUDA device is."""
+    """Skip tests marked `gpu` where no CUDA device is, and those of kernels for Hopper's copy
+    engine on a GPU that has none, or is to do without: they would compare a reference with itself.
+    """
+    name, reason = "gpu", "needs a CUDA device"
     if HAS_CUDA:
-        return
-    skip = pytest.mark.skip(reason="needs a CUDA device")
+        from kernels.launch.dispatch import has_copy_engine
+
+        if has_copy_engine(torch.device("cuda", 0)):
+            return
+        why = "TTS_CLI_KERNELS=portable does without" if IS_PORTABLE else "this GPU lacks"
+        name, reason = "copy_engine", f"needs Hopper's copy engine, which {why}"
+    skip = pytest.mark.skip(reason=reason)
     for item in items:
-        if item.get_closest_marker("gpu"):
+        if item.get_closest_marker(name):
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With TTS_CLI_KERNELS=portable, no session that is opened without a command line takes the
+    other kernels, for itself and for the tests behind it.
+    """
+    if IS_PORTABLE:
+        use_portable()
+        monkeypatch.setattr("tts_cli.run.load.use_portable", lambda is_portable: None)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -43,7 +43,7 @@ FLOORS = {
         {"deliver"},
         {"manifest"},
         {"text"},
-        {"config", "signals"},
+        {"config", "signals", "start", "early"},
         {"errors"},
     ),
     "models": (

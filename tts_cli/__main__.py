@@ -8,14 +8,17 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from tts_cli import signals
+from tts_cli import early, signals
+from tts_cli import start as process_start
 from tts_cli.errors import Interrupted
 
 
 def start() -> int:
     """Import the command line and run it; returns its exit code."""
+    process_start.begin_process()
     try:
         with signals.watching():
+            early.begin(sys.argv[1:])
             from tts_cli.main import main
 
             return main()

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from tts_cli import signals
+from tts_cli import early, signals, start
 from tts_cli.commands.options import LOGGERS, WARNINGS_LOGGER, Invocation
 from tts_cli.commands.streams import (
     flush,
@@ -179,9 +179,8 @@ def main(args: Sequence[str] | None = None) -> int:
     Args:
         args: without the program's name; None takes them from `sys.argv`.
     """
-    # OpenMP reads this when torch is loaded. Its threads spin while they wait, which costs
-    # milliseconds an operation once anything else wants their core; asleep they cost nothing.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    start.begin_command()
+    early.settle_threads()
     invocation = Invocation(args=list(sys.argv[1:] if args is None else args))
     open_closed_streams()
     with _logging(invocation), signals.watching():

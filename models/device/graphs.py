@@ -170,6 +170,7 @@ class GraphRunner(Generic[Key]):
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
         self._announced: dict[Key, bool] = {}  # not recorded yet -> whether it was used
         self._asked: Counter[Key] = Counter()  # of those, how often each was to be picked
+        self._usual: Key | None = None  # see `announce`
         self._size: Callable[[Key], int] = hash
 
     @property
@@ -182,15 +183,27 @@ class GraphRunner(Generic[Key]):
         self._graphs.clear()
         self._announced.clear()
         self._asked.clear()
+        self._usual = None
         self.stats.captures.clear()
         self.stats.failures.clear()
 
-    def announce(self, keys: Sequence[Key], size: Callable[[Key], int]) -> None:
-        """Name keys that may be used: each is recorded at its second use, if not before."""
+    def announce(
+        self, keys: Sequence[Key], size: Callable[[Key], int], usual: Key | None = None
+    ) -> None:
+        """Name keys that may be used: each is recorded at its second use, if not before.
+
+        Args:
+            usual: the one of them that `pick` takes for smaller ones even before it is recorded.
+        """
         if self.capturer is not None:
-            self._size = size
+            self._size, self._usual = size, usual
             fresh = [key for key in keys if key not in self._graphs]
             self._announced |= {key: False for key in sorted(fresh, key=size, reverse=True)}
+
+    @property
+    def usual(self) -> list[Key]:
+        """The usual key, while it is not recorded."""
+        return [key for key in self.announced if key == self._usual]
 
     @property
     def announced(self) -> list[Key]:
@@ -198,8 +211,9 @@ class GraphRunner(Generic[Key]):
         return list(self._announced)
 
     def pick(self, key: Key, uses: int, worth: int) -> Key:
-        """The key to run in place of one that has no recording: the next larger that has one, until
-        the key itself was asked for `worth` times, so that a recording of its own pays.
+        """The key to run in place of one that has no recording: the next larger that has one, or
+        the usual one, until the key itself was asked for `worth` times, so that a recording of its
+        own pays.
 
         Args:
             uses: that are about to be made. Any larger key must be able to do a smaller one's work.
@@ -210,7 +224,8 @@ class GraphRunner(Generic[Key]):
         if self._asked[key] > worth:
             return key
         size = self._size(key)
-        larger = [other for other in self._graphs if self._size(other) > size]
+        found = [*self._graphs, *([] if self._usual is None else [self._usual])]
+        larger = [other for other in found if self._size(other) > size]
         return min(larger, key=self._size, default=key)
 
     def capture(self, only: Sequence[Key] | None = None) -> None:
@@ -229,9 +244,11 @@ class GraphRunner(Generic[Key]):
                 self.sample(key)
             self._record(self.capturer, key)
 
-    def rehearse(self) -> None:
-        """Run every announced key eagerly: for what that brings along, such as compiled kernels."""
-        for key in self.announced:
+    def rehearse(self, only: Sequence[Key] | None = None) -> None:
+        """Run announced keys eagerly, all or some of them: for what that brings along, such as
+        compiled kernels.
+        """
+        for key in [key for key in self.announced if only is None or key in only]:
             if self.sample is not None:
                 self.sample(key)
             self.function(key)

@@ -1,13 +1,50 @@
-"""Where a batch finds no room on the device: half of it at a time."""
+"""Room on the device: how many rows fit, and where a batch finds none, half of it at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
 Item = TypeVar("Item")
+
+FREE_SHARE = 0.92  # of the free memory that is dealt out: allocators round, and leave holes
+LIBRARIES_BYTES = 600 * 2**20  # workspaces, compiled kernels and recorded graphs
+
+
+@dataclass(frozen=True)
+class Room:
+    """What fits into a device's memory."""
+
+    rows: int  # a power of two; 0: not even one
+    choice: int  # of how much is decoded to audio at once
+
+
+def room_for(
+    asked: int, free: int, slot_bytes: int, choices: Sequence[int], work: Callable[[int], int]
+) -> Room:
+    """As many rows as asked for and as fit, and the largest choice of work that leaves them room.
+
+    More rows at once are worth more than more audio decoded at once: a smaller choice is made
+    where the larger one would leave fewer rows.
+
+    Args:
+        asked: rows, a power of two.
+        free: bytes, weights already taken off.
+        slot_bytes: of a row's slot.
+        choices: of work, largest first.
+        work: bytes that a choice takes, beside slots.
+    """
+    best = Room(0, choices[-1])
+    for choice in choices:
+        left = int(FREE_SHARE * free) - LIBRARIES_BYTES - work(choice)
+        fitting = max(0, left) // max(1, slot_bytes)
+        rows = min(asked, 1 << (fitting.bit_length() - 1) if fitting else 0)
+        if rows > best.rows:
+            best = Room(rows, choice)
+    return best
 
 
 def in_halves(

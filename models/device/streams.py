@@ -15,12 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor
 
 FRAMES_PRIORITY = -5  # the highest there is: PyTorch takes the nearest the device has
 VOCODER_PRIORITY = 0  # the lowest
+
+
+@cache
+def vocoder_stream(device: torch.device) -> torch.cuda.Stream:
+    """The one stream of a device on which vocoders run: what one of them has run there before, and
+    the memory it took, serve the next.
+    """
+    return torch.cuda.Stream(device, priority=VOCODER_PRIORITY)
 
 
 class WorkStreams:
@@ -32,7 +41,7 @@ class WorkStreams:
         self._vocoder: torch.cuda.Stream | None = None
         if device.type == "cuda":
             self._frames = torch.cuda.Stream(device, priority=FRAMES_PRIORITY)
-            self._vocoder = torch.cuda.Stream(device, priority=VOCODER_PRIORITY)
+            self._vocoder = vocoder_stream(device)
 
     @contextmanager
     def frames(self) -> Iterator[None]:

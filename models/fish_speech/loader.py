@@ -69,13 +69,13 @@ def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
     Raises:
         CheckpointError: it cannot be read, or has other ids than `config.json` says.
     """
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import Tokenizer as Library
 
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise CheckpointError(f"{folder}: its tokenizer is missing ({path.name})")
     try:
-        tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path)).backend_tokenizer
+        tokenizer = Library.from_file(str(path))
         largest = max(tokenizer.get_vocab().values())
     except Exception as error:  # the tokenizers library raises nothing narrower
         raise CheckpointError(f"{path}: cannot be read: {error}") from None

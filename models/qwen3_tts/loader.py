@@ -8,9 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.base import Prompts, Tokenizer
-from models.checkpoint.files import CheckpointError
-from models.checkpoint.section import Section
+from models.base import Prompts
 from models.checkpoint.weights import load_strictly, read_tensors, rename, take_part
 from models.decoder.decoder import rename_layers
 from models.device.graphs import EAGER, cuda_capturers
@@ -27,15 +25,10 @@ from models.qwen3_tts.info import (
     read_encoder_configs,
 )
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.prompt import (
-    ROLE_TOKENS,
-    TAIL_TOKENS,
-    TEMPLATE_HEAD,
-    TEMPLATE_TAIL,
-    build_prompt,
-)
+from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.tokenizer import load_tokenizer
 from models.qwen3_tts.voice_encoder import VoiceEncoder
 
 RENAMES = {
@@ -83,66 +76,6 @@ def prompts(folder: Path) -> Prompts:
     config = Qwen3TTSConfig.from_folder(folder)
     tokenize = load_tokenizer(folder, config.text_vocab_size)
     return partial(build_prompt, config, tokenize), config.talker.width, config.num_codebooks
-
-
-def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
-    """The checkpoint's byte-level BPE with the plain Qwen2 pre-tokenizer; special tokens are
-    recognised.
-
-    Raises:
-        CheckpointError: it cannot be read, does not know the template's tokens, or has ids beyond
-            vocab_size.
-    """
-    from transformers import Qwen2TokenizerFast  # type: ignore[attr-defined]  # made when asked for
-
-    is_pair = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
-    if not is_pair and not (folder / "tokenizer.json").is_file():
-        # transformers would make do with an empty vocabulary.
-        raise CheckpointError(f"{folder}: its tokenizer is missing (vocab.json and merges.txt)")
-    try:
-        tokenizer = Qwen2TokenizerFast.from_pretrained(
-            str(folder), local_files_only=True, fix_mistral_regex=False
-        )
-        ids = tokenizer.get_vocab()
-    except Exception as error:  # the tokenizers library raises nothing narrower
-        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
-
-    _check_added_tokens(folder, ids)
-    largest = max(ids.values())
-
-    def tokenize(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    role, tail = tokenize(TEMPLATE_HEAD), tokenize(TEMPLATE_TAIL)
-    if len(role) != ROLE_TOKENS or len(tail) != TAIL_TOKENS or largest >= vocab_size:
-        raise CheckpointError(
-            f"{folder}: its tokenizer does not fit: the chat template takes {len(role)} and "
-            f"{len(tail)} "
-            f"tokens instead of {ROLE_TOKENS} and {TAIL_TOKENS}, or an id ({largest}) is "
-            f"not below {vocab_size}"
-        )
-    return tokenize
-
-
-def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:
-    """Refuse added tokens under other ids than `tokenizer_config.json` gives them.
-
-    transformers numbers them on from the size of `vocab.json`, whatever ids they are given.
-    """
-    path = folder / "tokenizer_config.json"
-    if not path.is_file():
-        return
-    section = Section.from_file(path)
-    if not section.holds("added_tokens_decoder"):
-        return
-    added = section.section("added_tokens_decoder")
-    for key in added.values:
-        token = added.section(key).read("content", str)
-        if str(ids.get(token)) != key:
-            raise CheckpointError(
-                f"{added.where}: {token!r} has the id {key}, but behind {folder / 'vocab.json'} "
-                f"it gets {ids.get(token)}; is the vocabulary complete?"
-            )
 
 
 def load_networks(

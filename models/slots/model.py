@@ -22,13 +22,14 @@ from models.base import ModelInfo, Prompt, RequestError, SlotStatus
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder, Weight
 from models.decoder.kv_cache import cache_bytes
+from models.device.beside import Beside
 from models.device.buckets import batch_buckets, round_up
 from models.device.graphs import Capturers, GraphRunner
 from models.device.spans import Stage
 from models.device.threads import decode_threads, limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll, SlotBuffers
-from models.slots.prefill import PackedPrefill, Pass
+from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass
 from models.slots.sampling import SamplingSlots
 from models.slots.stages import frame_stages
 from models.vocoder.chunks import Cut
@@ -39,6 +40,7 @@ CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
 # Frames of a bucket that are worth a graph of its own, which takes 0.2 s to record: on an H200 a
 # frame of 256 slots takes 5.6 ms, of 128 4.1, of 64 3.4 and of one 2.7.
 GRAPH_FRAMES = 128
+MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
 
 
 class FamilyConfig(Protocol):
@@ -137,6 +139,7 @@ class SlotModel:
         is_cuda = self.device.type == "cuda"
         self.packed = PackedPrefill(self._start, capturers.frames, has_buckets=is_cuda)
         self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder)
+        self._beside = Beside(self.device)
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
         self.sampling: SamplingSlots
@@ -149,12 +152,38 @@ class SlotModel:
             raise RuntimeError("there are no slots yet: allocate() comes first")
         return self._slots
 
-    def slot_bytes(self, max_positions: int) -> int:
-        """Cache bytes of one slot for rows of up to max_positions."""
-        shape, positions = self.config.talker, cache_positions(max_positions)
-        return cache_bytes(
-            shape.num_layers, shape.num_kv_heads, shape.head_dim, positions, self.dtype
+    def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
+        """Bytes of one slot, as `allocate` makes it: both caches, text to come, codes."""
+        talker, predictor = self.config.talker, self.config.predictor
+        num_codebooks = self.config.num_codebooks
+        caches = ((talker, cache_positions(max_positions)), (predictor, num_codebooks))
+        cached = sum(
+            cache_bytes(shape.num_layers, shape.num_kv_heads, shape.head_dim, length, self.dtype)
+            for shape, length in caches
         )
+        trailing = (max_trailing + 1) * talker.width * self.dtype.itemsize
+        return cached + trailing + (max_frames + 1) * num_codebooks * torch.int16.itemsize
+
+    @property
+    def work_choices(self) -> list[int]:
+        """Lanes of the vocoder's batches."""
+        return self.vocoder.layout.lane_choices
+
+    def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
+        """Bytes of the vocoder's activations with so many lanes, and of a prefill's and a frame's,
+        whose graphs share a pool: the wider of both.
+        """
+        shape, itemsize = self.config.talker, self.dtype.itemsize
+        tokens = max(TOKEN_BUCKETS[-1], max_positions)
+        heads = (2 * shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim
+        layer = tokens * (4 * shape.width + heads + 3 * shape.mlp_width) * itemsize
+        # Sampling sorts nothing, but its logits are float32, and prefill's as many rows' as fit.
+        logits = 4 * max_batch * self.talker.head.weight.shape[0] * torch.float32.itemsize
+        return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
+
+    def choose_work(self, choice: int) -> None:
+        """Make the vocoder's batches of no more lanes than that."""
+        self.vocoder.layout.use_lanes(choice)
 
     def fix_shapes(self) -> None:
         """From here on do all work in shapes that `allocate`'s max_batch and the row itself decide,
@@ -177,6 +206,7 @@ class SlotModel:
             max_trailing: longest trailing text of a prompt.
         """
         num_codebooks, device = self.config.num_codebooks, self.device
+        self._beside.wait()
         self.frames.reset()
         self.max_positions = max_positions
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
@@ -210,8 +240,12 @@ class SlotModel:
         is_whole: bool = True,
     ) -> None:
         """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
-        use; unless `is_whole` the largest frame and vocoder buckets and one of prefill alone, and
-        the others once they are used enough. With fixed shapes there is one of each, or few.
+        use; unless `is_whole` what a run begins with, and the others once they are used enough. Of
+        few rows that is the largest frame bucket; of many also the largest of the vocoder and the
+        usual prefill, which they use many times. With fixed shapes there is one of each, or few.
+
+        The vocoder, which the first row comes to last, is run once in a thread beside: cuDNN takes
+        half a second to load and to choose its kernels.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
@@ -226,11 +260,33 @@ class SlotModel:
             name = (
                 f"{self.config} {self.vocoder.network} {self.dtype} {self.max_positions} {shapes}"
             )
-            compile_ahead([runner.rehearse for runner in runners], name)
-        for runner in runners:
-            first = [self.packed.usual] if runner is self.packed.runner else runner.announced[:1]
-            runner.capture(None if is_whole else first)
+            # The vocoder's first: its kernels take longest.
+            first = [*self.vocoder.layout.runners, self.frames, self.packed.runner]
+            compile_ahead([runner.rehearse for runner in first], name)
+        if is_whole:
+            for runner in runners:
+                runner.capture()
+        else:
+            self._capture_first(has_many=max_batch >= MANY_ROWS)
         self.release(list(range(num_slots)))
+
+    def _capture_first(self, *, has_many: bool) -> None:
+        """Capture what a run of few rows, or of many, begins with."""
+        vocoder = self.vocoder.layout.runners
+        keys = [runner.announced[:1] if has_many else runner.usual for runner in vocoder]
+
+        def rehearse() -> None:
+            for runner, key in zip(vocoder, keys, strict=True):
+                runner.rehearse(key)
+
+        if any(keys):
+            self._beside.start(rehearse)
+        self.frames.capture(self.frames.announced[:1])
+        if has_many:
+            self.packed.runner.capture(self.packed.runner.usual)
+            self._beside.wait()
+            for runner, key in zip(vocoder, keys, strict=True):
+                runner.capture(key)
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
@@ -289,12 +345,12 @@ class SlotModel:
         """
         x = self.embed(rows.text_ids, rows.codec_ids, rows.given)
         hidden = self.talker.decoder.prefill(x, rows.slots, rows.positions, rows.last)
-        self.sampling.assign(rows.index, rows.counts, rows.numbers)
-        frame, code = torch.zeros_like(rows.index), torch.zeros_like(rows.index)
-        uniform = self.sampling.first_draws(rows.index, frame)
-        self.sampling.first(rows.index, self.talker.logits(hidden), uniform, frame, code)
+        self.sampling.assign(rows.row_slots, rows.counts, rows.numbers)
+        frame, code = torch.zeros_like(rows.row_slots), torch.zeros_like(rows.row_slots)
+        uniform = self.sampling.first_draws(rows.row_slots, frame)
+        self.sampling.first(rows.row_slots, self.talker.logits(hidden), uniform, frame, code)
         self.slots.admit(
-            rows.index,
+            rows.row_slots,
             hidden[rows.owner],
             code[rows.owner],  # of one draw, so that a row and its repetitions agree
             rows.lengths,
@@ -435,6 +491,7 @@ class SlotModel:
         """
         if not self.decodes_references:
             references = None
+        self._beside.wait()
         if self.device.type == "cuda":
             return self.vocoder.decode(codes, references)
         with limited_threads(vocoder_threads(self._vocoder_weights)):

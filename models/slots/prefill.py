@@ -39,7 +39,7 @@ MAX_ROWS = 256  # prompts of one pass
 # Passes of a bucket that are worth a graph of its own; until then they run in the next larger one.
 # On an H200 a pass of 256 tokens takes 1.4 ms, of 1,024 2.6 ms, and a recording 80 ms.
 GRAPH_PASSES = 128
-USUAL_TOKENS = 1024  # of the pass that is recorded first, if it is not too many for the slots
+USUAL_TOKENS = 1024  # of the pass that stands in for smaller ones, unless the slots hold less
 TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
 FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 a slot: at least, at most
 SAMPLE_TOKENS = 64
@@ -70,7 +70,7 @@ class Pass(NamedTuple):
     positions: Tensor  # (T,) int64, each token's position in its prompt
     last: Tensor  # (R,) int64, the row's last token
     owner: Tensor  # (R,) int64, the row itself; of a spare row the one it repeats
-    index: Tensor  # (R,) int64, the row's slot
+    row_slots: Tensor  # (R,) int64, the row's slot
     lengths: Tensor  # (R,) int64, its tokens
     limits: Tensor  # (R,) int64, frames it may keep
     counts: Tensor  # (R, C) int64, its seed and the whole numbers among its sampling settings
@@ -144,7 +144,7 @@ class PackedPrefill:
 
     def announce(self) -> None:
         """Name every bucket to the runner."""
-        self.runner.announce(self.buckets, size=int)
+        self.runner.announce(self.buckets, size=int, usual=self.usual)
 
     def groups(self, lengths: Sequence[int]) -> list[list[int]]:
         """Prompts that share a pass, as indices into their lengths."""

@@ -8,11 +8,17 @@ With fixed shapes there is one shape of full lanes. Where a row lies in them cou
 every convolution sums the same numbers in the same order. Attention does not, it goes through keys
 in blocks from the lane's first frame on, so latents are made of each row from the first frame of a
 lane of its own (`VocoderRunner.fix_shapes`), which is a fiftieth of the work.
+
+A pass asks for the memory of all its activations in one piece first, and gives it back: what they
+ask for is then cut from it. Taken one by one, each wider than the last, they would leave what they
+no longer need in pieces too small for the next, and a graph would keep twice what is in use at
+once. What a pass makes is copied out of that memory, so that the next one finds it whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,6 +41,10 @@ from models.vocoder.sizes import LANE_FRAMES
 MAX_ROWS = 32  # that lanes are sized for: more wait for the next batch
 MAX_LANES = 4  # 4,096 frames of one batch: bounds its activations
 LANE_BUCKETS = (64, 128, 192, 256, 384, 512, 768)  # of a last lane that is not full
+# Batches of a shape that are worth a graph of its own; until then they run in the next larger one
+# that is recorded, or in one full lane. On an H200 cuDNN takes 0.25 s to choose its kernels for a
+# shape that is new to it, and a recording as long; a full lane takes 15 ms.
+GRAPH_BATCHES = 16
 FIXED_FRONT = 192  # frames of the shortest lanes with a row each; longer ones are twice as long
 
 Shape = tuple[int, int]  # lanes, frames
@@ -61,6 +71,8 @@ class Lanes:
         self._codes: dict[Shape, Tensor] = {}
         self._latents: dict[Shape, Tensor] = {}
         self._positions: dict[Shape, Tensor] = {}
+        self._made: dict[tuple[str, Shape], Tensor] = {}  # by runner
+        self.most_lanes = MAX_LANES
         self._front_shapes: list[Shape] = []  # of lanes with a row each, where shapes are fixed
         self._size(LANE_FRAMES, MAX_LANES)
 
@@ -92,6 +104,29 @@ class Lanes:
         ]
 
     @property
+    def lane_choices(self) -> list[int]:
+        """Lanes that a batch may have at most, as memory allows; fewer are hardly slower."""
+        lanes = [1 << power for power in reversed(range(MAX_LANES.bit_length()))]
+        return lanes[:1] if self._front_shapes else lanes
+
+    def use_lanes(self, most: int) -> None:
+        """From here on batches have no more lanes than that, one of the choices."""
+        assert most in self.lane_choices, (most, self.lane_choices)
+        self.most_lanes = most
+
+    def work_bytes(self, most: int) -> int:
+        """Device memory that graphs and eager passes of up to so many lanes will take; that of
+        graphs which there are already is taken.
+        """
+        lane = self.lane_buckets[-1]
+        # A shape that has no graph yet runs beside the pool of those that have one: half as many
+        # lanes, or the next shorter one.
+        beside = most // 2 * lane if most > 1 else max(LANE_BUCKETS)
+        held = max((key[0] for key in [*self.whole.keys, *self.renderer.keys]), default=0)
+        pool = self.network.work_bytes(most * lane) if most > held else 0
+        return pool + self.network.work_bytes(beside)
+
+    @property
     def enough_frames(self) -> int:
         """So many must wait before a choice among them fills all lanes."""
         return (self.num_lanes + 1) * self.lane_buckets[-1]
@@ -110,15 +145,16 @@ class Lanes:
             return
         rows = min(MAX_ROWS, next_power_of_two(max_rows))
         total = rows * (longest + self.network.gap_frames)
-        self._size(total, MAX_LANES)
-        self.num_lanes = min(MAX_LANES, next_power_of_two(-(-total // self.lane_buckets[-1])))
+        self._size(total, self.most_lanes)
+        self.num_lanes = min(self.most_lanes, next_power_of_two(-(-total // self.lane_buckets[-1])))
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
-        _announce(self.whole, shapes)
+        usual = (1, self.lane_buckets[-1])
+        _announce(self.whole, shapes, usual)
         if not longest_front:
             return
-        _announce(self.renderer, shapes)
+        _announce(self.renderer, shapes, usual)
         if self.cut.renders_windows:
             shapes = [(1, frames) for frames in self._front_buckets(longest_front)]
         _announce(self.fronts, shapes)
@@ -161,7 +197,8 @@ class Lanes:
         """Run all rows through a graph; the samples of their last `kept` frames."""
         waves: dict[int, Tensor] = {}
         sizes = [len(row) for row in rows]
-        for batch in self._plan(sizes):
+        for planned in self._plan(sizes):
+            batch = self._picked(runner, planned)
             self._put(batch, rows, inputs(batch.key))
             waves |= self._take(runner.run(batch.key), batch, sizes, kept)
         return [waves[row] for row in range(len(rows))]
@@ -172,6 +209,13 @@ class Lanes:
         if self._front_shapes:
             return plan_fixed_lanes(sizes, self.lane_buckets[-1], self.num_lanes, gap)
         return plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap)
+
+    def _picked(self, runner: GraphRunner[Shape], batch: LaneBatch) -> LaneBatch:
+        """A batch in the lanes that it is to run in: its own, or larger ones that are at hand."""
+        if self._front_shapes:
+            return batch
+        num_lanes, num_frames = runner.pick(batch.key, 1, GRAPH_BATCHES)
+        return replace(batch, num_lanes=num_lanes, num_frames=num_frames)
 
     def _plan_latents(self, sizes: Sequence[int]) -> list[LaneBatch]:
         """Lanes for rows of which latents are made."""
@@ -189,7 +233,8 @@ class Lanes:
         lets other threads in.
         """
         num_frames = batch.num_lanes * batch.num_frames
-        positions, index = [-1] * num_frames, []
+        positions = [-1] * num_frames
+        index: list[int] = []
         for place in batch.places:
             size, start = len(rows[place.row]), place.lane * batch.num_frames + place.start
             positions[start : start + size] = range(size)
@@ -203,7 +248,9 @@ class Lanes:
         self, samples: Tensor, batch: LaneBatch, sizes: Sequence[int], kept: Sequence[int]
     ) -> dict[int, Tensor]:
         """Samples of each row's last `kept` frames, copied out of the static output at once."""
-        places, index, counts = batch.places, [], []
+        places = batch.places
+        index: list[int] = []
+        counts: list[int] = []
         for place in places:
             end = place.lane * batch.num_frames + place.start + sizes[place.row]
             index.extend(range(end - kept[place.row], end))
@@ -244,16 +291,31 @@ class Lanes:
         return self._positions[key]
 
     def _run(self, key: Shape) -> Tensor:
+        self._make_room(key)
         codes = self._code_input(key).transpose(1, 2)
-        samples: Tensor = self.network(codes, self._position(key))
-        return samples
+        return self._keep("samples", key, self.network(codes, self._position(key)))
 
     def _run_latents(self, key: Shape) -> Tensor:
-        return self.network.latents(self._code_input(key).transpose(1, 2), self._position(key))
+        codes = self._code_input(key).transpose(1, 2)
+        return self._keep("latents", key, self.network.latents(codes, self._position(key)))
 
     def _render(self, key: Shape) -> Tensor:
-        return self.network.render(self._latent_input(key), self._position(key) >= 0)
+        self._make_room(key)
+        samples = self.network.render(self._latent_input(key), self._position(key) >= 0)
+        return self._keep("rendered", key, samples)
+
+    def _make_room(self, key: Shape) -> None:
+        """Have the allocator find the memory of a pass in one piece."""
+        if self.device.type == "cuda":
+            num_bytes = self.network.work_bytes(key[0] * key[1])
+            torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
+
+    def _keep(self, name: str, key: Shape, made: Tensor) -> Tensor:
+        """What a pass has made, in the static output of its runner and shape."""
+        if (name, key) not in self._made:
+            self._made[name, key] = torch.empty_like(made)
+        return self._made[name, key].copy_(made)
 
 
-def _announce(runner: GraphRunner[Shape], shapes: list[Shape]) -> None:
-    runner.announce(shapes, size=lambda shape: shape[0] * shape[1])
+def _announce(runner: GraphRunner[Shape], shapes: list[Shape], usual: Shape | None = None) -> None:
+    runner.announce(shapes, size=lambda shape: shape[0] * shape[1], usual=usual)

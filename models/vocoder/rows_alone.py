@@ -23,6 +23,18 @@ class RowsAlone:
         self.runners: list[GraphRunner[Any]] = []
 
     @property
+    def lane_choices(self) -> list[int]:
+        """There are no lanes to be fewer."""
+        return [1]
+
+    def use_lanes(self, most: int) -> None:
+        """Nothing changes."""
+
+    def work_bytes(self, most: int) -> int:
+        """Nothing is kept on a device."""
+        return 0
+
+    @property
     def enough_frames(self) -> int:
         """One row is enough."""
         return 0

@@ -33,6 +33,19 @@ class Layout(Protocol):
     runners: list[GraphRunner[Any]]  # its graphs
 
     @property
+    def lane_choices(self) -> list[int]:
+        """How many lanes a batch may have at most, largest first."""
+        ...
+
+    def use_lanes(self, most: int) -> None:
+        """From here on batches have no more lanes than that, one of the choices."""
+        ...
+
+    def work_bytes(self, most: int) -> int:
+        """Device memory that decoding with up to so many lanes takes."""
+        ...
+
+    @property
     def enough_frames(self) -> int:
         """So many must wait before a choice among them can be made."""
         ...

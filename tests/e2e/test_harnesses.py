@@ -95,7 +95,7 @@ def test_chapter(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_planted_faults(tmp_path: Path) -> None:
-    """Of 100 planted faults 95 are found, of 400 good rows 8 are suspect at most; and those that
+    """Of 100 planted faults 95 are found, of 434 good rows 8 are suspect at most; and those that
     are spoken again are mended. 20 minutes on two idle cores.
     """
     for package in ("pocketsphinx", "jiwer"):

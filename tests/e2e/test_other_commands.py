@@ -183,6 +183,26 @@ class TestProfile:
         assert "batch 2" not in result.out
         assert " xRT (RTF " in result.out
 
+    def test_some_stages(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What was not asked for is neither measured nor made up, nor its graphs recorded."""
+        use_fake_graphs(monkeypatch)
+        flags = ("--model", bench.model, *CPU, "--batches", 4, "--frames", 6, "--repeats", 1)
+        report = bench.run("profile", *flags, "--stages", "frame", "--json").json
+        (entry,) = report["results"]
+        assert [stage["stage"] for stage in entry["stages"]] == ["frame"]
+        assert entry["codes_xrt"] > 0
+        assert (entry["vocoder_xrt"], entry["xrt"], entry["graph_speedup"]) == (None, None, None)
+        assert [graph["key"] for graph in report["graphs"]] == ["4"]
+        report = bench.run("profile", *flags, "--stages", "vocoder,write", "--json").json
+        (entry,) = report["results"]
+        names = [stage["stage"] for stage in entry["stages"]]
+        assert names == ["vocoder (4 x 6 frames)", "write (one row)"]
+        assert entry["codes_xrt"] is None
+        assert entry["vocoder_xrt"] > 0
+        shown = bench.run("profile", *flags, "--stages", "vocoder").out
+        assert shown.splitlines()[-1].startswith("  vocoder ")
+        assert "together" not in shown
+
     def test_a_trace(self, bench: Workbench) -> None:
         path = bench.folder / "trace.json"
         flags = (*CPU, "--batches", 1, "--frames", 4, "--repeats", 1, "--trace", path, "--json")
@@ -197,6 +217,7 @@ class TestProfile:
         [
             (("--batches", "3"), "--batches: 3 is not a power of two"),
             (("--batches", "a"), "--batches 'a': must be numbers with commas"),
+            (("--stages", "frame,all"), "--stages: 'all' is none of prompt, prefill"),
             (("--synthetic", "qwen3-tts-0.6b"), "--synthetic and --model exclude each other"),
             (("--trace", "no/such/folder/t.json"), "its folder does not exist"),
         ],

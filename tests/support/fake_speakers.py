@@ -22,7 +22,7 @@ class RoomyModel(FakeSpeechModel):
     most_positions: int = 10**6
     info: Any = None
 
-    def slot_bytes(self, max_positions: int) -> int:
+    def slot_bytes(self, max_positions: int, *sizes: int) -> int:
         return max_positions
 
     def allocate(self, max_batch: int, max_positions: int, *sizes: int) -> None:

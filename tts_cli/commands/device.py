@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from tts_cli import early, start
+
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
@@ -23,8 +25,13 @@ def refuse_absent(config: RunConfig) -> None:
 
 
 def require(config: RunConfig) -> None:
-    """Raises SetupError where the device is not there, or too few of them."""
+    """Raises SetupError where the device is not there, or too few of them; begins its context where
+    this process will speak on it.
+    """
+    if not config.has_workers:
+        early.use_device(config.device)
     if config.device not in ALWAYS_THERE and config.ray_address is None:
-        from tts_cli.run.device import choose_device
+        with start.importing():
+            from tts_cli.run.device import choose_device
 
         choose_device(config)

@@ -51,6 +51,14 @@ BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
     help="Timed runs of each stage.",
 )
 @click.option(
+    "--stages",
+    metavar="NAME,NAME,...",
+    show_default="all",
+    help="Measure some of them only, with no graphs but theirs, which is sooner done: prompt, "
+    "prefill, parts (of a frame), frame, eager (the frame without its graph), vocoder, write, "
+    "reference.",
+)
+@click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -62,6 +70,7 @@ def command(
     batches: str | None,
     frames: int,
     repeats: int | None,
+    stages: str | None,
     trace: Path | None,
     **options: Any,
 ) -> int:
@@ -86,8 +95,8 @@ def command(
     if synthetic:
         options["model"] = SYNTHETIC_PREFIX + synthetic
     config = RunConfig.from_options(options)
-    from tts_cli.measure.profiler import Profiler
-    from tts_cli.measure.sample_rows import parse_batches
+    from tts_cli.measure.profiler import STAGES, Profiler
+    from tts_cli.measure.sample_rows import parse_batches, parse_names
     from tts_cli.run.check.row_checks import require_speakable
     from tts_cli.run.consent import approved_info
     from tts_cli.run.device import choose_device
@@ -95,11 +104,12 @@ def command(
 
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
+    chosen = parse_names("--stages", stages, STAGES) if stages else STAGES
     require_speakable(approved_info(config))
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
     session = open_session(replace(config, max_batch=max(sizes)))
-    profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5))
+    profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5), chosen)
     results: list[dict[str, Any]] = []
     for size in sorted(sizes, reverse=True):  # slots only ever get fewer
         if results and size >= results[0]["batch"]:
@@ -146,10 +156,14 @@ def show(result: dict[str, Any]) -> None:
     )
     speedup = result["graph_speedup"]
     against = "" if speedup is None else f", graph {speedup:.1f} times as fast as eager"
-    click.echo(
-        f"  codes {result['codes_xrt']:.1f} xRT, vocoder {result['vocoder_xrt']:.1f} xRT, "
-        f"together {result['xrt']:.1f} xRT (RTF {result['rtf']:.4f}){against}"
-    )
+    shown_rates = [
+        f"{name} {result[key]:.1f} xRT"
+        for name, key in (("codes", "codes_xrt"), ("vocoder", "vocoder_xrt"), ("together", "xrt"))
+        if result[key] is not None
+    ]
+    if shown_rates:
+        rtf = "" if result["rtf"] is None else f" (RTF {result['rtf']:.4f})"
+        click.echo(f"  {', '.join(shown_rates)}{rtf}{against}")
 
 
 def amount(value: float) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 from click.core import ParameterSource
 
-from tts_cli import signals
+from tts_cli import early, signals, start
 from tts_cli.commands.options import (
     common_options,
     config_option,
@@ -306,7 +306,9 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
         raise RowError(planned.message)
     if planned.is_silent:
         return planned
-    from tts_cli.run.warm_model import WarmModel
+    early.use_device(config.device)
+    with start.importing():
+        from tts_cli.run.warm_model import WarmModel
 
     rate_hz = config.sample_rate or info.sample_rate_hz
     signals.check()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli import signals
+from tts_cli import early, signals, start
 from tts_cli.commands.options import Invocation
 from tts_cli.commands.run_report import (
     keep_report,
@@ -87,6 +87,9 @@ def speak(
     assert plan.journal is not None
     assert plan.writer is not None
     signals.check()
+    start.reach("checked_s")
+    if not config.has_workers:
+        early.use_device(config.device)
     started = datetime.now(timezone.utc)
     run_id = new_run_id(started)
     if survey.summary.split:
@@ -130,6 +133,7 @@ def speak(
             except (Exception, Interrupted) as caught:
                 error = caught
         totals.wall_s = time.perf_counter() - started_s
+        start.reach("spoken_s")
     finally:
         speakers.close()
     totals.is_interrupted = error is not None
@@ -142,6 +146,7 @@ def speak(
         device=speakers.device_facts(),
         workers=speakers.worker_facts(),
         started=started,
+        start=start.moments(),
         exit_code=exit_code,
         **plan_facts(plan),
     )

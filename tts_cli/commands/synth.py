@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli import signals
+from tts_cli import signals, start
 from tts_cli.commands import device
 from tts_cli.commands.options import (
     common_options,
@@ -119,7 +119,8 @@ def run(source: Manifest, config: RunConfig) -> int:
     from tts_cli.run.plan.standing import State
 
     signals.check()  # after the imports, which may have swallowed one
-    log.debug("versions: %s", listed(versions()))
+    if log.isEnabledFor(logging.DEBUG):  # reading them takes a while
+        log.debug("versions: %s", listed(versions()))
     log.debug("settings: %s", listed(config.as_dict()))
     device.refuse_absent(config)
     info = read_info(config) if config.dry_run else approved_info(config)
@@ -148,6 +149,7 @@ def run(source: Manifest, config: RunConfig) -> int:
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
         if survey.needs_model:
+            start.reach("checked_s")
             device.require(config)
         if not is_ours:
             journal, runs = open_folder(config, stack, is_new=True)

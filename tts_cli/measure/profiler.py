@@ -11,7 +11,7 @@ import functools
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.launch.dispatch import override
+from models.base import Prompt
 from models.device.graphs import GraphRunner
 from models.device.spans import time_stage
 from tts_cli.config import RunConfig
@@ -35,6 +36,8 @@ from tts_cli.voices.encode_queue import ENCODE_ROWS
 VOCODER_ROWS = 32
 HOST_REPEATS = 20
 REFERENCE_S = 10.0  # a usual recording to clone
+# What can be measured by itself: parts are those of a frame, eager is the frame without its graph.
+STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference")
 
 
 class Profiler:
@@ -43,14 +46,23 @@ class Profiler:
     Args:
         frames: length of rows: decoding is timed half-way through one, the vocoder on whole ones.
         repeats: timed runs of each device stage.
+        stages: those of `STAGES` to measure. Unless it is all of them only the graphs are recorded
+            that they run.
     """
 
-    def __init__(self, session: Session, frames: int, repeats: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        frames: int,
+        repeats: int,
+        stages: Collection[str] = STAGES,
+    ) -> None:
         self.session = session
         self.model = session.model
         self.device = session.device
         self.frames = min(frames, session.model.info.max_frames)
         self.repeats = repeats
+        self.chosen = frozenset(stages)
         self.peak = peak_of(session.device)
         self.has_bf16 = session.dtype == torch.bfloat16
         self.captures: list[dict[str, Any]] = []  # of every batch size
@@ -71,25 +83,61 @@ class Profiler:
             max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
             max_trailing=len(prompt.trailing_ids),
         )
-        prepare(self.session, needs, is_whole=True)
+        prepare(self.session, needs, is_whole=self.chosen.issuperset(STAGES))
         self.capture_s += self.session.capture_s
         self.captures += [c for r in self.model.graph_runners() for c in r.stats.captures]
 
     @torch.inference_mode()
     def measure(self, batch: int) -> dict[str, Any]:
-        """All stages at one batch size, or at the largest that fits."""
+        """The chosen stages at one batch size, or at the largest that fits; None for what follows
+        from a stage that was not chosen.
+        """
         self.prepare(batch)
         model, info, batch = self.model, self.model.info, self.session.batch.rows
-        slots = list(range(batch))
-        runner = model.graph_runners()[0]
         prompts = sample_prompts(model, batch, self.frames)
-        stages = [self._host("prompt (one row)", lambda: model.prompt(prompts[0].request))]
-        repeats = min(5, self.repeats)
-        cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
-        prefill = self._device(
-            "prefill (batch)", lambda: model.prefill(prompts, slots), repeats, *cost
-        )
-        stages.append(prefill)
+        stages = []
+        if "prompt" in self.chosen:
+            request = prompts[0].request
+            stages.append(self._host("prompt (one row)", lambda: model.prompt(request)))
+        codes_xrt = eager_ms = vocoder_xrt = None
+        if self.chosen & {"prefill", "parts", "frame", "eager"}:
+            slots = list(range(batch))
+            stages += self._frames(prompts, slots)
+            model.release(slots)
+        times = {stage["stage"]: stage["p50_ms"] for stage in stages}
+        if frame_ms := times.get("frame"):
+            codes_xrt = batch * info.frame_s * 1000 / frame_ms
+            eager_ms = times.get("frame, eager")
+        if "vocoder" in self.chosen:
+            vocoder, vocoder_xrt = self._vocoder(min(batch, VOCODER_ROWS))
+            stages.append(vocoder)
+        if "write" in self.chosen:
+            stages.append(self._write())
+        if "reference" in self.chosen and info.can_clone:
+            stages.append(self._reference(min(batch, ENCODE_ROWS)))
+        xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt) if codes_xrt and vocoder_xrt else None
+        return {
+            "batch": batch,
+            "stages": stages,
+            "codes_xrt": codes_xrt,
+            "vocoder_xrt": vocoder_xrt,
+            "xrt": xrt,
+            "rtf": 1 / xrt if xrt else None,
+            "graph_speedup": eager_ms / frame_ms if eager_ms and frame_ms else None,
+        }
+
+    def _frames(self, prompts: list[Prompt], slots: list[int]) -> list[dict[str, Any]]:
+        """Prefill and what a frame consists of, with rows in these slots, which stay there."""
+        model, batch = self.model, len(slots)
+        runner = model.graph_runners()[0]
+        stages = []
+        if "prefill" in self.chosen:
+            cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
+            repeats = min(5, self.repeats)
+            run = functools.partial(model.prefill, prompts, slots)
+            stages.append(self._device("prefill (batch)", run, repeats, *cost))
+        else:
+            model.prefill(prompts, slots)
         model.decode_frames(batch, min(8, self.frames))
         position = prompts[0].num_tokens + self.frames // 2
         parts = model.stages(batch, position)
@@ -97,36 +145,17 @@ class Profiler:
         whole = [part for part in parts if not part.name.startswith("sampling")]
         cost = sum(part.num_bytes for part in whole), sum(part.num_ops for part in whole)
         frame = self._device("frame", lambda: runner.run(batch), None, *cost)
-        frame_ms = frame["p50_ms"]
-        for stage in parts:
-            run = self._captured(stage.name, stage.run, runner.capturer)
-            entry = self._device(stage.name, run, None, stage.num_bytes, stage.num_ops)
-            entry["share"] = entry["p50_ms"] / frame_ms
+        for stage in parts if "parts" in self.chosen else ():
+            captured = self._captured(stage.name, stage.run, runner.capturer)
+            entry = self._device(stage.name, captured, None, stage.num_bytes, stage.num_ops)
+            entry["share"] = entry["p50_ms"] / frame["p50_ms"]
             stages.append(entry)
         frame["share"] = 1.0
         stages.append(frame)
-        eager = None
-        if runner.capturer is not None:
-            eager = self._device(
-                "frame, eager", lambda: runner.function(batch), min(10, self.repeats)
-            )
-            stages.append(eager)
-        model.release(slots)
-        vocoder, vocoder_xrt = self._vocoder(min(batch, VOCODER_ROWS))
-        stages += [vocoder, self._write()]
-        if info.can_clone:
-            stages.append(self._reference(min(batch, ENCODE_ROWS)))
-        codes_xrt = batch * info.frame_s * 1000 / frame_ms
-        xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt)
-        return {
-            "batch": batch,
-            "stages": stages,
-            "codes_xrt": codes_xrt,
-            "vocoder_xrt": vocoder_xrt,
-            "xrt": xrt,
-            "rtf": 1 / xrt,
-            "graph_speedup": eager["p50_ms"] / frame_ms if eager else None,
-        }
+        if "eager" in self.chosen and runner.capturer is not None:
+            repeats = min(10, self.repeats)
+            stages.append(self._device("frame, eager", lambda: runner.function(batch), repeats))
+        return stages
 
     def _vocoder(self, rows: int) -> tuple[dict[str, Any], float]:
         info = self.model.info

@@ -4,6 +4,8 @@ compare.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from models.base import Prompt, SpeechModel, SpeechRequest, Voice
@@ -62,3 +64,12 @@ def parse_batches(text: str) -> list[int]:
     if wrong:
         raise UsageError(f"--batches: {wrong[0]} is not a power of two up to 1024")
     return batches
+
+
+def parse_names(flag: str, text: str, known: Sequence[str]) -> list[str]:
+    """`frame,vocoder` as a list of known names. Raises UsageError."""
+    names = text.split(",")
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise UsageError(f"{flag}: {wrong[0]!r} is none of {', '.join(known)}")
+    return names

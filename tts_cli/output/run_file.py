@@ -124,6 +124,7 @@ def build_report(
     origins: Mapping[str, str] | None = None,
     anchor: Mapping[str, Any] | None = None,
     clone_model: Mapping[str, Any] | None = None,
+    start: Mapping[str, float] | None = None,
     workers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now.
@@ -140,6 +141,7 @@ def build_report(
         cast: file and characters (`Cast.facts`); None: there is none.
         anchor: id and digest of the row whose voice others have; None without `--anchor`.
         clone_model: as `model`, of the second checkpoint; None without `--clone-model`.
+        start: moments of the process's start (`tts_cli.start`); None where nothing was spoken.
         workers: device, work and fate of each; none without `--workers`.
     """
     sums = asdict(totals)
@@ -157,6 +159,7 @@ def build_report(
         "model": dict(model),
         "clone_model": None if clone_model is None else dict(clone_model),
         "text": dict(text),
+        "start": dict(start or {}),
         "anchor": None if anchor is None else dict(anchor),
         "device": dict(device),
         "workers": [dict(worker) for worker in workers],

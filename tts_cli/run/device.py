@@ -21,7 +21,9 @@ def choose_device(config: RunConfig) -> torch.device:
     kind, _, number = config.device.partition(":")
     index = int(number or 0)  # torch keeps eight bits of it: of cuda:300 it makes cuda:44
     if kind == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        count = int(torch.cuda.is_available())
+        if count and index:  # who has any has the first: counting them takes 0.1 s
+            count = torch.cuda.device_count()
         if index >= count:
             found = f"{count} CUDA devices found" if count else "no CUDA device found"
             raise SetupError(

@@ -17,12 +17,15 @@ from typing import Any
 
 import torch
 
+from kernels.launch.ahead import hash_ahead
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
 from kernels.launch.dispatch import use_portable
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.buckets import next_power_of_two
+from models.device.memory import room_for
 from models.registry import load_model
+from tts_cli import start
 from tts_cli.config import BATCH_CPU, BATCH_CUDA, RunConfig
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
@@ -34,7 +37,6 @@ from tts_cli.run.needs import Needs
 log = logging.getLogger(__name__)
 
 POSITION_STEP = 64  # cache lengths are rounded up to this
-CACHE_SHARE = 0.6  # of the free device memory; the rest is for activations and graphs
 COMPILED_STEP = 20  # kernels between two words about compiling
 
 
@@ -51,6 +53,9 @@ class Session:
     capture_s: float = 0.0
     kernels: Compilation = field(default_factory=Compilation)  # met while capturing
     room: Needs | None = None  # what its slots were made for
+    step_downs: int = 0  # times that fewer slots were tried, for want of memory
+    recorded: tuple[int, float] = (0, 0.0)  # graphs, and ms, before the first row
+    memory: dict[str, int] = field(default_factory=dict)  # bytes on a GPU, see `_note_memory`
     at_end: Callable[[], object] = lambda: None  # puts back what was changed of the process
 
     def close(self) -> None:
@@ -70,6 +75,7 @@ def open_session(config: RunConfig) -> Session:
     Raises:
         SetupError: it cannot be loaded, or not speak as `--reproducible` promises.
     """
+    start.reach("imported_s")
     device = choose_device(config)
     dtype = choose_dtype(config, device)
     use_portable(config.kernels == "portable")
@@ -84,6 +90,8 @@ def open_session(config: RunConfig) -> Session:
     if is_cuda:
         torch.cuda.set_device(device)
         TF32.hold()
+        hash_ahead()
+    start.reach("device_s")
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)
         if is_fixed:
@@ -102,11 +110,13 @@ def open_session(config: RunConfig) -> Session:
     max_batch = config.max_batch or (BATCH_CUDA if is_cuda else BATCH_CPU)
     load_s = time.perf_counter() - started
     log.debug("loaded in %.1f s", load_s)
+    start.reach("loaded_s")
     is_chosen = config.max_batch is not None
     batch = BatchSize(max_batch, is_fixed)
     session = Session(model, device, dtype, batch, load_s, is_chosen)
     if is_cuda:
         session.at_end = weakref.finalize(session, TF32.release)  # once, closed or forgotten
+        _note_memory(session, "weights")
     return session
 
 
@@ -128,7 +138,9 @@ def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
     max_positions = -(-needs.max_positions // POSITION_STEP) * POSITION_STEP
     if not batch.is_fixed:
         batch.rows = min(batch.rows, next_power_of_two(needs.rows))
-    _fit_cache(session, max_positions)
+    if session.room is not None and session.device.type == "cuda":
+        drop_slots(session)  # else they would be counted as somebody else's memory
+    _fit_rows(session, needs, max_positions)
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
         log.info(
@@ -141,16 +153,21 @@ def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
         while not _make_slots(session, needs, max_positions, is_whole):
             _halve(session)
     session.capture_s = time.perf_counter() - started
+    session.recorded = _recorded(session)
+    if session.device.type == "cuda":
+        session.memory["ready"] = torch.cuda.memory_reserved(session.device)
     session.room = replace(needs, max_positions=max_positions)
     log.debug(
         "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
-        "%d reference frames; caches of %s",
+        "%d reference frames; they take %s",
         batch.rows,
         max_positions,
         needs.max_frames,
         needs.max_trailing,
         needs.max_reference_frames,
-        shown_size(batch.rows * model.slot_bytes(max_positions)),
+        shown_size(
+            batch.rows * model.slot_bytes(max_positions, needs.max_frames, needs.max_trailing)
+        ),
     )
     if runners:
         count = sum(len(runner.keys) for runner in runners)
@@ -218,28 +235,43 @@ def _say_compiled(found: Compilation) -> None:
         log.info("compiling kernels that the cache does not hold (%d so far)", found.compiled)
 
 
-def _fit_cache(session: Session, max_positions: int) -> None:
+def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
+    """Choose by what is free how many rows are spoken, and how much is decoded, at once."""
     if session.device.type != "cuda":
         return
+    model, batch, asked = session.model, session.batch, session.batch.rows
+    torch.cuda.empty_cache()  # what loading has left is free as well
     free, _ = torch.cuda.mem_get_info(session.device)
-    slot_bytes = session.model.slot_bytes(max_positions)
-    batch, asked = session.batch, session.batch.rows
-    if batch.is_fixed and batch.rows * slot_bytes > CACHE_SHARE * free:
-        most = 1 << max(0, int(CACHE_SHARE * free / slot_bytes).bit_length() - 1)
+    slot_bytes = model.slot_bytes(max_positions, needs.max_frames, needs.max_trailing)
+    room = room_for(
+        asked,
+        free,
+        slot_bytes,
+        model.work_choices,
+        lambda choice: model.work_bytes(choice, asked, max_positions),
+    )
+    if batch.is_fixed and room.rows < asked:
         raise SetupError(
-            f"the longest row needs {shown_size(slot_bytes)} of cache a slot, so {batch.rows} rows "
+            f"the longest row needs {shown_size(slot_bytes)} a slot, so {asked} rows "
             f"do not fit into the {shown_size(free)} that are free, and with --reproducible the "
             "number of rows is part of what they sound like",
-            remedy=f"use --max-batch {most}, which speaks rows of another number anew, or shorter "
-            "rows",
+            remedy=f"use --max-batch {max(1, room.rows)}, which speaks rows of another number "
+            "anew, or shorter rows",
         )
-    while batch.rows > 1 and batch.rows * slot_bytes > CACHE_SHARE * free:
+    while batch.rows > max(1, room.rows):
         batch.halve()
+    model.choose_work(room.choice)
+    log.debug(
+        "%s free; %s a slot; work with up to %d lanes takes %s",
+        shown_size(free),
+        shown_size(slot_bytes),
+        room.choice,
+        shown_size(model.work_bytes(room.choice, batch.rows, max_positions)),
+    )
     if batch.rows < asked:
         log.log(
             _level(session),
-            "the longest row needs %s of cache a slot, so %d rows are spoken at once "
-            "instead of %d; "
+            "the longest row needs %s a slot, so %d rows are spoken at once instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
             shown_size(slot_bytes),
             batch.rows,
@@ -252,6 +284,7 @@ def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bo
     rows, model = session.batch.rows, session.model
     try:
         model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
+        _note_memory(session, "slots")
         model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
     except torch.OutOfMemoryError:
         return False
@@ -271,6 +304,7 @@ def _halve(session: Session) -> None:
             remedy="use a smaller --max-batch; with --reproducible rows sound otherwise then",
         )
     session.batch.halve()
+    session.step_downs += 1
     log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.batch.rows)
     torch.cuda.empty_cache()
 
@@ -278,6 +312,18 @@ def _halve(session: Session) -> None:
 def _level(session: Session) -> int:
     """How loudly to say that fewer rows are spoken at once."""
     return logging.WARNING if session.is_batch_chosen else logging.INFO
+
+
+def _note_memory(session: Session, what: str) -> None:
+    """Remember how many bytes are in use with what was made last: weights, or slots as well."""
+    if session.device.type == "cuda":
+        session.memory[what] = torch.cuda.memory_allocated(session.device)
+
+
+def _recorded(session: Session) -> tuple[int, float]:
+    """Graphs recorded so far, and the ms that took."""
+    captures = [one for runner in session.model.graph_runners() for one in runner.stats.captures]
+    return len(captures), sum(one["capture_ms"] for one in captures)
 
 
 def device_facts(session: Session) -> dict[str, Any]:
@@ -298,8 +344,13 @@ def device_facts(session: Session) -> dict[str, Any]:
         cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
         facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
         facts["has_fixed_shapes"] = session.batch.is_fixed
-        runners = session.model.graph_runners()
-        facts["graphs"] = sum(len(runner.keys) for runner in runners)
-        recorded_ms = sum(one["capture_ms"] for runner in runners for one in runner.stats.captures)
-        facts["graphs_s"] = round(recorded_ms / 1000, 3)
+        facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
+        count, took_ms = _recorded(session)
+        facts["graphs_while_speaking"] = count - session.recorded[0]
+        facts["graphs_while_speaking_ms"] = round(took_ms - session.recorded[1], 1)
+        facts["setup_step_downs"] = session.step_downs
+        facts["memory"] = session.memory | {
+            "peak": torch.cuda.max_memory_allocated(session.device),
+            "reserved": torch.cuda.max_memory_reserved(session.device),
+        }
     return facts

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from tts_cli import start
 from tts_cli.deliver.treatment import Applied
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
@@ -274,6 +275,7 @@ class Recorder:
             raise
         if placed is not None:
             self.takes.settle(record.id, placed)
+            start.reach("first_row_s")
         if (ended := self._ends.get(record.id)) is not None:
             ended.set()
         with self._mutex:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tts_cli import start
 from tts_cli.config import RunConfig
 from tts_cli.output.run_file import Totals
 from tts_cli.run.records import Recorder
@@ -147,7 +148,8 @@ class OneProcess:
         return []
 
     def _load(self) -> None:
-        from tts_cli.run.warm_model import WarmModel
+        with start.importing():
+            from tts_cli.run.warm_model import WarmModel
 
         self._model = WarmModel(self._config)
 
@@ -155,6 +157,7 @@ class OneProcess:
         assert self._model is not None
         self.is_gpu = self._model.session.device.type == "cuda"
         self._model.make_room(self._needs)
+        start.reach("ready_s")
 
 
 def add_device_totals(totals: Totals, session: Session) -> None:

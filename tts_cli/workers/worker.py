@@ -387,7 +387,7 @@ class Worker:
         totals = Totals()
         add_device_totals(totals, self._model.session)
         device = device_facts(self._model.session)
-        graphs = {name: device[name] for name in ("graphs", "graphs_s") if name in device}
+        graphs = {name: value for name, value in device.items() if name.startswith("graphs")}
         return replace(
             self._counted,
             facts=self._counted.facts | graphs,

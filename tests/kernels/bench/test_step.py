@@ -69,6 +69,7 @@ def test_paths_agree(position, device, with_kernel, with_reference, assert_close
     assert not step.counters.any()
 
 
+@pytest.mark.copy_engine
 @pytest.mark.parametrize("rows", [2, pytest.param(64, marks=pytest.mark.gpu)])
 def test_chain_is_the_step_of_the_models(rows, device, with_kernel) -> None:
     """Bit for bit, and by the kernels for few rows: what is timed is what the engine runs."""

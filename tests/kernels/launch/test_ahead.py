@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +111,58 @@ def test_the_interpreter_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(ahead, "IS_INTERPRETED", True)
     assert not ahead.can_compile_ahead()
     assert ahead.compile_ahead([lambda: pytest.fail("was run")], "m") == 0
+
+
+class FakeKernel:
+    """As Triton's compiled kernels: what launches one is made when `run` is asked for."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self._run: str | None = None
+
+    @property
+    def run(self) -> str:
+        if self._run is None:
+            self._run = "half made"
+            if self.error is not None:
+                raise self.error
+            self._run = threading.current_thread().name
+        return self._run
+
+
+def test_kernels_are_made_ready_to_launch_where_they_are_compiled() -> None:
+    kernel = FakeKernel()
+    with ahead.Loaders(2) as pool:
+        assert pool.submit(lambda: kernel).result() is kernel
+    assert kernel.run.startswith("kernels")
+
+
+def test_a_kernel_that_cannot_be_loaded_begins_anew_at_its_launch() -> None:
+    kernel = FakeKernel(RuntimeError("out of memory"))
+    with ahead.Loaders(1) as pool:
+        assert pool.submit(lambda: kernel).result() is kernel
+    kernel.error = None
+    assert kernel.run == threading.current_thread().name
+
+
+def test_what_does_not_compile_is_reported_as_ever() -> None:
+    def fail() -> None:
+        raise ValueError("not a kernel")
+
+    with ahead.Loaders(1) as pool, pytest.raises(ValueError, match="not a kernel"):
+        pool.submit(fail).result()
+
+
+@pytest.mark.parametrize("is_interpreted", [True, False])
+def test_triton_is_hashed_in_a_thread_where_it_will_compile(
+    is_interpreted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed = threading.Event()
+    monkeypatch.setattr(ahead, "HAS_TRITON", True)
+    monkeypatch.setattr(ahead, "IS_INTERPRETED", is_interpreted)
+    monkeypatch.setattr(ahead, "_hash", hashed.set)
+    ahead.hash_ahead()
+    assert hashed.wait(0 if is_interpreted else 10) is not is_interpreted
 
 
 @jit

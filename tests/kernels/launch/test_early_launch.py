@@ -9,7 +9,6 @@ import torch
 
 import models.decoder.decoder
 from kernels.launch import dispatch, early_launch
-from kernels.launch.dispatch import has_copy_engine
 from kernels.launch.early_launch import LEAST_ROWS, dependent_launches, launch_options
 from models.decoder.decoder import Decoder
 
@@ -31,10 +30,9 @@ def test_a_block_inside_another_of_another_kind_is_a_bug(monkeypatch) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.copy_engine
 def test_on_inside_for_enough_rows() -> None:
     x = torch.zeros(64, 8, device="cuda")
-    if not has_copy_engine(x.device):
-        pytest.skip("needs Hopper")
     for rows, is_wanted in ((64, False), (LEAST_ROWS - 1, True)):
         with dependent_launches(x[:rows], is_wanted):
             assert launch_options() == OFF
@@ -44,6 +42,7 @@ def test_on_inside_for_enough_rows() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.copy_engine
 @pytest.mark.parametrize("rows", [32, 64, 128, 256])
 @pytest.mark.parametrize("positions", [16, 400])
 def test_steps_are_the_same_bit_for_bit(rows: int, positions: int, monkeypatch) -> None:

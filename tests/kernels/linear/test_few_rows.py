@@ -19,7 +19,7 @@ from kernels.linear.few_rows import (
 from kernels.linear.rms_norm import add_rms_norm_
 from kernels.linear.swiglu import swiglu
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.copy_engine]
 
 # Rows, columns, width: columns that end inside a tile, one block of K, several parts.
 SHAPES = [(1, 64, 128), (3, 40, 256), (64, 97, 384), (70, 40, 256), (130, 64, 128)]

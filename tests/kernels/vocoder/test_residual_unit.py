@@ -8,6 +8,8 @@ from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.vocoder.snake import snake_beta
 
+pytestmark = pytest.mark.copy_engine
+
 CASES = [
     # B, T, C, taps, dilation
     (1, 1, 16, 1, 1),

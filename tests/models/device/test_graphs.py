@@ -141,6 +141,24 @@ def test_a_larger_recording_stands_in_until_a_key_is_worth_its_own(
     assert runner.pick(1, 1, worth=5) == 4  # each key is counted by itself
 
 
+def test_the_usual_key_stands_in_for_smaller_ones_before_anything_is_recorded(
+    capturer: FakeCapturer, work: Work
+) -> None:
+    runner = GraphRunner("work", work, capturer)
+    runner.announce([1, 2, 4, 8], size=int, usual=4)
+    assert runner.usual == [4]
+    assert [runner.pick(key, 1, worth=5) for key in (1, 2, 4, 8)] == [4, 4, 4, 8]
+    runner.capture([8])
+    assert runner.pick(2, 1, worth=5) == 4  # the nearest, recorded or not
+    runner.capture([4])
+    assert runner.usual == []
+    assert runner.pick(2, 1, worth=5) == 4
+    assert runner.pick(2, 3, worth=5) == 2
+    runner.reset()
+    runner.announce([1, 4], size=int)
+    assert runner.pick(1, 1, worth=5) == 1
+
+
 def test_a_key_that_fails_at_its_second_use_stays_eager(capturer: FakeCapturer, work: Work) -> None:
     work.syncs_at = {4}
     runner = GraphRunner("work", work, capturer)
@@ -170,6 +188,8 @@ def test_a_rehearsal_runs_what_is_announced_and_records_nothing(
     runner.rehearse()
     assert work.keys == [8, 4, 2]
     assert (runner.keys, runner.announced) == ([], [8, 4, 2])
+    runner.rehearse([4, 16])
+    assert work.keys == [8, 4, 2, 4]
 
 
 def test_the_output_of_a_graph_is_static(capturer: FakeCapturer, work: Work) -> None:

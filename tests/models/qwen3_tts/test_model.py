@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from fakes import FakeCapturer
+from fakes import FakeCapturer, in_lanes
 from speak import Row, speak
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from torch import Tensor
@@ -442,8 +442,11 @@ class TestLimits:
             start(model, [item], [0])
 
     def test_slot_bytes_is_what_a_slot_takes(self, model: Qwen3TTS) -> None:
-        model.allocate(4, max_positions=50, max_frames=8)
-        assert model.talker.decoder.cache.data.nbytes == 4 * model.slot_bytes(50)
+        model.allocate(4, max_positions=50, max_frames=8, max_trailing=3)
+        decoders, slots = (model.talker.decoder, model.predictor.decoder), model.slots
+        taken = sum(decoder.cache.data.nbytes for decoder in decoders)
+        taken += slots.trailing.nbytes + slots.codes.nbytes
+        assert taken == 4 * model.slot_bytes(50, 8, 3)
 
 
 class TestGraphs:
@@ -493,6 +496,22 @@ class TestGraphs:
         start(recorded, [request()], [0])
         assert_same(finish(recorded, [0], 1), [alone(model, request())])
         assert recorded.frames.keys == [4]
+
+    @pytest.mark.parametrize("has_many", [False, True])
+    def test_a_run_begins_with_the_graphs_that_its_rows_are_worth(
+        self, has_many: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("models.slots.model.MANY_ROWS", 4 if has_many else 5)
+        recorded, capturer = self.with_graphs(folder)
+        recorded.vocoder = in_lanes(recorded.vocoder, capturer)
+        allocate(recorded, 4)
+        recorded.capture(4, FRAMES, is_whole=False)
+        lanes = recorded.vocoder.layout.runners[0]
+        assert recorded.frames.keys == [4]
+        assert len(lanes.keys) == has_many
+        wave = recorded.decode_audio([torch.zeros(3, recorded.config.num_codebooks).long()])[0]
+        assert wave.isfinite().all()  # what was begun beside is over
+        assert len(lanes.announced) > 0
 
     def test_capture_leaves_clean_slots(self, folder: Path, model: Qwen3TTS) -> None:
         recorded, _ = self.with_graphs(folder)

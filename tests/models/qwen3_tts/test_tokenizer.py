@@ -18,8 +18,13 @@ import released_files
 
 from models.checkpoint.files import CheckpointError
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.qwen3_tts.loader import load_tokenizer
 from models.qwen3_tts.prompt import REFERENCE_TAIL, TEMPLATE_HEAD, TEMPLATE_TAIL
+from models.qwen3_tts.tokenizer import (
+    is_as_released,
+    load_tokenizer,
+    read_by_transformers,
+    read_released,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -168,3 +173,71 @@ def test_added_tokens_under_other_ids_are_refused(folder: Path, tmp_path: Path) 
     write_json(copy / "vocab.json", short)
     with pytest.raises(CheckpointError, match=r"<\|endoftext\|>' has the id 151643, but .*151642"):
         load_tokenizer(copy, ROWS)
+
+
+TEXTS = [
+    "It's late; they're HERE, aren't they? I'LL go.",
+    "iPhone McDonald user assistant users Assistant",
+    "12 345,678.90 -5 % 3rd \u00bd \u0661\u0662 \u2160\u2161",
+    "a   b\t\tc \r\n\r\n  d\n e \u00a0f\u3000g ",
+    "e\u0301 \u00e9 \u212b \ufb01 \u1e9b\u0323",  # what NFC joins, and what it leaves
+    "\u4f60\u597d\uff0c\u4e16\u754c\u3002\u3053\u3093 \ud55c\uad6d\uc5b4 \u0627\u0644",
+    "\U0001f600\U0001f468\u200d\U0001f469 \ufffd \x00\x7f",
+    "<|im_start|>user\n<tts_pad><|im_end|><|endoftext|> <|im_end |>",
+    "",
+    " ",
+]
+
+
+def test_ids_are_those_of_transformers(folder: Path) -> None:
+    ours, theirs = read_released(folder), read_by_transformers(folder)
+    assert is_as_released(folder)
+    assert ours.get_vocab() == theirs.get_vocab()
+    for text in TEXTS:
+        expected = theirs.encode(text, add_special_tokens=False).ids
+        assert ours.encode(text, add_special_tokens=False).ids == expected, text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"eos_token": "<stop>", "additional_special_tokens": ["<one>", "<stop>", "<two>"]},
+        {"pad_token": None, "unk_token": None, "eos_token": None},
+        {"eos_token": {"__type": "AddedToken", "content": "<stop>"}},
+    ],
+)
+def test_tokens_that_settings_only_name_get_the_same_ids(
+    change: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    settings = json.loads((copy / "tokenizer_config.json").read_text(encoding="utf-8"))
+    write_json(copy / "tokenizer_config.json", {**settings, **change})
+    ours, theirs = read_released(copy), read_by_transformers(copy)
+    assert ours.get_vocab() == theirs.get_vocab()
+    text = "a<stop> <one><two>"
+    expected = theirs.encode(text, add_special_tokens=False).ids
+    assert ours.encode(text, add_special_tokens=False).ids == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokenizer_class": "LlamaTokenizer"},
+        {"add_prefix_space": True},
+        {"split_special_tokens": 1},
+    ],
+)
+def test_other_settings_are_left_to_transformers(
+    change: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    settings = json.loads((copy / "tokenizer_config.json").read_text(encoding="utf-8"))
+    write_json(copy / "tokenizer_config.json", {**settings, **change})
+    assert not is_as_released(copy)
+
+
+def test_a_tokenizer_in_one_file_is_left_to_transformers(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    read_released(copy).save(str(copy / "tokenizer.json"))
+    assert not is_as_released(copy)
+    assert load_tokenizer(copy, ROWS)("iPhone") == load_tokenizer(folder, ROWS)("iPhone")

@@ -13,7 +13,13 @@ from kernels.launch import dispatch
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
 from models.vocoder.chunks import Cut
 from models.vocoder.lane_plan import plan_lanes
-from models.vocoder.lanes import LANE_BUCKETS, LANE_FRAMES, MAX_LANES, Lanes
+from models.vocoder.lanes import (
+    GRAPH_BATCHES,
+    LANE_BUCKETS,
+    LANE_FRAMES,
+    MAX_LANES,
+    Lanes,
+)
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
 pytestmark = pytest.mark.slow
@@ -116,6 +122,54 @@ def test_after_capture_no_row_within_the_limits_misses(
         assert_close(runner.decode(rows), alone(real).decode(rows))
     assert lanes.whole.stats.misses == 0
     assert lanes.fronts.keys == lanes.renderer.keys == []
+
+
+@torch.inference_mode()
+def test_fewer_lanes_take_less_and_sound_alike(real: Vocoder) -> None:
+    """Where memory is short. Graphs that are there already are not counted again."""
+    rows = rows_of([300, 125, 290, 64, 280, 250, 299, 310] * 2)
+    runner, lanes = packed(real, FakeCapturer())
+    needs = {count: lanes.work_bytes(count) for count in lanes.lane_choices}
+    assert list(needs) == [4, 2, 1]
+    assert needs[4] == real.work_bytes(4 * LANE_FRAMES) + real.work_bytes(2 * LANE_FRAMES)
+    assert needs[4] == pytest.approx(2 * needs[2], rel=1e-4)
+    lanes.use_lanes(2)
+    record(runner, 16, 310)
+    assert max(key[0] for key in lanes.whole.keys) == 2
+    assert_close(runner.decode(rows), alone(real).decode(rows))
+    assert lanes.whole.stats.misses == 0
+    assert lanes.work_bytes(2) == real.work_bytes(LANE_FRAMES)
+    assert lanes.work_bytes(4) == needs[4]
+
+
+@torch.inference_mode()
+def test_what_is_handed_out_outlives_the_next_pass(real: Vocoder) -> None:
+    """Passes write into static outputs now, one of each shape."""
+    runner, _ = packed(real)
+    first, second = rows_of([60, 40]), rows_of([60, 40], seed=9)
+    waves = runner.decode(first)
+    before = [wave.clone() for wave in waves]
+    others = runner.decode(second)
+    assert all(torch.equal(wave, other) for wave, other in zip(waves, before, strict=True))
+    assert not torch.equal(waves[0], others[0])
+
+
+@torch.inference_mode()
+def test_few_rows_run_in_one_full_lane_until_their_own_pays(real: Vocoder) -> None:
+    runner, lanes = packed(real, FakeCapturer())
+    runner.announce(2, 60)
+    usual = (1, lanes.lane_buckets[-1])
+    assert lanes.whole.usual == [usual]
+    small = plan_lanes([9], lanes.lane_buckets, lanes.num_lanes, lanes.network.gap_frames)[0].key
+    assert small < usual
+    row = rows_of([9])
+    expected = alone(real).decode(row)
+    for _ in range(GRAPH_BATCHES):
+        assert_close(runner.decode(row), expected)
+    assert lanes.whole.keys == [usual]
+    for _ in range(2):
+        assert_close(runner.decode(row), expected)
+    assert lanes.whole.keys == [usual, small]
 
 
 def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:

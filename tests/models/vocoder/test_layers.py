@@ -24,6 +24,7 @@ def make(channels, dilation, device, dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.copy_engine
 @pytest.mark.parametrize("dilation", [1, 3, 9])
 @pytest.mark.parametrize("channels", [64, 96, 192, 256, 384, 768])
 @torch.no_grad()

@@ -97,12 +97,51 @@ def test_one_answer_for_all_who_ask() -> None:
 
 
 def test_a_phrase_that_is_heard_twice_needs_less() -> None:
-    """Unless the text has it twice too."""
+    """Unless the text has it twice too, or it is no more than two short words."""
     head, tail = " ".join(WORDS[:6]), " ".join(WORDS[6:])
     again = heard((head, head), ("", "the long street"), (tail, tail), error=0.1)
-    assert said_twice(again) == "the long"
-    assert kinds(heard((head, head), ("", "the long"), (tail, tail), error=0.05)) == ["more"]
+    assert said_twice(again) == "the long street"
+    assert kinds(again, usually=0.2) == ["more"]
+    short = heard((head, head), ("", "long"), (tail, tail), error=0.05)
+    assert said_twice(short) is None
     both = f"{head} the long street {tail}"
     assert said_twice(heard((both, both))) is None
     signs = Heard("ear", "", 0.1, "characters", 5, 0, 0.1, 0, (Stretch("abcde", "abcdabcde"),))
     assert said_twice(signs) == "abcd"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "phrase"),
+    [
+        # As pocketsphinx heard the sample voice, which was given some words twice,
+        (
+            "thank you for calling the county library all of our lines are busy right now",
+            "sent you for calling you for calling the county library all of our lines are busy"
+            " right now",
+            "you for calling",
+        ),
+        (
+            "a motion to adjourn was made by mr petrov and seconded by ms ramirez",
+            "i'm ashamed to adjourn muslim aid by mr peterman second in mr peterman seconded by ms"
+            " ran errands",
+            "mr peterman second in",
+        ),
+        # or not.
+        (
+            "a motion to adjourn was made by mr petrov and seconded by mr petrov and seconded by ms"
+            " ramirez",
+            "i'm ashamed to adjourn muslim aid by mr peterman second in mr peterman seconded by ms"
+            " ran errands",
+            None,
+        ),
+        (
+            "the child was a boy of seven called peter lindqvist gray in the face",
+            "the child was a glance and then call the airline kissed grey and the face rather than"
+            " the face",
+            None,
+        ),
+        ("and past the nine and past the eight", "and past the nine and past the eight", None),
+    ],
+)
+def test_words_said_twice_as_they_are_heard(text: str, said: str, phrase: str | None) -> None:
+    assert said_twice(heard((text, said))) == phrase

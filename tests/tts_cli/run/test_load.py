@@ -32,13 +32,25 @@ class FakeModel:
     allocated: list[int] = field(default_factory=list)
     captured: list[int] = field(default_factory=list)
     is_fixed: bool = False
+    work_mib: int = 0  # of each unit of a choice
+    choice: int | None = None
 
     def fix_shapes(self) -> None:
         assert not self.allocated
         self.is_fixed = True
 
-    def slot_bytes(self, max_positions: int) -> int:
+    def slot_bytes(self, max_positions: int, *sizes: int) -> int:
         return max_positions * MIB
+
+    @property
+    def work_choices(self) -> list[int]:
+        return [1] if self.is_fixed else [4, 2, 1]
+
+    def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
+        return choice * self.work_mib * MIB
+
+    def choose_work(self, choice: int) -> None:
+        self.choice = choice
 
     def allocate(self, max_batch: int, *sizes: int) -> None:
         self.allocated.append(max_batch)
@@ -126,13 +138,38 @@ def test_no_more_slots_than_rows(rows: int, expected: int, free_mib: list[int]) 
 def test_slots_fit_into_memory(
     is_chosen: bool, free_mib: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    free_mib[0] = 128 * 70  # 128 MiB a slot, of which 60 % may go to slots: 42
+    free_mib[0] = 600 + 128 * 60  # 128 MiB a slot, not quite 55 of them
     session = make(FakeModel(), "cuda", 256, is_chosen)
     with caplog.at_level(logging.INFO):
         prepare(session, Needs(1000, 100, 50))
     assert session.batch.rows == 32
     said = [record for record in caplog.records if "instead of 256" in record.getMessage()]
     assert [record.levelno for record in said] == [logging.WARNING if is_chosen else logging.INFO]
+
+
+def test_less_is_decoded_at_once_where_that_makes_room_for_rows(free_mib: list[int]) -> None:
+    """A card of 24 GB with a large model: 13 GiB are free, four lanes take 8 of them."""
+    free_mib[0] = 13 * 1024
+    for work_mib, rows, choice in ((2048, 64, 1), (512, 64, 4), (0, 64, 4), (4096, 32, 1)):
+        model = FakeModel(work_mib=work_mib)
+        session = make(model, "cuda", 256)
+        prepare(session, Needs(1000, 100, 50))  # 128 MiB a slot
+        assert (session.batch.rows, model.choice) == (rows, choice), work_mib
+
+
+def test_slots_that_are_there_are_not_counted_against_new_ones(free_mib: list[int]) -> None:
+    model = FakeModel()
+    session = make(model, "cuda", 256)
+    prepare(session, Needs(1000, 100, 50))
+    free_mib[0] = 1024
+
+    def allocate(max_batch: int, *sizes: int) -> None:
+        if max_batch == 1:
+            free_mib[0] = 10**6
+
+    model.allocate = allocate  # type: ignore[method-assign]
+    prepare(session, Needs(1000, 100, 50))
+    assert session.batch.rows == 256
 
 
 def test_half_as_many_where_there_is_no_room_after_all(free_mib: list[int]) -> None:
@@ -193,7 +230,7 @@ class TestReproducible:
 
     def test_rows_too_long_for_so_many_slots(self, free_mib: list[int]) -> None:
         """Fewer slots would be another sound, which nobody asked for."""
-        free_mib[0] = 128 * 70  # 128 MiB a slot, of which 60 % may go to slots: 42
+        free_mib[0] = 600 + 128 * 60  # 128 MiB a slot, not quite 55 of them
         model = FakeModel()
         session = make(model, "cuda", 256, is_fixed=True)
         with pytest.raises(SetupError, match="256 rows do not fit") as caught:
@@ -209,10 +246,10 @@ class TestReproducible:
 
 
 def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fit_one(session: Session, max_positions: int) -> None:
+    def fit_one(session: Session, needs: Needs, max_positions: int) -> None:
         session.batch.rows = 1
 
-    monkeypatch.setattr(module, "_fit_cache", fit_one)
+    monkeypatch.setattr(module, "_fit_rows", fit_one)
     arguments = ["--batches", "1,4", "--frames", "4", "--repeats", "1", "--device", "cpu", "--json"]
     result = CliRunner().invoke(profile.command, arguments)
     assert result.exit_code == 0, result.output

@@ -1,0 +1,1 @@
+"""What `samples/benchmark.py table` measures, each part on its own."""
