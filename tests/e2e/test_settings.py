@@ -121,6 +121,23 @@ def test_files_that_are_none(bench: Workbench, project: Path, content: str, word
     assert bench.run("synth", "--help").code == 0
 
 
+def test_validate_knows_the_flags_that_only_synth_has(bench: Workbench, project: Path) -> None:
+    """A file for many GPUs was refused: `validate` has no --workers."""
+    manifest = bench.write('{"id": "a", "text": "Hello."}\n')
+    path = write(project, '[synth]\nworkers = "all"\ndevice = "cpu"\n')
+    result = bench.run("validate", manifest, "--model", bench.model)
+    assert result.code == 0, result.err
+    assert "workers" not in result.err
+    for line, words in (
+        ("workers = 0", "workers: --workers '0': must be all or a number"),
+        ("workrs = 2", "unknown key 'workrs'; did you mean 'workers'?"),
+    ):
+        write(project, f"[synth]\n{line}\n")
+        result = bench.run("validate", manifest, "--model", bench.model)
+        assert result.code == 2
+        assert f"{path}:2: {words}" in result.err
+
+
 def test_paths_start_from_the_file(bench: Workbench, project: Path) -> None:
     (project / "words.tsv").write_text("Hello\tGood day\n")
     (project / "ckpt").mkdir()

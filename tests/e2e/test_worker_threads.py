@@ -4,6 +4,7 @@ workers die, fail, or do not see the folder. `test_workers.py` runs them on Ray.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,11 @@ def test_each_voice_is_encoded_once_for_all_workers(
     assert spent_ms == pytest.approx(totals["reference_ms"], abs=0.01)
 
 
+def ids_of(args: tuple[Any, ...]) -> set[str]:
+    """The rows of a call of `speak`."""
+    return {order.row.id for order in args[0]}
+
+
 class Killer:
     """Has a worker's process die of rows.
 
@@ -163,7 +169,7 @@ class Killer:
 
     def __call__(self, actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
         """Watch a call."""
-        is_deadly = name == "speak" and args[0].id in self.row_ids and self.times > 0
+        is_deadly = name == "speak" and bool(ids_of(args) & self.row_ids) and self.times > 0
         self.times -= is_deadly
         return is_deadly
 
@@ -216,7 +222,7 @@ class TestDisturbed:
         speaks = [0]
 
         def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
-            speaks[0] += name == "speak"
+            speaks[0] += len(args[0]) if name == "speak" else 0
             return name == "speak" and speaks[0] > 12
 
         cluster.on_call = staticmethod(dies)
@@ -258,6 +264,33 @@ class TestDisturbed:
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert result.code == 0, result
         assert "the device failed: CUDA error: unspecified launch failure" in result.err
+        require_same(bench.out("many"), one)
+
+    def test_a_worker_that_hangs_is_taken_for_dead(
+        self,
+        bench: Workbench,
+        one: Folder,
+        cluster: type[FakeCluster],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        from tts_cli.engine.loop import Engine
+        from tts_cli.workers import lives
+
+        real, hangs, is_over = Engine._collect, [1], threading.Event()
+
+        def collect(engine: Engine, flight: Any) -> None:
+            if hangs[0]:
+                hangs[0] -= 1
+                is_over.wait(60)
+                engine.stop.set()
+            real(engine, flight)
+
+        monkeypatch.setattr(Engine, "_collect", collect)
+        monkeypatch.setattr(lives, "STILL_S", 4.0)
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
+        is_over.set()
+        assert result.code == 0, result
+        assert "it has done nothing for 4 s; rows that go to others:" in result.err
         require_same(bench.out("many"), one)
 
     def test_a_full_disk_stops_the_run(

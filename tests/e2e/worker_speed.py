@@ -2,13 +2,18 @@
 nothing is lost or spoken twice.
 
     python tests/e2e/worker_speed.py FOLDER [--rows 4096] [--workers 2] [--batch 256]
-        [--model synthetic:qwen3-tts-0.6b] [--device auto]
+        [--model synthetic:qwen3-tts-0.6b] [--device auto] [--runs warm,one,workers,killed]
+        [--tree DIR]
 
 speaks the benchmark's rows (`samples/benchmark.py`) four times: a few by one process, so that
 kernels are compiled; all by one process; all by workers; and all by workers of which one is killed
 once a third is recorded. Prints a line for each run with its times real time and its share of the
-first, a line for each worker, and what is wrong; ends with 1 if anything is. xRT counts from the
-first row to the last: loading, and Ray's start, are apart.
+first, where its time went, a line for each worker, and what is wrong; ends with 1 if anything is.
+
+Speaking is counted alike with one process and with workers: from when the first row may be planned
+(the model is loaded, its first graphs are recorded, Ray's workers wait) until the last line is in
+the journal. Loading, and Ray's start, are in the time of the whole process, which is printed too.
+Graphs that are recorded while rows are spoken belong to speaking, in both.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +37,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 
+from cpu_watch import CpuWatch  # noqa: E402
 from processes import workers_of  # noqa: E402
 
 WARM_ROWS = 300  # more than a batch, so that slots are refilled
@@ -76,22 +83,32 @@ class Runs:
 
     def run(self, name: str, num_rows: int, *flags: str, kill_at: int | None = None) -> None:
         """Speak rows into a folder of a run's own, and say what came of it."""
-        options, out = self.options, self.options.folder / name
+        options, out = self.options, self.options.folder.absolute() / name
         shutil.rmtree(out, ignore_errors=True)
-        manifest = options.folder / f"{num_rows}.jsonl"
+        manifest = out.parent / f"{num_rows}.jsonl"
         manifest.write_text("".join(f"{line}\n" for line in benchmark().rows(num_rows)))
         command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out)]
         command += ["--model", options.model, "--max-batch", str(options.batch)]
         command += ["--device", options.device, "--progress", "none", *flags]
         started_s = time.monotonic()
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+        tree = str(options.tree.absolute())
+        path = os.pathsep.join([tree, *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
+        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=subprocess.DEVNULL)
+        watch = CpuWatch(process.pid)
         if kill_at is not None:
             args = (process, out / "timings.jsonl", kill_at)
             threading.Thread(target=kill_one, args=args, daemon=True).start()
         code = process.wait()
-        self.show(name, out, num_rows, code, time.monotonic() - started_s)
+        process_s = time.monotonic() - started_s
+        watch.end()
+        self.show(name, out, num_rows, code, process_s)
+        if (out / "run.json").exists():
+            show_times(out, watch)
         if kill_at is not None and self.restarts(out) != 1:
             self.problems.append(f"{name}: {self.restarts(out)} restarts instead of 1")
+        if not self.problems:
+            shutil.rmtree(out)  # gigabytes, in memory perhaps
 
     def show(self, name: str, out: Path, num_rows: int, code: int, process_s: float) -> None:
         """A line for a run, and one for each of its workers."""
@@ -106,9 +123,10 @@ class Runs:
         ratio = f"{xrt / self.first_xrt:.2f} x one" if self.first_xrt else ""
         print(
             f"{name}: exit {code}, {totals['ok']} rows, {totals['audio_s']:.0f} s of audio, "
-            f"xRT {xrt:.1f} {ratio}, wall {totals['wall_s']:.2f} s, load {totals['load_s']:.1f} s, "
-            f"capture {totals['capture_s']:.1f} s, process {process_s:.1f} s, graph misses "
-            f"{totals['graph_misses']}",
+            f"xRT {xrt:.1f} {ratio}, speaking {totals['wall_s']:.2f} s, "
+            f"{totals['ok'] / max(1e-9, totals['wall_s']):.1f} rows/s, load "
+            f"{totals['load_s']:.1f} s, capture {totals['capture_s']:.1f} s, process "
+            f"{process_s:.1f} s, graph misses {totals['graph_misses']}",
             flush=True,
         )
         for one in report["workers"]:
@@ -143,6 +161,49 @@ class Runs:
         return sum(one["restarts"] for one in report["workers"])
 
 
+def show_times(out: Path, watch: CpuWatch) -> None:
+    """Where the time of a run went: when rows were recorded, what devices and processes did."""
+    report = json.loads((out / "run.json").read_text())
+    lines = [json.loads(line) for line in (out / "timings.jsonl").read_text().splitlines()]
+    wall_s = report["totals"]["wall_s"]
+    ended_s = [
+        (datetime.fromisoformat(line["started"]).timestamp() + line["latency_ms"] / 1000, line)
+        for line in lines
+        if line["started"] is not None
+    ]
+    last_s = max(at_s for at_s, _ in ended_s)
+    zero_s = last_s - wall_s
+    shown = ("first", 0.02), ("5 %", 0.05), ("25 %", 0.25), ("75 %", 0.75), ("95 %", 0.95)
+    order = sorted(at_s - zero_s for at_s, _ in ended_s)
+    at = {name: order[int(share * (len(order) - 1))] for name, share in shown}
+    at["first"] = order[0]
+    rate = 0.5 * len(order) / max(1e-9, at["75 %"] - at["25 %"])
+    print("    recorded:", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in at.items()),
+          f"last {order[-1]:.2f} s; {rate:.1f} rows/s from 25 to 75 %", flush=True)  # fmt: skip
+    for number in sorted({line.get("worker") or 0 for line in lines}):
+        own = sorted(at_s - zero_s for at_s, line in ended_s if (line.get("worker") or 0) == number)
+        print(f"    worker {number}: first row {own[0]:.2f} s, last {own[-1]:.2f} s, idle "
+              f"{wall_s - own[-1]:.2f} s at the end", flush=True)  # fmt: skip
+    writes = sorted(line["write_ms"] for line in lines)
+    queues = sorted(line["queue_ms"] for line in lines)
+    print(f"    write_ms median {writes[len(writes) // 2]:.1f}, p95 "
+          f"{writes[int(0.95 * len(writes))]:.1f}; queue_ms median {queues[len(queues) // 2]:.0f}",
+          flush=True)  # fmt: skip
+    for one in report["workers"] or [report["device"]]:
+        steps, busy = one.get("steps") or 0, one.get("busy") or {}
+        whole, steady = busy.get("run") or {}, busy.get("steady") or {}
+        frame_ms = 1000 * (whole.get("frames_s") or 0.0) / max(1, steps)
+        print(f"    device: {steps} steps of {frame_ms:.2f} ms, rows "
+              f"{one.get('row_steps', 0) / max(1, steps):.0f} and padded "
+              f"{one.get('padded_steps', 0) / max(1, steps):.0f} a step, graphs "
+              f"{one.get('graphs')} in {one.get('graphs_s')} s; run {whole}; steady {steady}",
+              flush=True)  # fmt: skip
+    for name, (total_s, threads) in watch.spent(zero_s, last_s).items():
+        busiest = ", ".join(f"{seconds:.1f}" for seconds in threads)
+        print(f"    CPU of {name}: {total_s:.1f} s, its busiest threads {busiest} s of "
+              f"{wall_s:.1f} s", flush=True)  # fmt: skip
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -154,19 +215,25 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--model", default="synthetic:qwen3-tts-0.6b")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--runs", default="warm,one,workers,killed", help="which, in this order")
+    parser.add_argument("--tree", type=Path, default=ROOT, help="sources of the command")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Run all four."""
+    """Run what is asked for."""
     options = parse()
     options.folder.mkdir(parents=True, exist_ok=True)
     workers = ("--workers", str(options.workers))
     runs = Runs(options)
-    runs.run("warm", min(WARM_ROWS, options.rows))
-    runs.run("one", options.rows)
-    runs.run("workers", options.rows, *workers)
-    runs.run("killed", options.rows, *workers, kill_at=options.rows // 3)
+    kill_at = options.rows // 3
+    for name in options.runs.split(","):
+        if name == "warm":
+            runs.run(name, min(WARM_ROWS, options.rows))
+        else:
+            is_killed = name == "killed"
+            flags = () if name == "one" else workers
+            runs.run(name, options.rows, *flags, kill_at=kill_at if is_killed else None)
     for problem in runs.problems:
         print(f"WRONG: {problem}")
     if not runs.problems:

@@ -4,7 +4,8 @@ A value comes from the first of these that has one: the flag, the environment (`
 for one command, `TTS_CLI_VOICE` for all), the project's file, which is the nearest in the working
 folder or above it, and the user's file in the configuration folder. In a file the keys at the top
 hold for every command that has such a flag, those under `[synth]` for that command, and count
-first; `validate` heeds `[synth]` too. click's default_map carries them.
+first; `validate` heeds `[synth]` too, and checks there what only `synth` has. click's default_map
+carries them.
 
 A project's file may come from anybody: it is read only if it belongs to the user, what it sets is
 told in every run, and it can set nothing that replaces files, accepts terms, widens what rows may
@@ -123,11 +124,7 @@ def load_settings(ctx: click.Context, names: tuple[str, ...], command: click.Com
             it names file and line.
     """
     found = Settings()
-    params = {
-        str(param.name): param
-        for param in command.params
-        if isinstance(param, click.Option) and not param.hidden
-    }
+    params = _flags(command)
     for path, is_users in settings_files():
         file = TomlFile(path, UsageError)
         commands = _commands(ctx)
@@ -135,11 +132,28 @@ def load_settings(ctx: click.Context, names: tuple[str, ...], command: click.Com
         for keys, value in _entries(file, names, commands, below):
             name = keys[-1].replace("-", "_")
             place = file.place(*keys)
-            _check_name(name, len(keys) == 1, params, place, commands, is_users)
+            others = _flags_of(ctx, keys[0]) if len(keys) == 2 and keys[0] != names[0] else {}
+            flags = others | params
+            _check_name(name, len(keys) == 1, flags, place, commands, is_users)
+            checked = _checked(ctx, flags[name], value, path, place) if name in flags else None
             if name in params:
-                found.values[name] = _checked(ctx, params[name], value, path, place)
-                found.places[name] = place
+                found.values[name], found.places[name] = checked, place
     return found
+
+
+def _flags_of(ctx: click.Context, name: str) -> dict[str, click.Option]:
+    """The flags of another command."""
+    group = ctx.find_root().command
+    command = group.get_command(ctx, name) if isinstance(group, click.Group) else None
+    return {} if command is None else _flags(command)
+
+
+def _flags(command: click.Command) -> dict[str, click.Option]:
+    return {
+        str(param.name): param
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden
+    }
 
 
 def use_settings(ctx: click.Context, name: str, command: click.Command, args: list[str]) -> None:

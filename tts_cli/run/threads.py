@@ -140,6 +140,11 @@ class SpeechRun:
         """Whether the run is to end; the iterator of rows may look."""
         return self.engine.stop.is_set()
 
+    @property
+    def num_behind(self) -> int:
+        """Rows and parts that have left their slots and are not handed on yet, about."""
+        return len(self.engine.vocoder.waiting) + self._ended.qsize()
+
     def reference_facts(self) -> dict[str, Any]:
         """What cloning took, under the names of `Totals`, once the run is over."""
         return {

@@ -40,11 +40,18 @@ class Share:
 
     num_workers: int
     is_gpu: bool
-    num_cpus: int  # cores, and threads of torch; Ray counts those of a GPU worker as none
+    num_cpus: int  # cores, and threads of torch
 
-    def options(self) -> dict[str, Any]:
-        """As Ray takes it."""
-        return {"num_gpus": int(self.is_gpu), "num_cpus": 0 if self.is_gpu else self.num_cpus}
+    def options(self, *, has_own_ray: bool) -> dict[str, Any]:
+        """As Ray takes it, which counts no core of a GPU worker.
+
+        Args:
+            has_own_ray: nobody else has a part of it. It starts a process for every core that it is
+                told of, so it is told of one for each worker.
+        """
+        if self.is_gpu:
+            return {"num_gpus": 1, "num_cpus": 0}
+        return {"num_gpus": 0, "num_cpus": 1 if has_own_ray else self.num_cpus}
 
 
 def require_ray() -> Any:
@@ -99,7 +106,10 @@ class Cluster:
     def spawn(self, kind: type, *args: Any) -> Any:
         """An actor: a worker in a process of its own, which Ray starts anew when it dies."""
         actor = self._ray.remote(
-            max_restarts=-1, max_task_retries=0, max_concurrency=10_000, **self.share.options()
+            max_restarts=-1,
+            max_task_retries=0,
+            max_concurrency=10_000,
+            **self.share.options(has_own_ray=self._session_dir is not None),
         )(kind)
         return actor.remote(*args)
 
@@ -150,7 +160,7 @@ class Cluster:
             share = self.share
             options = {
                 "address": "local",
-                "num_cpus": share.num_workers * share.num_cpus,
+                "num_cpus": share.num_workers,
                 "num_gpus": share.num_workers if share.is_gpu else 0,
                 "object_store_memory": STORE_BYTES,
                 "_memory": MEMORY_BYTES,

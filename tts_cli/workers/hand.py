@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.workers.messages import Counted, Ready, Said
+from tts_cli.workers.messages import Counted, Heard, Ready
 from tts_cli.workers.waiting import Waiting
 
 Row = Waiting[SpeechRow]
 
-# Rows under way for each slot: those that speak, those behind them on their way through the vocoder
-# and to the disk, and enough in front that a freed slot is filled at once.
-ROWS_A_SLOT = 2
+# Rows that have a slot or are to have one: half as many more as there are slots, and a few, so that
+# freed ones are filled at once; no more than that, because what one worker has no other can take
+# when the last rows are spoken. Those that wait for the vocoder behind them do not count: it may
+# want more than twice as many as there are slots, if these are few or rows short.
+SLOTS_SHARE = 2
 ROWS_MORE = 4
 MAX_DEATHS = 3  # in a row, without a row spoken between them, and a worker is given up
 
@@ -28,10 +30,13 @@ class Hand:
     actor: Any
     life: int = 0  # which of its processes; answers of earlier ones count no more
     ready: Ready | None = None  # None: it loads, or is given up
-    rows: set[Row] = field(default_factory=set)  # that it has
+    rows: dict[int, Row] = field(default_factory=dict)  # that it has, by numbers of its own
+    num_given: int = 0
+    num_sent: int = 0  # rows and references, to this process
     _suspects: set[Row] = field(default_factory=set)  # of these, that a worker has died over
     slots: int = 0  # these fill, one after the other or at once
-    frames: float = 0.0  # that they will probably take
+    num_behind: int = 0  # of these slots, those that are needed no more, as it was told last
+    frames: float = 0.0  # that its rows will probably take
     deaths: int = 0  # since it spoke its last row
     restarts: int = 0
     given_up: str | None = None  # why
@@ -41,7 +46,9 @@ class Hand:
     audio_s: float = 0.0
     load_s: float = 0.0  # of its first process, as the next
     capture_s: float = 0.0
-    listening: Future[list[Said]] | None = None  # its next answer to that
+    pulse: int = 0  # as it was told last
+    pulse_s: float = 0.0  # when it was last seen to do anything, while it has rows
+    listening: Future[Heard] | None = None  # its next answer to that
     host: str | None = None
     counted: Counted = field(default_factory=Counted)
     device: dict[str, Any] = field(default_factory=dict)
@@ -49,7 +56,9 @@ class Hand:
     @property
     def room(self) -> int:
         """Slots that its rows may fill."""
-        return 0 if self.ready is None else ROWS_A_SLOT * self.ready.num_slots + ROWS_MORE
+        if self.ready is None:
+            return 0
+        return self.ready.num_slots + self.ready.num_slots // SLOTS_SHARE + ROWS_MORE
 
     def can_take(self, row: Row) -> bool:
         """Whether it may have one more row, this one."""
@@ -57,25 +66,46 @@ class Hand:
             return False
         if not self.rows:
             return True
-        room = self.room
-        most = min(other.company(room) for other in (row, *self._suspects))
-        return self.slots + row.slots <= most
+        room, slots = self.room, self.slots + row.slots
+        company = [other.company(room) for other in (row, *self._suspects) if other.deaths]
+        return slots - self.num_behind <= room and slots <= min(company, default=slots)
 
-    def give(self, row: Row) -> None:
-        """Count a row in."""
-        self.rows.add(row)
+    def give(self, row: Row) -> int:
+        """Count a row in; returns its number, which no other row of this worker has or had."""
+        if not self.rows:
+            self.pulse_s = time.perf_counter()
+        self.num_given += 1
+        self.num_sent += 1
+        self.rows[self.num_given] = row
         self.slots += row.slots
         self.frames += row.frames
         self.is_drained = False
         if row.deaths:
             self._suspects.add(row)
+        return self.num_given
 
-    def take_back(self, row: Row) -> None:
+    def lose(self) -> None:
+        """Its process is gone; what that has still answered counts no more."""
+        self.life += 1
+        self.num_sent = self.num_behind = 0
+        self.ready = None
+
+    def take_back(self, number: int) -> Row:
         """Count a row out."""
-        self.rows.remove(row)
+        row = self.rows.pop(number)
         self._suspects.discard(row)
         self.slots -= row.slots
         self.frames -= row.frames
+        return row
+
+    def feel(self, pulse: int) -> None:
+        """Note whether it has done anything since it was last asked."""
+        if pulse != self.pulse:
+            self.pulse, self.pulse_s = pulse, time.perf_counter()
+
+    def still_s(self) -> float:
+        """Seconds since it was seen to do anything with the rows that it has; 0 without any."""
+        return time.perf_counter() - self.pulse_s if self.rows else 0.0
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of it."""

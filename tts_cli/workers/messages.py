@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
+from tts_cli.errors import StoppedEarly
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
@@ -51,25 +52,46 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Order:
+    """A row to be spoken."""
+
+    number: int  # that it is answered under
+    row: SpeechRow
+    voice: int | None  # that it clones: its place among those of the call
+    keeps_codes: bool  # of it, whatever becomes of others
+
+
+@dataclass(frozen=True)
 class Ended:
     """What came of a row."""
 
-    outcome: dict[str, Any]
-    age_s: float | None  # since its prompt was made; None: it had none
+    number: int
+    outcome: dict[str, Any] | None = None  # None: the end of the run came before it, or an error
+    age_s: float | None = None  # since its prompt was made; None: it had none
+    error: StoppedEarly | None = None  # the folder takes nothing more
 
     @classmethod
-    def of(cls, row: SpeechRow, now_s: float) -> Ended:
+    def of(cls, number: int, row: SpeechRow, now_s: float) -> Ended:
         """At a reading of the worker's `perf_counter`."""
         outcome = {name: vars(row)[name] for name in OUTCOME}
-        return cls(outcome, None if row.queued_s is None else now_s - row.queued_s)
+        return cls(number, outcome, None if row.queued_s is None else now_s - row.queued_s)
 
     def put_into(self, row: SpeechRow, worker: int, now_s: float) -> None:
         """Make the driver's row what the worker's became."""
+        assert self.outcome is not None
         vars(row).update(self.outcome)
         row.worker = worker
         row.queued_s = None if self.age_s is None else now_s - self.age_s
         if row.encoding is not None:
             row.work = replace(row.work, reference_ms=row.encoding.milliseconds)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What came back of the rows that a worker has."""
+
+    ended: list[Ended]
+    num_behind: int  # of the others, parts counted: they need their slots no more
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,14 @@ class Said:
     logger: str
     level: int
     text: str
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a worker has to tell now and then."""
+
+    said: list[Said]
+    pulse: int  # another number than before, if it has done anything since
 
 
 @dataclass

@@ -4,12 +4,17 @@ came of it is in the object store for all of them.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.errors import RowError
+from tts_cli.errors import RowError, first_line
 from tts_cli.voices.encode_queue import MAX_PENDING, MAX_VOICES, Ticket, VoiceCache
+from tts_cli.workers.events import Events
+from tts_cli.workers.hand import Hand
+from tts_cli.workers.lives import Lives
 from tts_cli.workers.messages import Encoded
 
 if TYPE_CHECKING:
@@ -29,23 +34,20 @@ class SpentTicket(Ticket):
 
 
 class ClusterVoices(VoiceCache):
-    """Voices by digest, in the driver. `submit` belongs to the thread that plans rows, `settle` and
-    `kept` to the one that gives them out.
+    """Voices by digest, in the driver. `submit` belongs to the thread that plans rows, the others
+    to the driver's.
 
     Args:
-        order: has a recording encoded, and `settle` called with what came of it.
         keep: puts a value into the object store.
     """
 
-    def __init__(
-        self,
-        order: Callable[[Reference, SpentTicket], None],
-        keep: Callable[[Any], Any],
-    ) -> None:
+    def __init__(self, events: Events, lives: Lives, keep: Callable[[Any], Any]) -> None:
         super().__init__(None, None)  # type: ignore[arg-type]  # nothing is encoded here
-        self._order = order
+        self._events = events
+        self._lives = lives
         self._keep_object = keep
         self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._to_encode: deque[tuple[Reference, SpentTicket]] = deque()
         self._num_pending = 0
         self._spent_ms = 0.0
 
@@ -64,10 +66,40 @@ class ClusterVoices(VoiceCache):
         ticket = SpentTicket()
         self._keep(reference.digest, ticket)
         self._num_pending += 1
-        self._order(reference, ticket)
+        self._events.put(partial(self._to_encode.append, (reference, ticket)))
         return ticket
 
-    def settle(self, ticket: SpentTicket, encoded: Encoded) -> None:
+    def give_out(self, hands: Sequence[Hand]) -> None:
+        """Have recordings encoded that wait for it, each by one of these workers."""
+        while self._to_encode and hands:
+            reference, ticket = self._to_encode.popleft()
+            hand = min(hands, key=lambda hand: hand.frames)
+            hand.is_drained = False
+            hand.num_sent += 1
+            call = hand.actor.encode.remote(reference)
+            take = partial(self._encoded, hand, hand.life, reference, ticket)
+            self._events.when_answered(call, take)
+
+    def _encoded(
+        self,
+        hand: Hand,
+        life: int,
+        reference: Reference,
+        ticket: SpentTicket,
+        found: Future[Encoded],
+    ) -> None:
+        error = found.exception()
+        if error is None:
+            self._settle(ticket, found.result())
+        elif self._lives.is_death(error):
+            self._to_encode.append((reference, ticket))
+            if life == hand.life:
+                self._lives.died(hand, error)
+        else:
+            reason = f"its reference cannot be encoded: {first_line(self._lives.cause(error))}"
+            self._settle(ticket, Encoded(None, reason))
+
+    def _settle(self, ticket: SpentTicket, encoded: Encoded) -> None:
         """Take what came of a recording."""
         self._num_pending -= 1
         ticket.spent_ms = encoded.milliseconds

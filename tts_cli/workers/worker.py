@@ -1,11 +1,11 @@
 """A worker: the same session and threads that speak in one process, behind the calls of a Ray
-actor. A row is a call, which is answered at the row's end; Ray's calls are the queue in front and
-the way back.
+actor. Rows come with calls, several in each; another call is answered by those that have ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import queue
@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.output.run_file import Totals
 from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.workers.messages import Counted, Encoded, Ended, Ready, Said, Task
+from tts_cli.workers.messages import (
+    Counted,
+    Encoded,
+    Ended,
+    Heard,
+    Order,
+    Ready,
+    Returned,
+    Said,
+    Task,
+)
 
 if TYPE_CHECKING:
     from models.base import Voice
@@ -34,7 +44,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 END_S = 5.0  # that threads have to end, once every row is answered
+LOOK_S = 0.1  # between two looks at how many rows have left their slots
+TOLD_SHARE = 16  # of the slots: so many more or fewer such rows are told of
 LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
+GATHER_S = 0.03  # that a row which has ended waits for others to be told of with it
 WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
 MAX_SAID = 10_000
 
@@ -81,7 +94,13 @@ class Worker:
         # Rows and references on their way, in order; None: no more for now.
         self._orders: queue.SimpleQueue[SpeechRow | tuple[Reference, Future[Ticket]] | None]
         self._orders = queue.SimpleQueue()
-        self._rows: dict[SpeechRow, Future[Ended | None]] = {}
+        self._num_came = 0  # rows and references
+        self._num_due = 0  # of them, behind which there are no more for now; 0: not known
+        self._rows: dict[SpeechRow, int] = {}  # on their way, with their numbers
+        self._ended: list[Ended] = []  # that the driver does not know of yet
+        # Of the call that waits for such, and the loop that it waits in.
+        self._waker: tuple[asyncio.Event, asyncio.AbstractEventLoop] | None = None
+        self._told_behind = 0  # how many rows had left their slots, as it was told last
         self._mutex = threading.Lock()
         self._speech: SpeechRun | None = None
         self._model: WarmModel | None = None
@@ -100,34 +119,61 @@ class Worker:
         """Wait until rows can be spoken. Raises SetupError, WorkerFailed."""
         return await asyncio.wrap_future(self._ready)
 
-    async def speak(self, row: SpeechRow, voice: Voice | None, keeps_codes: bool) -> Ended | None:
-        """Speak a row; None where the end of the run came before it.
+    async def speak(self, orders: list[Order], *voices: Voice) -> None:
+        """Take rows to be spoken, which `ended` will tell of.
 
         Args:
-            voice: that it clones.
-            keeps_codes: of it, whatever becomes of others.
+            voices: that some of them clone.
         Raises:
-            StoppedEarly: the folder takes nothing more.
             WorkerFailed: nothing more can be spoken here.
         """
-        future: Future[Ended | None] = Future()
-        if voice is not None:
-            row.request = replace(row.request, clone=voice)
         with self._mutex:
             if self._failure is not None:
                 raise self._failure
-            if self._is_stopped:
-                return None
-            if keeps_codes and self._files is not None:
-                self._files.writer.kept_codes = row.id
-            self._rows[row] = future
-        self._orders.put(row)
-        return await asyncio.wrap_future(future)
+            for order in orders:
+                row = order.row
+                if self._is_stopped:
+                    self._tell(Ended(order.number))
+                    continue
+                if order.voice is not None:
+                    row.request = replace(row.request, clone=voices[order.voice])
+                if order.keeps_codes and self._files is not None:
+                    self._files.writer.kept_codes = row.id
+                self._rows[row] = order.number
+                self._orders.put(row)
+            self._count_in(len(orders))
+
+    async def ended(self) -> Returned:
+        """Rows that have come to their ends, or to that of the run; waits for them, or until there
+        is room for others.
+
+        Raises:
+            WorkerFailed: nothing more can be spoken here.
+        """
+        while True:
+            with self._mutex:
+                if self._has_news():
+                    break
+                if self._failure is not None:
+                    raise self._failure
+                event = asyncio.Event()
+                self._waker = event, asyncio.get_running_loop()
+                wait_s = None if self._speech is None or self._is_stopped else LOOK_S
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(event.wait(), wait_s)
+        if self._ended and self._rows:
+            await asyncio.sleep(GATHER_S)
+        with self._mutex:
+            self._has_news()
+            ended, self._ended = self._ended, []
+            return Returned(ended, self._told_behind)
 
     async def encode(self, reference: Reference) -> Encoded:
         """Make a voice of a recording."""
         taken: Future[Ticket] = Future()
-        self._orders.put((reference, taken))
+        with self._mutex:
+            self._orders.put((reference, taken))
+            self._count_in(1)
         ticket = await asyncio.wrap_future(taken)
         try:
             voice = await asyncio.wrap_future(ticket.voice)
@@ -135,9 +181,23 @@ class Worker:
             return Encoded(None, str(error))
         return Encoded(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
 
-    async def drain(self) -> None:
-        """No more rows for now: the last ones need not wait for others to fill their batch."""
-        self._orders.put(None)
+    async def drain(self, num_due: int) -> None:
+        """No more rows for now: the last ones need not wait for others to fill their batch.
+
+        Args:
+            num_due: rows and references that this process was sent. Calls keep no order, so some
+                may still be on their way.
+        """
+        with self._mutex:
+            self._num_due = num_due
+            self._count_in(0)
+
+    def _count_in(self, count: int) -> None:
+        """Rows or references came, and perhaps the last ones. The caller holds the mutex."""
+        self._num_came += count
+        if self._num_due and self._num_came >= self._num_due:
+            self._num_due = 0
+            self._orders.put(None)
 
     async def stop(self) -> None:
         """Speak no more; rows that are decoded come to their ends."""
@@ -147,16 +207,22 @@ class Worker:
                 self._speech.stop()
         self._orders.put(None)
 
-    async def listen(self) -> list[Said]:
+    async def listen(self) -> Heard:
         """What was said since; waits a while for something."""
-        return await asyncio.to_thread(self._ear.take, LISTEN_S)
+        said = await asyncio.to_thread(self._ear.take, LISTEN_S)
+        return Heard(said, self._pulse())
 
-    async def counted(self) -> tuple[Counted, list[Said]]:
+    async def counted(self) -> tuple[Counted, Heard]:
         """What came of the work, and what was said at last; whoever listens is answered."""
         found = await asyncio.to_thread(self._count)
         said = self._ear.take(0)
         self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
-        return found, said
+        return found, Heard(said, self._pulse())
+
+    def _pulse(self) -> int:
+        """Grows with every frame that is made; a new stretch of speaking begins anew."""
+        speech = self._speech
+        return -1 if speech is None else speech.engine.steps
 
     def _work(self) -> None:
         """The thread that loads and speaks."""
@@ -178,15 +244,36 @@ class Worker:
         """Answer every call that still waits."""
         with self._mutex:
             self._failure, self._is_stopped = failure, True
-            left = list(self._rows.values())
+            if failure is None:
+                for number in self._rows.values():
+                    self._tell(Ended(number))
             self._rows.clear()
+            self._wake()
         if failure is not None and not self._ready.done():
             self._ready.set_exception(failure)
-        for future in left:
-            if failure is None:
-                future.set_result(None)
-            else:
-                future.set_exception(failure)
+
+    def _has_news(self) -> bool:
+        """Whether there is something to tell the driver. The caller holds the mutex."""
+        speech, behind, is_moved = self._speech, 0, False
+        if speech is not None:
+            behind = speech.num_behind
+            step = max(1, speech.engine.batch.rows // TOLD_SHARE)
+            is_moved = abs(behind - self._told_behind) >= step
+        if self._ended or is_moved:
+            self._told_behind = behind
+            return True
+        return False
+
+    def _tell(self, ended: Ended) -> None:
+        """Have the driver know what came of a row. The caller holds the mutex."""
+        self._ended.append(ended)
+        self._wake()
+
+    def _wake(self) -> None:
+        waker, self._waker = self._waker, None
+        if waker is not None:
+            event, loop = waker
+            loop.call_soon_threadsafe(event.set)
 
     def _open(self) -> Ready:
         """Load the model and make room. Raises SetupError."""
@@ -238,6 +325,7 @@ class Worker:
         speech = self._model.new_run(self._take, is_int16=is_int16, takers=WRITERS)
         with self._mutex:
             self._speech = speech
+            self._wake()
             if self._is_stopped:
                 return
         self._is_idle.clear()
@@ -269,17 +357,17 @@ class Worker:
     def _take(self, row: SpeechRow) -> None:
         """A row at its end; several threads call it."""
         assert self._files is not None
-        error: Exception | None = None
+        error: StoppedEarly | None = None
         try:
             self._files.make(row)
         except StoppedEarly as caught:
             error = caught
         with self._mutex:
-            future = self._rows.pop(row)
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(Ended.of(row, time.perf_counter()))
+            number = self._rows.pop(row)
+            if error is not None:
+                self._tell(Ended(number, error=error))
+            else:
+                self._tell(Ended.of(number, row, time.perf_counter()))
 
     def _add(self, speech: SpeechRun) -> None:
         """Sum up what a stretch of speaking has counted."""
@@ -291,14 +379,18 @@ class Worker:
             sums[name] = sums.get(name, 0) + value
 
     def _count(self) -> Counted:
+        from tts_cli.run.load import device_facts
         from tts_cli.run.speakers import add_device_totals
 
         assert self._model is not None
         self._is_idle.wait(END_S)  # the last row is answered before all threads have ended
         totals = Totals()
         add_device_totals(totals, self._model.session)
+        device = device_facts(self._model.session)
+        graphs = {name: device[name] for name in ("graphs", "graphs_s") if name in device}
         return replace(
             self._counted,
+            facts=self._counted.facts | graphs,
             graph_hits=totals.graph_hits,
             graph_misses=totals.graph_misses,
             graph_misses_by=totals.graph_misses_by,

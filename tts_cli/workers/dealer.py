@@ -1,0 +1,219 @@
+"""Rows on the driver's side: planned, given to workers, taken back from those that die, recorded.
+
+A call carries all rows that a worker has room for at the moment, and an answer all that have ended
+since the last one: a call costs Ray a millisecond on each side, whatever is in it. Which rows a
+worker has is known by numbers; what answers to a number that it has no more comes too late.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.engine.job import FRAMES_PER_BYTE
+from tts_cli.run.records import Recorder
+from tts_cli.run.speakers import Due
+from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.workers.events import Events
+from tts_cli.workers.hand import Hand, Row
+from tts_cli.workers.lives import Lives
+from tts_cli.workers.messages import Ended, Order
+from tts_cli.workers.voices import ClusterVoices
+from tts_cli.workers.waiting import Waiting, Window
+
+if TYPE_CHECKING:
+    from tts_cli.voices.resolve import Cloning
+
+LOOK_AHEAD = 1024  # rows for each worker that the driver looks ahead
+RECORDERS = 32  # threads that record rows; they wait for the disk, which syncs for many at once
+MAX_RECORDING = 256  # rows spoken and not yet recorded, before no more are given out
+MAX_LONE_DEATHS = 3  # of workers that had one row and nothing else, and the row fails
+WAIT_S = 0.2  # between two looks at whether the run was stopped
+
+
+class Dealer:
+    """Gives rows out and has them recorded. All in the driver's thread, but for a thread that plans
+    rows and finds their voices (`VoiceStage`, as in one process), and a few that record.
+
+    Args:
+        lives: of the workers, of which some may die or be given up.
+        rate_hz: of the samples that they make.
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        lives: Lives,
+        voices: ClusterVoices,
+        cloning: Cloning,
+        recorder: Recorder,
+        rate_hz: int,
+    ) -> None:
+        size = LOOK_AHEAD * len(lives.hands)
+        self._events = events
+        self._lives = lives
+        self._voices = voices
+        self._cloning = cloning
+        self._recorder = recorder
+        self._rate_hz = rate_hz
+        self._pool = ThreadPoolExecutor(RECORDERS, "record")
+        self._window: Window[SpeechRow] = Window(size)
+        self._places = threading.Semaphore(size)  # free ones in the window
+        self._num_recording = 0
+        self._is_planned = False  # every row has come
+        self.load_s = 0.0  # reading references
+
+    def run(self, due: Due) -> None:
+        """Have rows spoken and recorded; the end, and an early one's reason, is in the events."""
+        rows = threading.Thread(target=self._plan, args=(due,), name="plan", daemon=True)
+        with self._pool:
+            rows.start()
+            while True:
+                self._give_out()
+                if self._is_over:
+                    break
+                self._events.turn()
+                self._lives.look()
+            rows.join()
+
+    @property
+    def _is_over(self) -> bool:
+        if self._num_recording or any(hand.rows for hand in self._lives.hands):
+            return False
+        return self._is_planned and (self._events.stopped.is_set() or not self._window)
+
+    def _plan(self, due: Due) -> None:
+        """The thread that plans rows and finds their voices."""
+        from tts_cli.voices.stage import VoiceStage
+
+        stopped = self._events.stopped
+        stage = VoiceStage(self._cloning, self._voices)
+        try:
+            for row in stage.attach(due(self._recorder, stopped.is_set), stopped):
+                while not self._places.acquire(timeout=WAIT_S):
+                    if stopped.is_set():
+                        break
+                if stopped.is_set():
+                    break
+                self._events.put(partial(self._window.add, waiting(row)))
+        except BaseException as error:
+            self._events.put(partial(self._events.fail, error))
+        finally:
+            self.load_s = stage.load_s
+            self._events.put(self._all_planned)
+
+    def _all_planned(self) -> None:
+        self._is_planned = True
+
+    def _give_out(self) -> None:
+        """Give rows to workers while they have room."""
+        if self._events.stopped.is_set():
+            return
+        hands = [hand for hand in self._lives.hands if hand.ready is not None]
+        self._voices.give_out(hands)
+        given: dict[Hand, list[tuple[int, Row]]] = {}
+        while self._num_recording < MAX_RECORDING and (row := self._window.next()) is not None:
+            free = [hand for hand in hands if hand.can_take(row)]
+            if not free:
+                break
+            hand = min(free, key=lambda hand: hand.frames)
+            self._window.give()
+            given.setdefault(hand, []).append((hand.give(row), row))
+            if not row.deaths:
+                self._places.release()
+        for hand, rows in given.items():
+            self._send(hand, rows)
+        if self._is_planned and not self._window:
+            for hand in hands:
+                if not hand.is_drained:
+                    hand.is_drained = True
+                    hand.actor.drain.remote(hand.num_sent)
+        if self._lives.are_all_given_up:
+            self._events.fail(self._lives.none_left())
+
+    def _send(self, hand: Hand, rows: list[tuple[int, Row]]) -> None:
+        """Call a worker with rows."""
+        places: dict[str, int] = {}  # of each voice among the call's, by digest
+        voices: list[Any] = []
+        orders = []
+        for number, row in rows:
+            item = row.item
+            sent = copy.copy(item)
+            sent.encoding = None  # holds what no other process can use
+            voice = item.request.clone
+            if voice is not None:
+                sent.request = replace(item.request, clone=None)
+                if voice.digest not in places:
+                    places[voice.digest] = len(voices)
+                    voices.append(self._voices.kept(voice))
+            place = None if voice is None else places[voice.digest]
+            keeps_codes = self._recorder.writer.kept_codes == item.id
+            orders.append(Order(number, sent, place, keeps_codes))
+        self._lives.watch(hand, hand.actor.speak.remote(orders, *voices))
+
+    def take(self, hand: Hand, ended: list[Ended]) -> None:
+        """Rows came to their ends in a worker."""
+        for one in ended:
+            if one.number not in hand.rows:
+                self._drop(one)
+                continue
+            row = hand.take_back(one.number)
+            if one.error is not None:
+                self._events.fail(one.error)
+            elif one.outcome is not None:  # else the run was stopped before its turn
+                hand.deaths = 0
+                one.put_into(row.item, hand.number, time.perf_counter())
+                self._record(row.item, hand)
+
+    def take_from_dead(self, hand: Hand, reason: str) -> None:
+        """A worker died: its rows go to others. It may have been one of them that killed it."""
+        rows = [hand.take_back(number) for number in list(hand.rows)]
+        if self._events.stopped.is_set():
+            return
+        for row in rows:
+            again = row.given_back(was_alone=len(rows) == 1)
+            if again.lone_deaths < MAX_LONE_DEATHS:
+                self._window.add(again)
+                continue
+            hand.deaths = 0  # it was not the worker's fault
+            row.item.error = (
+                f"{again.lone_deaths} workers died while they spoke this row and no other: {reason}"
+            )
+            self._record(row.item, None)
+
+    def _record(self, row: SpeechRow, hand: Hand | None) -> None:
+        """Have a row recorded by another thread."""
+        self._num_recording += 1
+        done = self._pool.submit(self._recorder.put, row)
+        done.add_done_callback(
+            lambda found: self._events.put(partial(self._recorded, row, hand, found))
+        )
+
+    def _recorded(self, row: SpeechRow, hand: Hand | None, found: Future[None]) -> None:
+        self._num_recording -= 1
+        if hand is not None:
+            hand.num_rows += 1
+            if row.error is None and row.unwritable is None and row.made is not None:
+                hand.audio_s += row.made.num_samples / self._rate_hz
+        if (error := found.exception()) is not None:
+            self._events.fail(error)
+
+    def _drop(self, ended: Ended) -> None:
+        """An answer that comes too late: its row is spoken by another worker."""
+        if ended.outcome is not None and (made := ended.outcome["made"]) is not None:
+            self._recorder.writer.drop(made)
+
+
+def waiting(row: SpeechRow) -> Row:
+    """A row with what it will probably take."""
+    requests = [part.request for part in row.parts] or [row.request]
+    frames = sum(
+        min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
+        for request in requests
+    )
+    return Waiting(row, frames, len(requests))
