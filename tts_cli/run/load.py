@@ -346,6 +346,7 @@ def device_facts(session: Session) -> dict[str, Any]:
         facts["has_fixed_shapes"] = session.batch.is_fixed
         facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
         count, took_ms = _recorded(session)
+        facts["graphs_s"] = round(took_ms / 1000, 3)
         facts["graphs_while_speaking"] = count - session.recorded[0]
         facts["graphs_while_speaking_ms"] = round(took_ms - session.recorded[1], 1)
         facts["setup_step_downs"] = session.step_downs
