@@ -197,7 +197,7 @@ def show_times(out: Path, watch: CpuWatch) -> None:
               f"{one.get('row_steps', 0) / max(1, steps):.0f} and padded "
               f"{one.get('padded_steps', 0) / max(1, steps):.0f} a step, graphs "
               f"{one.get('graphs')}, while speaking {one.get('graphs_while_speaking')} "
-            f"in {one.get('graphs_while_speaking_ms')} ms; run {whole}; steady {steady}",
+              f"in {one.get('graphs_while_speaking_ms')} ms; run {whole}; steady {steady}",
               flush=True)  # fmt: skip
     for name, (total_s, threads) in watch.spent(zero_s, last_s).items():
         busiest = ", ".join(f"{seconds:.1f}" for seconds in threads)
