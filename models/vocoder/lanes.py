@@ -291,30 +291,44 @@ class Lanes:
         return self._positions[key]
 
     def _run(self, key: Shape) -> Tensor:
+        out = self._samples_output("samples", key)
         self._make_room(key)
         codes = self._code_input(key).transpose(1, 2)
-        return self._keep("samples", key, self.network(codes, self._position(key)))
+        return out.copy_(self.network(codes, self._position(key)))
 
     def _run_latents(self, key: Shape) -> Tensor:
+        out = self._output("latents", key, self.network.latent_dim, self.network.dtype)
         codes = self._code_input(key).transpose(1, 2)
-        return self._keep("latents", key, self.network.latents(codes, self._position(key)))
+        return out.copy_(self.network.latents(codes, self._position(key)))
 
     def _render(self, key: Shape) -> Tensor:
+        out = self._samples_output("rendered", key)
         self._make_room(key)
-        samples = self.network.render(self._latent_input(key), self._position(key) >= 0)
-        return self._keep("rendered", key, samples)
+        return out.copy_(self.network.render(self._latent_input(key), self._position(key) >= 0))
 
     def _make_room(self, key: Shape) -> None:
-        """Have the allocator find the memory of a pass in one piece."""
-        if self.device.type == "cuda":
-            num_bytes = self.network.work_bytes(key[0] * key[1])
-            torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
+        """Have the allocator find the memory of a pass in one piece. What outlives the pass must
+        come before, or it would lie in that piece and keep all of it: so must the memory that
+        cuBLAS takes once for every thread and stream.
+        """
+        if self.device.type != "cuda":
+            return
+        if not torch.cuda.is_current_stream_capturing():
+            small = torch.zeros(16, 16, dtype=self.network.dtype, device=self.device)
+            small @ small
+        num_bytes = self.network.work_bytes(key[0] * key[1])
+        torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
 
-    def _keep(self, name: str, key: Shape, made: Tensor) -> Tensor:
-        """What a pass has made, in the static output of its runner and shape."""
+    def _samples_output(self, name: str, key: Shape) -> Tensor:
+        """(lanes, samples) float32, as `_output`."""
+        made = self._output(name, key, self.network.samples_per_frame, torch.float32)
+        return made.view(key[0], -1)
+
+    def _output(self, name: str, key: Shape, width: int, dtype: torch.dtype) -> Tensor:
+        """(lanes, frames, width): the static output of a runner and shape."""
         if (name, key) not in self._made:
-            self._made[name, key] = torch.empty_like(made)
-        return self._made[name, key].copy_(made)
+            self._made[name, key] = torch.zeros(*key, width, dtype=dtype, device=self.device)
+        return self._made[name, key]
 
 
 def _announce(runner: GraphRunner[Shape], shapes: list[Shape], usual: Shape | None = None) -> None:

@@ -211,8 +211,9 @@ def test_the_longest_row_fits_exactly_and_one_more_does_not(model: FishSpeech) -
         model.allocate(1, max_positions=positions, max_frames=frames)
         with pytest.raises(ValueError, match="slots hold"):
             start(model, [request()], [0])
-    size = model.slot_bytes(tokens + FRAMES)
-    assert size == model.talker.decoder.cache.data.nbytes
+    taken = model.talker.decoder.cache.data.nbytes + model.predictor.decoder.cache.data.nbytes
+    taken += model.slots.trailing.nbytes + model.slots.codes.nbytes
+    assert model.slot_bytes(tokens + FRAMES, FRAMES - 1) == taken
 
 
 def test_a_reference_shapes_speech_but_not_its_length(model: FishSpeech) -> None:
