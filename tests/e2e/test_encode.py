@@ -33,6 +33,11 @@ MADE_3 = "nothing to speak: 3 files made of what is kept\n"
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture
+def checkpoint(longer: Path) -> Path:
+    return longer
+
+
 def runs_of(out: Folder) -> set[str]:
     """The runs that spoke what the folder holds."""
     return {record["run_id"] for record in out.records.values()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,11 @@ from tts_cli.output.folder_lock import LOCK_NAME
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
 FLAGS = ("--max-seconds", 1, "--save-codes")
+
+
+@pytest.fixture
+def checkpoint(longer: Path) -> Path:
+    return longer
 
 
 class TestDevice:

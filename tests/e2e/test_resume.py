@@ -25,6 +25,11 @@ NOTHING = "nothing to do: all 3 rows are done already\n"
 
 
 @pytest.fixture
+def checkpoint(longer: Path) -> Path:
+    return longer
+
+
+@pytest.fixture
 def done(bench: Workbench) -> Workbench:
     """A bench on which ROWS are spoken."""
     assert bench.synth(ROWS, *FLAGS).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from workbench import Workbench
@@ -21,6 +22,11 @@ ROWS = [
     {"id": "deep/long.one", "text": LONG},
     {"id": "silent", "text": "* * *"},
 ]
+
+
+@pytest.fixture
+def checkpoint(longer: Path) -> Path:
+    return longer
 
 
 def test_subtitles_of_rows(bench: Workbench) -> None:

@@ -84,6 +84,11 @@ TIMINGS = {  # field -> types of a row that was spoken
 }
 
 
+@pytest.fixture
+def checkpoint(longer: Path) -> Path:
+    return longer
+
+
 def test_every_kind_of_manifest_gives_the_same_files(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,11 @@ OF_A_RUN = {
 
 
 @pytest.fixture
+def checkpoint(longer: Path) -> Path:
+    return longer
+
+
+@pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> type[FakeCluster]:
     """Workers are threads."""
     return use_fake_cluster(monkeypatch)
