@@ -117,7 +117,7 @@ def _row_cases(batch: int, dtype: torch.dtype) -> list[Case]:
         gated = batch * _INNER * size
         cases.append(case("row_swiglu", "0.6B gate/up", 2 * _INNER, _WIDTH, gated))
     if dtype == torch.bfloat16 and batch <= TILE_ROWS:
-        sums = 4 * num_parts(2560, 9728) * batch * 2560  # float32
+        sums = 4 * num_parts(batch, 2560, 9728) * batch * 2560  # float32
         cases += [
             case("row_linear", "Fish q/k/v", 6144, 2560, batch * 6144 * size),
             case("row_linear_parts", "Fish down", 2560, 9728, sums),

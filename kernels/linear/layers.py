@@ -53,6 +53,7 @@ def run_layers(
     attend: Callable[[Tensor, int], Tensor],
     *,
     leaving: Tensor | None = None,
+    normed: Tensor | None = None,
     products: Products = CHOSEN,
 ) -> Tensor:
     """All layers and the norm behind them.
@@ -62,12 +63,13 @@ def run_layers(
         last_norm: (D,).
         attend: the attention of a layer: its q/k/v products (R, (H + 2 H_kv) D_h) and its index to
             (R, H D_h).
+        normed: (R, D), what the first layer's norm makes of x, if somebody has it already.
         leaving: (n,) int64 rows that are asked for; the others end with the last layer's attention.
     Returns:
         (R, D) after the last norm, or (n, D) of the rows that leave.
     """
     norms = [*(layer.input_norm for layer in layers[1:]), last_norm]
-    hidden = rms_norm(x, layers[0].input_norm, eps)
+    hidden = rms_norm(x, layers[0].input_norm, eps) if normed is None else normed
     for index, (layer, next_norm) in enumerate(zip(layers, norms, strict=True)):
         attended = attend(products.whole(hidden, layer.qkv), index)
         if leaving is not None and index + 1 == len(layers):

@@ -6,7 +6,6 @@ from kernels.attention.step import (
     cache_tile,
     halves,
     mix,
-    put,
     rotate,
     store_head,
     store_pair,
@@ -14,6 +13,12 @@ from kernels.attention.step import (
 )
 from kernels.launch.dispatch import jit, tl
 from kernels.persistent.stages import arrive, wait_for
+
+
+@jit
+def put(is_new, new, tile):
+    """A cache tile as float32, with the position of this step from registers."""
+    return tl.where(is_new[:, :, None], new[:, None, :], tile.to(tl.float32))
 
 
 @jit

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.attention.prefill import prefill_attention
 from kernels.attention.rope import qk_norm_rope_store, rope_tables
 from kernels.attention.step import step_attention
+from kernels.frame.code_embedding import code_embedding
 from kernels.launch.dispatch import use_triton
 from kernels.launch.early_launch import dependent_launches
 from kernels.linear.choose import linear
@@ -232,18 +232,30 @@ class Decoder(nn.Module):
                 codes,
                 head,
             )
+        table, normed = x, None
         if codes is not None:
-            x = F.embedding(codes.clamp(min=0), x)
-        hidden = self.step(x, positions, rows_per_slot)
-        return hidden, None if head is None else linear(hidden, head)
+            x = table.new_empty(len(codes), table.shape[1])
+        first = self.layers[0].weights
+        with dependent_launches(x, is_all_ours(x, first)):
+            if codes is not None:
+                normed = code_embedding(codes, table, first.input_norm, self.eps, x)
+            hidden = self.step(x, positions, rows_per_slot, normed)
+            return hidden, None if head is None else linear(hidden, head)
 
-    def step(self, x: Tensor, positions: Tensor, rows_per_slot: int = 1) -> Tensor:
+    def step(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        rows_per_slot: int = 1,
+        normed: Tensor | None = None,
+    ) -> Tensor:
         """One new position a row, as separate operations.
 
         Args:
             x: (R, D) inputs, used up.
             positions: (R,) int64 cache positions to write; a row sees 0..its position.
             rows_per_slot: consecutive rows that share a slot (their positions must differ).
+            normed: (R, D), the first layer's norm of x, if somebody has it already.
         Returns:
             (R, D) after the final norm.
         """
@@ -267,7 +279,7 @@ class Decoder(nn.Module):
             )
 
         with dependent_launches(x, is_all_ours(x, self.layers[0].weights)):
-            return self._run_layers(x, attend)
+            return self._run_layers(x, attend, normed=normed)
 
     def prefill(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
         """Whole prompts, one behind the other; fills the cache of their slots.
@@ -303,10 +315,15 @@ class Decoder(nn.Module):
         return self._run_layers(x, attend, last)
 
     def _run_layers(
-        self, x: Tensor, attend: Callable[[Tensor, int], Tensor], leaving: Tensor | None = None
+        self,
+        x: Tensor,
+        attend: Callable[[Tensor, int], Tensor],
+        leaving: Tensor | None = None,
+        normed: Tensor | None = None,
     ) -> Tensor:
         layers = [layer.weights for layer in self.layers]
-        return run_layers(x, layers, self.norm.weight, self.eps, attend, leaving=leaving)
+        last = self.norm.weight
+        return run_layers(x, layers, last, self.eps, attend, leaving=leaving, normed=normed)
 
 
 def _stack(weights: list[Weight]) -> Tensor:

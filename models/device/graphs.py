@@ -51,6 +51,12 @@ class Capturer(Protocol):
         ...
 
 
+def take_workspace(device: torch.device) -> None:
+    """Have cuBLAS take the memory that it takes once for every thread and stream."""
+    one = torch.ones(16, 16, device=device)
+    torch.mm(one, one)
+
+
 class CudaCapturer:
     """Captures with torch.cuda.CUDAGraph on a side stream, all graphs in one pool.
 
@@ -76,6 +82,8 @@ class CudaCapturer:
             with torch.cuda.stream(self.stream):
                 function()
             outer.wait_stream(self.stream)
+        with torch.cuda.stream(self.stream):
+            take_workspace(self.device)  # or the pool's memory would hold it as long as the thread
         torch.cuda.synchronize(self.device)
         if not self._graphs:
             # A pool that lost its last graph is on its way out: PyTorch refuses to record into it.

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from models.device.buckets import choose_bucket, next_power_of_two, round_up
-from models.device.graphs import Capturer, GraphRunner
+from models.device.graphs import Capturer, GraphRunner, take_workspace
 from models.device.to_device import to_device
 from models.vocoder.chunks import Cut
 from models.vocoder.lane_plan import (
@@ -291,10 +291,10 @@ class Lanes:
         return self._positions[key]
 
     def _run(self, key: Shape) -> Tensor:
-        out = self._samples_output("samples", key)
-        self._make_room(key)
+        out, positions = self._samples_output("samples", key), self._position(key)
         codes = self._code_input(key).transpose(1, 2)
-        return out.copy_(self.network(codes, self._position(key)))
+        self._make_room(key)
+        return out.copy_(self.network(codes, positions))
 
     def _run_latents(self, key: Shape) -> Tensor:
         out = self._output("latents", key, self.network.latent_dim, self.network.dtype)
@@ -302,22 +302,24 @@ class Lanes:
         return out.copy_(self.network.latents(codes, self._position(key)))
 
     def _render(self, key: Shape) -> Tensor:
-        out = self._samples_output("rendered", key)
+        out, positions = self._samples_output("rendered", key), self._position(key)
+        latents = self._latent_input(key)
         self._make_room(key)
-        return out.copy_(self.network.render(self._latent_input(key), self._position(key) >= 0))
+        return out.copy_(self.network.render(latents, positions >= 0))
 
     def _make_room(self, key: Shape) -> None:
         """Have the allocator find the memory of a pass in one piece. What outlives the pass must
-        come before, or it would lie in that piece and keep all of it: so must the memory that
-        cuBLAS takes once for every thread and stream.
+        come before, or it would lie in that piece and keep all of it. So would the memory that
+        cuBLAS takes once for every thread and stream: it is asked for while the piece is held, and
+        by the capturer before a recording.
         """
         if self.device.type != "cuda":
             return
-        if not torch.cuda.is_current_stream_capturing():
-            small = torch.zeros(16, 16, dtype=self.network.dtype, device=self.device)
-            small @ small
         num_bytes = self.network.work_bytes(key[0] * key[1])
-        torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
+        piece = torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
+        if not torch.cuda.is_current_stream_capturing():
+            take_workspace(self.device)
+        del piece
 
     def _samples_output(self, name: str, key: Shape) -> Tensor:
         """(lanes, samples) float32, as `_output`."""

@@ -54,7 +54,7 @@ def test_bytes_of_products() -> None:
     moved = {case.shape: case.num_bytes for case in cases._row_cases(64, torch.bfloat16)}
     assert moved["Fish q/k/v, 64x6144x2560"] == 2 * (64 * 2560 + 6144 * 2560 + 64 * 6144)
     assert moved["0.6B gate/up, 64x6144x1024"] == 2 * (64 * 1024 + 6144 * 1024 + 64 * 3072)
-    parts = num_parts(2560, 9728)
+    parts = num_parts(64, 2560, 9728)
     assert moved["Fish down, 64x2560x9728"] == 2 * (64 + 2560) * 9728 + 4 * parts * 64 * 2560
 
 

@@ -122,14 +122,17 @@ def test_a_row_does_not_depend_on_the_others(operation, device, with_kernel) -> 
 
 
 def test_parts_fill_the_gpu_and_none_is_empty() -> None:
-    assert num_parts(6144, 2560) == 1
-    assert num_parts(2560, 9728) == num_parts(2560, 4096) == 3
-    for columns in (64, 2048, 2560, 5000, 20000):
-        for width in (128, 256, 640, 1152, 4096, 9728):
-            parts = num_parts(columns, width)
-            span = part_span(width, parts)
-            assert 1 <= parts <= MAX_PARTS
-            assert (parts - 1) * span < width <= parts * span
+    assert num_parts(64, 6144, 2560) == 1
+    assert num_parts(64, 2560, 9728) == num_parts(64, 2560, 4096) == 3
+    assert num_parts(64, 1024, 2048) == 4
+    assert num_parts(65, 1024, 2048) == num_parts(256, 1024, 2048) == 2  # tiles of rows as well
+    for rows in (1, 64, 128, 256):
+        for columns in (64, 2048, 2560, 5000, 20000):
+            for width in (128, 256, 640, 1152, 4096, 9728):
+                parts = num_parts(rows, columns, width)
+                span = part_span(width, parts)
+                assert 1 <= parts <= MAX_PARTS
+                assert (parts - 1) * span < width <= parts * span
 
 
 def test_what_is_served(device, monkeypatch) -> None:

@@ -1,0 +1,99 @@
+"""A code's embedding and the norm in front of the first layer, in one launch.
+
+    x = table[max(code, 0)]      y = rms_norm(x) * weight
+
+codes is (R,), the table (V, D), x and y (R, D). Codes below 0 (a failed row) count as 0. Rounding
+is that of `kernels.linear.rms_norm`. A step of the code predictor begins with this fifteen times a
+frame, where PyTorch launches two kernels before the norm.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.linear.rms_norm import rms_norm_ref
+
+
+def code_embedding_ref(
+    codes: Tensor, table: Tensor, weight: Tensor, eps: float, out: Tensor
+) -> Tensor:
+    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    torch.index_select(table, 0, codes.clamp(min=0), out=out)
+    return rms_norm_ref(out, weight, eps)
+
+
+@jit
+def _code_embedding_kernel(
+    codes_ptr,
+    table_ptr,
+    weight_ptr,
+    out_ptr,
+    normed_ptr,
+    codes_stride,
+    table_stride,
+    width,
+    eps,
+    IS_DEPENDENT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    wait_for_previous(IS_DEPENDENT)
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    inside = column < width
+    dtype = out_ptr.dtype.element_ty
+    code = tl.maximum(tl.load(codes_ptr + row * codes_stride), 0)
+    x = tl.load(table_ptr + code * table_stride + column, mask=inside, other=0.0)
+    tl.store(out_ptr + row * width + column, x, mask=inside)
+    x = x.to(tl.float32)
+    scale = tl.rsqrt(tl.sum(x * x, axis=0) / width + eps)
+    weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
+    normed = (x * scale).to(dtype).to(tl.float32)
+    tl.store(normed_ptr + row * width + column, (normed * weight).to(dtype), mask=inside)
+
+
+def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out: Tensor) -> Tensor:
+    """Embeddings of codes, and their RMSNorm.
+
+    Args:
+        codes: (R,) int64; below 0 counts as 0.
+        table: (V, D), last dimension contiguous.
+        weight: (D,) of the norm, of the table's dtype.
+        out: (R, D) contiguous: is filled with the embeddings.
+    Returns:
+        (R, D), their norm.
+    """
+    if not use_triton(out):
+        return code_embedding_ref(codes, table, weight, eps, out)
+    num_rows, width = out.shape
+    is_fitting = codes.shape == (num_rows,) and codes.dtype == torch.int64
+    if not is_fitting or table.shape[1:] != (width,) or weight.shape != (width,):
+        raise ValueError(
+            f"codes {tuple(codes.shape)} {codes.dtype}, table {tuple(table.shape)} and weight "
+            f"{tuple(weight.shape)} do not fit {num_rows} rows of {width}"
+        )
+    if not (table.dtype == weight.dtype == out.dtype):
+        raise ValueError("table, weight and out must share a dtype")
+    if table.stride(1) != 1 or weight.stride(0) != 1 or not out.is_contiguous():
+        raise ValueError("table, weight and out must be contiguous in their last dimension")
+    normed = torch.empty_like(out)
+    if num_rows == 0:
+        return normed
+    block = next_power_of_2(width)
+    _code_embedding_kernel[(num_rows,)](
+        codes,
+        table,
+        weight,
+        out,
+        normed,
+        codes.stride(0),
+        table.stride(0),
+        width,
+        eps,
+        BLOCK=block,
+        num_warps=min(8, max(1, block // 256)),
+        **launch_options(),
+    )
+    return normed
