@@ -15,11 +15,10 @@ from torch import Tensor
 
 from kernels.attention.decode import decode_attention
 from kernels.attention.rope import qk_norm_rope_store
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import HAS_PTX, jit, next_power_of_2, tl, use_triton
 from kernels.launch.early_launch import launch_options, wait_for_previous
 
 SHORT_CACHE = 32  # positions up to which one launch serves
-HAS_PTX = tl.constexpr(not IS_INTERPRETED) if tl is not None else None
 
 
 @jit

@@ -39,6 +39,8 @@ Mode = Literal["auto", "triton", "reference"]
 
 HAS_TRITON: bool = triton is not None
 IS_INTERPRETED: bool = HAS_TRITON and _is_interpreter_wanted
+# For kernels: whether instructions of the GPU can be named in them.
+HAS_PTX = tl.constexpr(not IS_INTERPRETED) if tl is not None else None
 
 _log = logging.getLogger(__name__)
 HOPPER = (9, 0)

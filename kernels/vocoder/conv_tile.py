@@ -100,14 +100,22 @@ def tap_sums(
 
 
 @jit
-def active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, N: tl.constexpr, dtype):
+def active_of(
+    total,
+    alpha_exp_ptr,
+    inv_beta_ptr,
+    bias_ptr,
+    channel,
+    N: tl.constexpr,
+    dtype: tl.constexpr,
+):
     """SnakeBeta of sums (steps, channels), both rounded to dtype; zero where no channel is."""
     is_channel = channel < N
     alpha_exp = tl.load(alpha_exp_ptr + channel, mask=is_channel, other=0.0)[None, :]
     inv_beta = tl.load(inv_beta_ptr + channel, mask=is_channel, other=0.0)[None, :]
     bias = tl.load(bias_ptr + channel, mask=is_channel, other=0.0)[None, :]
     h = total.to(dtype).to(tl.float32)
-    return snake_of(h + bias, alpha_exp, inv_beta).to(dtype)
+    return snake_of(h + bias, alpha_exp, inv_beta, dtype).to(dtype)
 
 
 def parts_of(channels: int) -> tuple[int, int]:

@@ -33,7 +33,7 @@ MAX_CHANNELS = 192  # all lie in one tile
 # 192, where `conv_taps` with its activation and a library's product take 5.7.
 TILES = {
     96: Tile(128, 64, 32, 32, 4, 4, max_registers=168),
-    192: Tile(256, 128, 64, 32, 8, 5),
+    192: Tile(256, 128, 64, 64, 8, 3),
 }
 
 

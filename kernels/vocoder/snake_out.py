@@ -71,7 +71,7 @@ def _parts_kernel(
         bias = tl.load(bias_ptr + k, mask=is_k, other=0.0)[None, :]
         x_mask = is_step[:, None] & is_k[None, :]
         x = tl.load(x_ptr + place[:, None] * C + k[None, :], mask=x_mask, other=0.0)
-        active = snake_of(x.to(tl.float32) + bias, alpha_exp, inv_beta).to(dtype)
+        active = snake_of(x.to(tl.float32) + bias, alpha_exp, inv_beta, dtype).to(dtype)
         w_mask = is_k[:, None] & is_tap[None, :]
         w = tl.load(weight_ptr + tap[None, :] * C + k[:, None], mask=w_mask, other=0.0)
         if UPCAST:

@@ -325,7 +325,9 @@ class DecoderBlock(nn.Module):
         # The kernel is twice the stride: the `rate` new steps of t are a function of steps t - 1
         # and t, that is a convolution of kernel 2 with rate * C / 2 channels, whose result only
         # has to be read as more, narrower steps.
-        h = conv(self.snake(x, 1, kept), self.expand.weight)
+        h = self.snake(x, 1, kept)
+        is_narrow = x.shape[-1] <= MAX_CHANNELS and has_unit_kernels(h)
+        h = conv_taps(h, self.expand.weight, 1) if is_narrow else conv(h, self.expand.weight)
         h = h.reshape(x.shape[0], -1, self.out_channels)
         for unit in self.units:
             h = unit(h, kept)
