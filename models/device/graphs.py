@@ -201,7 +201,7 @@ class GraphRunner(Generic[Key]):
         """Name keys that may be used: each is recorded at its second use, if not before.
 
         Args:
-            usual: the one of them that `pick` takes for smaller ones even before it is recorded.
+            usual: the one of them that `pick` takes for smaller ones while none larger is recorded.
         """
         if self.capturer is not None:
             self._size, self._usual = size, usual
@@ -220,8 +220,8 @@ class GraphRunner(Generic[Key]):
 
     def pick(self, key: Key, uses: int, worth: int) -> Key:
         """The key to run in place of one that has no recording: the next larger that has one, or
-        the usual one, until the key itself was asked for `worth` times, so that a recording of its
-        own pays.
+        where none has the usual one, until the key itself was asked for `worth` times, so that a
+        recording of its own pays.
 
         Args:
             uses: that are about to be made. Any larger key must be able to do a smaller one's work.
@@ -232,9 +232,12 @@ class GraphRunner(Generic[Key]):
         if self._asked[key] > worth:
             return key
         size = self._size(key)
-        found = [*self._graphs, *([] if self._usual is None else [self._usual])]
-        larger = [other for other in found if self._size(other) > size]
-        return min(larger, key=self._size, default=key)
+        # One that is recorded, however large, before one that is not: its first run is what takes.
+        for found in (list(self._graphs), [] if self._usual is None else [self._usual]):
+            larger = [other for other in found if self._size(other) > size]
+            if larger:
+                return min(larger, key=self._size)
+        return key
 
     def capture(self, only: Sequence[Key] | None = None) -> None:
         """Record all announced keys, largest first, or some of them; one that fails stays eager, is

@@ -326,8 +326,9 @@ class DecoderBlock(nn.Module):
         # and t, that is a convolution of kernel 2 with rate * C / 2 channels, whose result only
         # has to be read as more, narrower steps.
         h = self.snake(x, 1, kept)
-        is_narrow = x.shape[-1] <= MAX_CHANNELS and has_unit_kernels(h)
-        h = conv_taps(h, self.expand.weight, 1) if is_narrow else conv(h, self.expand.weight)
+        weight = self.expand.weight
+        is_ours = has_unit_kernels(h) and x.shape[-1] <= MAX_CHANNELS and not len(weight) % 8
+        h = conv_taps(h, weight, 1) if is_ours else conv(h, weight)
         h = h.reshape(x.shape[0], -1, self.out_channels)
         for unit in self.units:
             h = unit(h, kept)

@@ -149,7 +149,7 @@ def test_the_usual_key_stands_in_for_smaller_ones_before_anything_is_recorded(
     assert runner.usual == [4]
     assert [runner.pick(key, 1, worth=5) for key in (1, 2, 4, 8)] == [4, 4, 4, 8]
     runner.capture([8])
-    assert runner.pick(2, 1, worth=5) == 4  # the nearest, recorded or not
+    assert runner.pick(2, 1, worth=5) == 8  # the usual one would have to run for the first time
     runner.capture([4])
     assert runner.usual == []
     assert runner.pick(2, 1, worth=5) == 4
