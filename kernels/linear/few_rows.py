@@ -13,14 +13,17 @@ norm or activation behind it):
 
     Fish Speech S2     q/k/v 10.4 (11.2)   o 10.6 (11.8)   gate, up 27.7 (33)    down 19.4 (21.5)
     Qwen3-TTS 1.7B     q/k/v  7.1 (7.3)    o  7.1 (8.2)    gate, up 16.2 (19.2)  down 11.5 (14.2)
-    Qwen3-TTS 0.6B     q/k/v  5.0 (5.4)    o  6.0 (7.6)    gate, up  6.7 (8.9)   down  6.5 (9.8)
+    Qwen3-TTS 0.6B     q/k/v  4.4 (5.4)    o  5.3 (7.6)    gate, up  6.0 (8.9)   down  5.9 (9.8)
 
 Where N gives too few programs K is split, and each part written as it is. `add_rms_norm_` adds the
 parts in their order; a kernel that only adds them, which libraries launch, is not needed.
 
 With more rows a weight is read once for 64 of them, which its place in the L2 cache makes cheap if
-it is small: at Qwen3-TTS 0.6B's sizes the five products of a layer and head take 32.0 us with 128
-rows (37.8) and 37.5 with 256 (40.9). Before the others' larger weights cuBLAS is as fast or faster.
+it is small. At Qwen3-TTS 0.6B's sizes, us, H200, 128 and 256 rows, each with what is behind it:
+
+    q/k/v 4.9, 6.2    o 5.3, 6.1    gate, up 6.9, 9.2    down 6.3, 7.1
+
+Before the others' larger weights cuBLAS is as fast or faster.
 
 A row's result does not depend on its neighbours, nor on their number up to 16, from 17 to 32, from
 33 to 64, to 128 and beyond: each of these has a tile of its own, whose sums may round differently.
