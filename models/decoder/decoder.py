@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from kernels.attention.prefill import prefill_attention
 from kernels.attention.rope import qk_norm_rope_store, rope_tables
 from kernels.attention.step import step_attention
-from kernels.frame.code_embedding import code_embedding
 from kernels.launch.dispatch import use_triton
 from kernels.launch.early_launch import dependent_launches
 from kernels.linear.choose import linear
+from kernels.linear.code_embedding import code_embedding
 from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
 from kernels.persistent.step import (
     NUM_COUNTERS,

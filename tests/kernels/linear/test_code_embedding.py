@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels.frame.code_embedding import code_embedding, code_embedding_ref
+from kernels.linear.code_embedding import code_embedding, code_embedding_ref
 from kernels.linear.rms_norm import rms_norm_ref
 
 
