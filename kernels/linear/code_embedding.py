@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.early_launch import launch_options, wait_for_previous
-from kernels.linear.rms_norm import rms_norm_ref
+from kernels.linear.rms_norm import normed_row, rms_norm_ref, row_warps
 
 
 def code_embedding_ref(
@@ -43,15 +43,12 @@ def _code_embedding_kernel(
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < width
-    dtype = out_ptr.dtype.element_ty
     code = tl.maximum(tl.load(codes_ptr + row * codes_stride), 0)
     x = tl.load(table_ptr + code * table_stride + column, mask=inside, other=0.0)
     tl.store(out_ptr + row * width + column, x, mask=inside)
-    x = x.to(tl.float32)
-    scale = tl.rsqrt(tl.sum(x * x, axis=0) / width + eps)
-    weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
-    normed = (x * scale).to(dtype).to(tl.float32)
-    tl.store(normed_ptr + row * width + column, (normed * weight).to(dtype), mask=inside)
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    normed = normed_row(x.to(tl.float32), weight_ptr, column, inside, width, eps, dtype)
+    tl.store(normed_ptr + row * width + column, normed, mask=inside)
 
 
 def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out: Tensor) -> Tensor:
@@ -93,7 +90,7 @@ def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out
         width,
         eps,
         BLOCK=block,
-        num_warps=min(8, max(1, block // 256)),
+        num_warps=row_warps(block),
         **launch_options(),
     )
     return normed

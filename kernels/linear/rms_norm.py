@@ -35,6 +35,15 @@ def add_rms_norm_ref_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -
 
 
 @jit
+def normed_row(x, weight_ptr, column, inside, width, eps, dtype: tl.constexpr):
+    """RMSNorm of one row, of which a program holds all columns as float32; rounded to dtype."""
+    scale = tl.rsqrt(tl.sum(x * x, axis=0) / width + eps)
+    weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
+    normed = (x * scale).to(dtype).to(tl.float32)
+    return (normed * weight).to(dtype)
+
+
+@jit
 def _rms_norm_kernel(
     x_ptr,
     residual_ptr,
@@ -54,7 +63,7 @@ def _rms_norm_kernel(
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < width
-    dtype = out_ptr.dtype.element_ty
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
     x = tl.load(x_ptr + row * x_stride + column, mask=inside, other=0.0).to(tl.float32)
     for part in tl.static_range(1, NUM_PARTS):
         place = part * part_stride + row * x_stride + column
@@ -67,13 +76,12 @@ def _rms_norm_kernel(
         x = (x + tl.load(residual, mask=inside, other=0.0).to(tl.float32)).to(dtype)
         tl.store(residual, x, mask=inside)
         x = x.to(tl.float32)
-    scale = tl.rsqrt(tl.sum(x * x, axis=0) / width + eps)
-    weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
-    normed = (x * scale).to(dtype).to(tl.float32)
-    tl.store(out_ptr + row * width + column, (normed * weight).to(dtype), mask=inside)
+    normed = normed_row(x, weight_ptr, column, inside, width, eps, dtype)
+    tl.store(out_ptr + row * width + column, normed, mask=inside)
 
 
-def _num_warps(block: int) -> int:
+def row_warps(block: int) -> int:
+    """Warps of a program that holds a row of so many columns, a power of two."""
     return min(8, max(1, block // 256))
 
 
@@ -103,7 +111,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         HAS_RESIDUAL=False,
         NUM_PARTS=0,
         BLOCK=block,
-        num_warps=_num_warps(block),
+        num_warps=row_warps(block),
         **launch_options(),
     )
     return out
@@ -150,7 +158,7 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
         HAS_RESIDUAL=True,
         NUM_PARTS=num_parts,
         BLOCK=block,
-        num_warps=_num_warps(block),
+        num_warps=row_warps(block),
         **launch_options(),
     )
     return out
