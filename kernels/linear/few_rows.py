@@ -204,7 +204,7 @@ def row_linear(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
-    """The same product as (P, R, N) float32, P = num_parts(N, K), whose sum over P it is."""
+    """The same product as (P, R, N) float32, P = num_parts(R, N, K), whose sum over P it is."""
     if not use_descriptors(x):
         return row_linear_parts_ref(x, weight)
     parts = num_parts(x.shape[0], *weight.shape)

@@ -63,8 +63,8 @@ def run_layers(
         last_norm: (D,).
         attend: the attention of a layer: its q/k/v products (R, (H + 2 H_kv) D_h) and its index to
             (R, H D_h).
-        normed: (R, D), what the first layer's norm makes of x, if somebody has it already.
         leaving: (n,) int64 rows that are asked for; the others end with the last layer's attention.
+        normed: (R, D), what the first layer's norm makes of x, if somebody has it already.
     Returns:
         (R, D) after the last norm, or (n, D) of the rows that leave.
     """
