@@ -25,7 +25,7 @@ def code_embedding_ref(
     return rms_norm_ref(out, weight, eps)
 
 
-@jit
+@jit(do_not_specialize_on_alignment=["codes_ptr"])
 def _code_embedding_kernel(
     codes_ptr,
     table_ptr,

@@ -122,7 +122,7 @@ def _draw(x, top, mass, ids, num_ids, top_k, top_p, temperature, uniform):
     return tl.where(token < num_ids, token, -1)
 
 
-@jit
+@jit(do_not_specialize_on_alignment=["uniform_ptr", "out_ptr"])
 def _sample_nucleus_kernel(
     logits_ptr,
     uniform_ptr,
@@ -154,6 +154,11 @@ def _sample_nucleus_kernel(
     inside = ids < num_ids
     low = float("-inf")
     x = tl.load(logits_ptr + row * logits_stride + ids, mask=inside, other=low).to(tl.float32)
+    is_greedy = tl.load(greedy_ptr + row) != 0
+    temperature = tl.load(temperature_ptr + row)
+    top_k = tl.load(top_k_ptr + row)
+    top_p = tl.load(top_p_ptr + row)
+    uniform = tl.load(uniform_ptr + row * uniform_stride)
     # False for NaN as well as +inf.
     is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
     if HAS_NO_EOS:
@@ -161,16 +166,11 @@ def _sample_nucleus_kernel(
         x = tl.where((ids == eos) & (may_not_end != 0), low, x)
     top = tl.max(x, axis=0)
     is_usable = is_usable & (top > low)
-    is_greedy = tl.load(greedy_ptr + row) != 0
     token = tl.full((), -1, tl.int32)
     if is_usable & is_greedy:
         token = tl.argmax(x, axis=0)
     if is_usable & (is_greedy == 0):
         mass = tl.sum(tl.exp(x - top), axis=0)
-        top_k = tl.load(top_k_ptr + row)
-        top_p = tl.load(top_p_ptr + row)
-        temperature = tl.load(temperature_ptr + row)
-        uniform = tl.load(uniform_ptr + row * uniform_stride)
         token = _draw(x, top, mass, ids, num_ids, top_k, top_p, temperature, uniform)
         if HAS_WINDOW:
             entry = tl.arange(0, WINDOW_BLOCK)

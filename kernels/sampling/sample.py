@@ -161,7 +161,9 @@ def _kth_largest(x, top, k):
     return low
 
 
-@jit
+# A codebook's draws and codes are columns, so that their addresses are aligned now and then: a
+# kernel for each case would gain nothing.
+@jit(do_not_specialize_on_alignment=["uniform_ptr", "out_ptr"])
 def _sample_kernel(
     logits_ptr,
     uniform_ptr,
@@ -190,6 +192,12 @@ def _sample_kernel(
     inside = ids < num_ids
     low = float("-inf")
     x = tl.load(logits_ptr + row * logits_stride + ids, mask=inside, other=low).to(tl.float32)
+    # All settings at once: one behind the other each would wait for memory.
+    is_greedy = tl.load(greedy_ptr + row) != 0
+    temperature = tl.load(temperature_ptr + row)
+    k = tl.load(top_k_ptr + row)
+    top_p = tl.load(top_p_ptr + row)
+    uniform = tl.load(uniform_ptr + row * uniform_stride)
     # False for NaN as well as +inf.
     is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
     if HAS_SEEN:
@@ -204,18 +212,14 @@ def _sample_kernel(
         x = tl.where((ids == eos) & (may_not_end != 0), low, x)
     top = tl.max(x, axis=0)
     is_usable = is_usable & (top > low)
-    is_greedy = tl.load(greedy_ptr + row) != 0
     token = tl.full((), -1, tl.int32)
     if is_usable & is_greedy:
         token = tl.argmax(x, axis=0)
     if is_usable & (is_greedy == 0):
-        temperature = tl.load(temperature_ptr + row)
         x = tl.div_rn(x, temperature)
         top = tl.div_rn(top, temperature)
-        k = tl.load(top_k_ptr + row)
         if k > 0:
             x = tl.where(x >= _kth_largest(x, top, k), x, low)
-        top_p = tl.load(top_p_ptr + row)
         if top_p < 1.0:
             weight = tl.exp(x - top)
             limit = (1.0 - top_p) * tl.sum(weight, axis=0)
@@ -236,7 +240,7 @@ def _sample_kernel(
         # Zero at dropped ids: neither they nor a rounding of the scan can be drawn, and some id
         # exceeds the mark.
         mass = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
-        mark = tl.load(uniform_ptr + row * uniform_stride) * tl.max(mass, axis=0)
+        mark = uniform * tl.max(mass, axis=0)
         token = tl.min(tl.where(mass > mark, ids, num_ids), axis=0)
         token = tl.where(token < num_ids, token, -1)
     tl.store(out_ptr + row * out_stride, token.to(tl.int64))

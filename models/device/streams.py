@@ -13,12 +13,11 @@ as a cuBLAS workspace, is never shared between the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
 import torch
-from torch import Tensor
 
 FRAMES_PRIORITY = -5  # the highest there is: PyTorch takes the nearest the device has
 VOCODER_PRIORITY = 0  # the lowest
@@ -61,20 +60,16 @@ class WorkStreams:
             outer.wait_stream(self._vocoder)
 
     @contextmanager
-    def vocoder(self, inputs: Sequence[Tensor]) -> Iterator[None]:
+    def vocoder(self) -> Iterator[None]:
         """Queue what is inside on the vocoder's stream, after what the current stream holds.
 
-        Args:
-            inputs: made on the current stream and read inside. Their memory may be dropped at
-                once: the allocator hands it out again only when the vocoder is through with it.
+        What it reads of tensors made on the current stream must be kept until it is through: their
+        memory is handed out again in the order of the stream they were made on.
         """
         if self._vocoder is None:
             yield
             return
         self._vocoder.wait_stream(torch.cuda.current_stream(self.device))
-        for tensor in inputs:
-            if tensor.is_cuda:
-                tensor.record_stream(self._vocoder)
         with torch.cuda.stream(self._vocoder):
             yield
 

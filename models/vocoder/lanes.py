@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -229,17 +230,17 @@ class Lanes:
     def _put(self, batch: LaneBatch, rows: Sequence[Tensor], inputs: Tensor) -> None:
         """Fill the static positions of a batch and its static input (lanes, frames, width).
 
-        Numbers are laid out in plain Python, and go to the device at once: every call of PyTorch
-        lets other threads in.
+        Numbers are laid out without PyTorch, every call of which lets other threads in, and go to
+        the device at once.
         """
         num_frames = batch.num_lanes * batch.num_frames
-        positions = [-1] * num_frames
-        index: list[int] = []
+        positions = np.full(num_frames, -1)
+        index = []
         for place in batch.places:
             size, start = len(rows[place.row]), place.lane * batch.num_frames + place.start
-            positions[start : start + size] = range(size)
-            index.extend(range(start, start + size))
-        numbers = to_device(positions + index, self.device)
+            positions[start : start + size] = np.arange(size)
+            index.append(np.arange(start, start + size))
+        numbers = to_device(np.concatenate([positions, *index]), self.device)
         self._position(batch.key).copy_(numbers[:num_frames].view(batch.key))
         content = torch.cat([rows[place.row] for place in batch.places]).to(self.device)
         inputs.zero_().flatten(0, 1)[numbers[num_frames:]] = content
@@ -249,13 +250,14 @@ class Lanes:
     ) -> dict[int, Tensor]:
         """Samples of each row's last `kept` frames, copied out of the static output at once."""
         places = batch.places
-        index: list[int] = []
-        counts: list[int] = []
+        index = []
+        counts = []
         for place in places:
             end = place.lane * batch.num_frames + place.start + sizes[place.row]
-            index.extend(range(end - kept[place.row], end))
+            index.append(np.arange(end - kept[place.row], end))
             counts.append(kept[place.row] * self.network.samples_per_frame)
-        found = samples.view(-1, self.network.samples_per_frame)[to_device(index, self.device)]
+        frames = samples.view(-1, self.network.samples_per_frame)
+        found = frames[to_device(np.concatenate(index), self.device)]
         pieces = torch.split(found.flatten(), counts)
         return {place.row: piece for place, piece in zip(places, pieces, strict=True)}
 

@@ -141,7 +141,7 @@ def test_a_run_beside_itself_equals_one_after_the_other(model: Any) -> None:
         assert again == batches
         assert_same(found, expected, to_int16 if is_int16 else lambda samples: samples)
         if is_int16:
-            assert not any(bool(job.is_bad) for job in found)
+            assert not any(job.is_noise for job in found)
         busy = engine.busy.summary()
         assert busy is not None
         for window in (busy["run"], busy["steady"]):

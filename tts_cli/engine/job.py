@@ -14,6 +14,7 @@ import torch
 from models.base import Prompt
 from models.device.spans import Span
 
+NOT_A_SAMPLE = -32768  # int16, one below the lowest: stands for what was not finite
 FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s a UTF-8 byte of text
 
 
@@ -44,7 +45,6 @@ class Job:
     attempts: int = 0  # made in all, those after this one included
     codes: torch.Tensor | None = None  # (F, K) int64
     samples: torch.Tensor | None = None  # (n,) float32 or int16
-    is_bad: torch.Tensor | None = None  # () bool: int16 samples of what was not finite
     vocoder: Span | None = None  # of the batch it was decoded in
     vocoder_share: float = 1.0  # of that span, by frames
     copied: Span | None = None
@@ -78,7 +78,10 @@ class Job:
     @property
     def is_noise(self) -> bool:
         """Whether its int16 samples were made of what is not finite; after `wait`."""
-        return self.is_bad is not None and bool(self.is_bad)
+        samples = self.samples
+        if samples is None or samples.dtype != torch.int16:
+            return False
+        return bool((samples.numpy() == NOT_A_SAMPLE).any())
 
     @property
     def prefill_ms(self) -> float:

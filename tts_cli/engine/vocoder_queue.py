@@ -9,6 +9,7 @@ at once.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import torch
@@ -19,7 +20,7 @@ from models.device.memory import in_halves
 from models.device.spans import Span
 from models.device.streams import WorkStreams
 from tts_cli.engine.busy import BusyMeter
-from tts_cli.engine.job import Job
+from tts_cli.engine.job import NOT_A_SAMPLE, Job
 from tts_cli.errors import first_line
 
 SCALE = 32767.0
@@ -52,6 +53,8 @@ class VocoderQueue:
         self.is_int16 = is_int16
         self.is_patient = device.type == "cuda"  # waits for rows that make a good batch
         self.waiting: list[Job] = []  # the oldest first; codes on the device
+        # What the vocoder reads, until it is through: cheaper than to tell the allocator of each.
+        self.read: deque[tuple[Span, list[Tensor]]] = deque()
 
     def add(self, job: Job) -> None:
         """Take in a row that has ended."""
@@ -59,6 +62,8 @@ class VocoderQueue:
 
     def run(self, is_last: bool) -> None:
         """Decode what makes a good batch; all there is when nothing else is coming."""
+        while self.read and self.read[0][0].is_over():
+            self.read.popleft()
         while batch := self._take(is_last):
             speakable = [job for job in batch if job.codes is not None]
             if speakable:
@@ -97,40 +102,33 @@ class VocoderQueue:
         codes = [job.codes for job in jobs if job.codes is not None]
         references = [job.reference_codes for job in jobs]
         fronts = [reference for reference in references if reference is not None]
-        with self.streams.vocoder([*codes, *fronts]):
-            span = Span(self.device)
-            waves = self.model.decode_audio(codes, references if fronts else None)
-            self.busy.add("vocoder", span.end())
-            samples, is_bad = self._samples_to_host(waves)
-            on_host = list(zip(jobs, samples, is_bad, self._to_host(codes), strict=True))
-            copied = Span(self.device, sleeps=True).end()
+        with self.streams.vocoder():
+            copied = Span(self.device, sleeps=True)
+            try:
+                span = Span(self.device)
+                waves = self.model.decode_audio(codes, references if fronts else None)
+                self.busy.add("vocoder", span.end())
+                on_host = zip(jobs, self._to_host(waves), self._to_host(codes), strict=True)
+            finally:
+                self.read.append((copied.end(), [*codes, *fronts]))
         total = max(1, sum(job.frames for job in jobs))
-        for job, wave, is_bad_wave, row_codes in on_host:
-            job.samples, job.is_bad, job.codes = wave, is_bad_wave, row_codes
+        for job, wave, row_codes in on_host:
+            job.samples, job.codes = wave, row_codes
             job.vocoder, job.vocoder_share = span, job.frames / total
             job.copied = copied
 
-    def _samples_to_host(self, waves: list[Tensor]) -> tuple[list[Tensor], list[Tensor | None]]:
-        """Start the copy of all rows' samples, as the run wants them."""
-        lengths = [len(wave) for wave in waves]
-        if not self.is_int16 or not all(lengths):
-            return self._to_host(waves), [None] * len(waves)
-        joined = torch.cat(waves)
-        flags = self._copy(has_bad_samples(joined, lengths))
-        return list(torch.split(self._copy(to_int16(joined)), lengths)), list(flags.unbind())
-
     def _to_host(self, rows: list[Tensor]) -> list[Tensor]:
-        """Start one pinned copy of all rows; they are there when the span after it has ended."""
+        """Start one pinned copy of all rows, samples as the run wants them; they are there when the
+        span around it has ended.
+        """
+        is_wanted = self.is_int16 and rows[0].is_floating_point()
         if rows[0].device.type != "cuda":
-            return rows
-        return list(torch.split(self._copy(torch.cat(rows)), [len(row) for row in rows]))
-
-    @staticmethod
-    def _copy(values: Tensor) -> Tensor:
-        if values.device.type != "cuda":
-            return values
-        host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-        return host.copy_(values, non_blocking=True)
+            return [to_int16(row) for row in rows] if is_wanted else rows
+        joined = torch.cat(rows)
+        if is_wanted:
+            joined = to_int16(joined)
+        host = torch.empty(joined.shape, dtype=joined.dtype, pin_memory=True)
+        return list(torch.split(host.copy_(joined, non_blocking=True), [len(row) for row in rows]))
 
 
 def _give_up(job: Job, reason: str) -> None:
@@ -142,20 +140,8 @@ def to_int16(samples: Tensor) -> Tensor:
     """float32 samples to int16: clip to [-1, 1], scale by 32767, round to even.
 
     On the device, before the copy to the host: half the bytes, and nothing left to do for the
-    threads that write files. The twin of `audio_file.to_int16`, bit for bit.
-
-    What is not finite becomes any number: ask `has_bad_samples` first.
+    threads that write files. The twin of `audio_file.to_int16`, bit for bit, which refuses what is
+    not finite; here that becomes NOT_A_SAMPLE.
     """
-    return (samples.clamp(-1, 1) * SCALE).round_().to(torch.int16)
-
-
-def has_bad_samples(samples: Tensor, lengths: list[int]) -> Tensor:
-    """(rows,) bool on the device: which of the rows lying one behind the other in `samples` (n,)
-    hold values that are not finite. Rows are not empty.
-    """
-    ends = torch.tensor(lengths).cumsum(0)
-    bad = (~samples.isfinite()).cumsum(0, dtype=torch.int32)
-    if bad.device.type == "cuda":
-        ends = ends.pin_memory().to(bad.device, non_blocking=True)
-    at_end = bad[ends - 1]
-    return at_end.diff(prepend=at_end.new_zeros(1)) > 0
+    scaled = (samples.clamp(-1, 1) * SCALE).round_()
+    return scaled.masked_fill_(samples.isfinite().logical_not_(), NOT_A_SAMPLE).to(torch.int16)

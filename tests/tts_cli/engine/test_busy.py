@@ -153,7 +153,7 @@ def test_spans_of_two_streams_on_a_device() -> None:
             torch.cuda._sleep(4_000_000)
             meter.add("frames", span.end())
             if index % 4 == 0:
-                with streams.vocoder([]):
+                with streams.vocoder():
                     span = Span(device)
                     torch.cuda._sleep(9_000_000)
                     meter.add("vocoder", span.end())

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tts_cli.engine.vocoder_queue import has_bad_samples, to_int16
+from tts_cli.engine.job import NOT_A_SAMPLE
+from tts_cli.engine.vocoder_queue import to_int16
 from tts_cli.output import audio_file
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -28,15 +29,10 @@ def test_every_value_equals_the_encoders_bit_for_bit(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_rows_with_bad_samples_are_found(device: str) -> None:
-    lengths = [3, 1, 5, 2, 4]
-    samples = torch.zeros(15, device=device)
-    assert has_bad_samples(samples, lengths).tolist() == [False] * 5
-    samples[[2, 4, 8]] = torch.tensor([float("nan"), float("inf"), -float("inf")], device=device)
-    assert has_bad_samples(samples, lengths).tolist() == [True, False, True, False, False]
-    samples.fill_(float("nan"))
-    assert has_bad_samples(samples, lengths).all()
-    assert has_bad_samples(samples[:7], [7]).tolist() == [True]
+def test_what_is_not_finite_becomes_what_no_sample_can_be(device: str) -> None:
+    samples = torch.tensor([-1e30, float("nan"), 0.5, float("inf"), -float("inf"), 1e30])
+    found = to_int16(samples.to(device)).tolist()
+    assert found == [-32767, NOT_A_SAMPLE, 16384, NOT_A_SAMPLE, NOT_A_SAMPLE, 32767]
 
 
 def test_files_are_the_same_whoever_rounds() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from engine_harness import Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel
 
 from models.base import SpeechRequest
+from models.device.spans import Span
 from models.device.streams import WorkStreams
 from tts_cli.errors import StoppedEarly
 
@@ -23,7 +24,6 @@ class FakeStreams(WorkStreams):
 
     def __init__(self) -> None:
         self.now = "outside"
-        self.inputs: list[torch.Tensor] = []
         self.is_joined = True
 
     @contextmanager
@@ -36,10 +36,9 @@ class FakeStreams(WorkStreams):
             self.now, self.is_joined = "outside", True
 
     @contextmanager
-    def vocoder(self, inputs: Sequence[torch.Tensor]) -> Iterator[None]:
+    def vocoder(self) -> Iterator[None]:
         assert self.now == "frames"
         self.now, self.is_joined = "vocoder", False
-        self.inputs += inputs
         try:
             yield
         finally:
@@ -79,16 +78,21 @@ def test_everything_but_the_vocoder_is_on_the_stream_of_the_frames() -> None:
     assert harness.streams.now == "outside"
 
 
-def test_codes_are_kept_for_the_vocoder() -> None:
-    # They are dropped as soon as its work is queued, and the next rows' once got their memory.
+def test_codes_are_kept_until_the_vocoder_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Jobs drop them as soon as its work is queued, and the next rows' once got their memory.
+    monkeypatch.setattr(Span, "is_over", lambda span: False)
     requests = [request(text, seed) for seed, text in enumerate(texts(40))]
     harness = Watched(FakeSpeechModel(8), requests)
     jobs = harness.run()
-    assert len(harness.streams.inputs) == 40
-    inputs = {int(codes[0, 0]): codes for codes in harness.streams.inputs}
+    vocoder = harness.engine.vocoder
+    read = {int(codes[0, 0]): codes for _, kept in vocoder.read for codes in kept}
+    assert len(read) == 40
     for row, job in jobs.items():
         assert job.codes is not None
-        assert torch.equal(inputs[row], job.codes)
+        assert torch.equal(read[row], job.codes)
+    monkeypatch.undo()
+    vocoder.run(is_last=False)
+    assert not vocoder.read
 
 
 def test_the_run_ends_behind_both(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +127,7 @@ def test_a_stop_for_want_of_memory_leaves_both() -> None:
 
 
 def test_a_cpu_has_no_streams() -> None:
-    streams, codes = WorkStreams(torch.device("cpu")), torch.zeros(3, 2)
-    with streams.frames(), streams.vocoder([codes]):
+    streams = WorkStreams(torch.device("cpu"))
+    with streams.frames(), streams.vocoder():
         pass
     streams.join()

@@ -89,8 +89,7 @@ class TestInt16:
             codes = fake_codes(row, len(requests[row].text)).float().flatten()
             assert job.samples is not None
             assert np.array_equal(job.samples.numpy(), audio_file.to_int16(codes.numpy()))
-            assert job.is_bad is not None
-            assert not job.is_bad
+            assert not job.is_noise
 
     def test_a_row_whose_samples_are_not_finite_is_marked(self) -> None:
         class Broken(FakeSpeechModel):
@@ -104,7 +103,7 @@ class TestInt16:
         harness = Harness(Broken(4), 4, [request("xxx")] * 3, is_async=True)
         harness.engine.vocoder.is_int16 = True
         harness.run()
-        assert sorted(bool(job.is_bad) for job in harness.ended.values()) == [
+        assert sorted(job.is_noise for job in harness.ended.values()) == [
             False,
             False,
             True,
