@@ -51,11 +51,13 @@ def one(bench: Workbench, store: dict[str, Folder]) -> Folder:
     return store["one"]
 
 
-def lines_of(folder: Folder) -> dict[str, dict[str, Any]]:
-    """The last line of each row, without what no two runs share."""
+def lines_of(folder: Folder) -> dict[tuple[str, int | None], dict[str, Any]]:
+    """The last line of each take, without what no two runs share: takes end in any order."""
     return {
-        row_id: {name: value for name, value in line.items() if name not in OF_A_RUN}
-        for row_id, line in folder.records.items()
+        (line["id"], line.get("take")): {
+            name: value for name, value in line.items() if name not in OF_A_RUN
+        }
+        for line in folder.lines
     }
 
 
