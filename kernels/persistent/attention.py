@@ -81,6 +81,7 @@ def attend_split(
     SPLITS: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
+    IS_ONE_BLOCK: tl.constexpr,
     POLL_ATOMIC: tl.constexpr,
 ):
     """One span of the cache for one row and KV head; the last span to end joins them all.
@@ -128,20 +129,32 @@ def attend_split(
         keys_high = keys_high.to(tl.float32)
         values_low = values_low.to(tl.float32)
         values_high = values_high.to(tl.float32)
-        for index in tl.static_range(ROWS):
-            position = tl.load(positions_ptr + index).to(tl.int32)
-            k_low, k_high, v_low, v_high = _new_pair(
-                qkv_ptr, index, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
+        k_low, k_high, v_low, v_high = _new_pair(
+            qkv_ptr, row_index, head, own, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
+            NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
+        )  # fmt: skip
+        if split == 0:
+            target = base + own * HEAD_DIM + dims
+            store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
+        v_low = v_low.to(tl.float32)
+        v_high = v_high.to(tl.float32)
+        is_new = (at == own)[None, :]
+        keys_low = put(is_new, k_low, keys_low)
+        keys_high = put(is_new, k_high, keys_high)
+        values_low = put(is_new, v_low, values_low)
+        values_high = put(is_new, v_high, values_high)
+        for ahead in range(1, ROWS):
+            other = (row_index + ahead) % ROWS
+            position = tl.load(positions_ptr + other).to(tl.int32)
+            other_k_low, other_k_high, other_v_low, other_v_high = _new_pair(
+                qkv_ptr, other, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
                 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
             )  # fmt: skip
             is_new = (at == position)[None, :]
-            keys_low = put(is_new, k_low, keys_low)
-            keys_high = put(is_new, k_high, keys_high)
-            values_low = put(is_new, v_low.to(tl.float32), values_low)
-            values_high = put(is_new, v_high.to(tl.float32), values_high)
-            if (row_index == index) & (split == 0):
-                target = base + position * HEAD_DIM + dims
-                store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
+            keys_low = put(is_new, other_k_low, keys_low)
+            keys_high = put(is_new, other_k_high, keys_high)
+            values_low = put(is_new, other_v_low.to(tl.float32), values_low)
+            values_high = put(is_new, other_v_high.to(tl.float32), values_high)
         seen = (at < end)[None, :]
         for member in tl.static_range(GROUP):
             q_head = head * GROUP + member
@@ -158,34 +171,43 @@ def attend_split(
                 q_low, q_high, keys_low, keys_high, values_low, values_high, seen, scale, highest,
                 total, low, high, dtype,
             )  # fmt: skip
-            for first in range(begin + BLOCK_S, end, BLOCK_S):
-                more = first + tl.arange(0, BLOCK_S)
-                more_keys_low, more_keys_high = cache_tile(
-                    keys_ptr, base, more, ends, dims, HEAD_DIM
-                )
-                more_values_low, more_values_high = cache_tile(
-                    values_ptr, base, more, ends, dims, HEAD_DIM
-                )
-                more_keys_low = more_keys_low.to(tl.float32)
-                more_keys_high = more_keys_high.to(tl.float32)
-                more_values_low = more_values_low.to(tl.float32)
-                more_values_high = more_values_high.to(tl.float32)
-                for index in tl.static_range(ROWS):
-                    position = tl.load(positions_ptr + index).to(tl.int32)
-                    k_low, k_high, v_low, v_high = _new_pair(
-                        qkv_ptr, index, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims,
-                        mask, eps, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
-                    )  # fmt: skip
-                    is_new = (more == position)[None, :]
+            if not IS_ONE_BLOCK:
+                for first in range(begin + BLOCK_S, end, BLOCK_S):
+                    more = first + tl.arange(0, BLOCK_S)
+                    more_keys_low, more_keys_high = cache_tile(
+                        keys_ptr, base, more, ends, dims, HEAD_DIM
+                    )
+                    more_values_low, more_values_high = cache_tile(
+                        values_ptr, base, more, ends, dims, HEAD_DIM
+                    )
+                    more_keys_low = more_keys_low.to(tl.float32)
+                    more_keys_high = more_keys_high.to(tl.float32)
+                    more_values_low = more_values_low.to(tl.float32)
+                    more_values_high = more_values_high.to(tl.float32)
+                    is_new = (more == own)[None, :]
                     more_keys_low = put(is_new, k_low, more_keys_low)
                     more_keys_high = put(is_new, k_high, more_keys_high)
-                    more_values_low = put(is_new, v_low.to(tl.float32), more_values_low)
-                    more_values_high = put(is_new, v_high.to(tl.float32), more_values_high)
-                highest, total, low, high = mix(
-                    q_low, q_high, more_keys_low, more_keys_high, more_values_low,
-                    more_values_high, (more < end)[None, :], scale, highest, total, low, high,
-                    dtype,
-                )  # fmt: skip
+                    more_values_low = put(is_new, v_low, more_values_low)
+                    more_values_high = put(is_new, v_high, more_values_high)
+                    for ahead in range(1, ROWS):
+                        other = (row_index + ahead) % ROWS
+                        position = tl.load(positions_ptr + other).to(tl.int32)
+                        other_k_low, other_k_high, other_v_low, other_v_high = _new_pair(
+                            qkv_ptr, other, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims,
+                            mask, eps, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
+                        )  # fmt: skip
+                        is_new = (more == position)[None, :]
+                        more_keys_low = put(is_new, other_k_low, more_keys_low)
+                        more_keys_high = put(is_new, other_k_high, more_keys_high)
+                        more_values_low = put(is_new, other_v_low.to(tl.float32), more_values_low)
+                        more_values_high = put(
+                            is_new, other_v_high.to(tl.float32), more_values_high
+                        )
+                    highest, total, low, high = mix(
+                        q_low, q_high, more_keys_low, more_keys_high, more_values_low,
+                        more_values_high, (more < end)[None, :], scale, highest, total, low, high,
+                        dtype,
+                    )  # fmt: skip
             at_head = row_index * NUM_HEADS + q_head
             if SPLITS == 1:
                 store_head(out_ptr + at_head * HEAD_DIM + dims, low, high, total, mask, HALF)

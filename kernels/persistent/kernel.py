@@ -95,6 +95,7 @@ def _persistent_decoder_kernel(
     BLOCK_D: tl.constexpr,
     BLOCK_MIXED: tl.constexpr,
     BLOCK_INNER: tl.constexpr,
+    IS_ONE_BLOCK: tl.constexpr,
     POLL_ATOMIC: tl.constexpr,
 ):
     pid = tl.program_id(0)
@@ -118,7 +119,7 @@ def _persistent_decoder_kernel(
                 w_more = columns(w_ptr, first + QKV_A, end, WIDTH, QKV_B, BLOCK_D)
             weight = norm_weight(norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
-            for index in tl.static_range(ROWS):
+            for index in range(ROWS):
                 source = residual_ptr + index * WIDTH
                 if layer == 0:
                     source_row = long_zero + index
@@ -143,7 +144,7 @@ def _persistent_decoder_kernel(
                 values_ptr + long_layer * layer_stride, attended_ptr, mixed_ptr, stats_ptr,
                 tickets_ptr, counters_ptr, arrived, task, head_stride, eps, scale,
                 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, ROWS, HAS_QK_NORM, SPLITS, BLOCK_S,
-                BLOCK_H, POLL_ATOMIC,
+                BLOCK_H, IS_ONE_BLOCK, POLL_ATOMIC,
             )  # fmt: skip
         arrived += ROWS * NUM_KV_HEADS
 
@@ -156,7 +157,7 @@ def _persistent_decoder_kernel(
             if OUT_B > 0:
                 w_more = columns(w_ptr, first + OUT_A, end, MIXED, OUT_B, BLOCK_MIXED)
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
-            for index in tl.static_range(ROWS):
+            for index in range(ROWS):
                 target = residual_ptr + index * WIDTH
                 source = target
                 if layer == 0:
@@ -184,7 +185,7 @@ def _persistent_decoder_kernel(
                 w_more_up = columns(up_ptr, first + MLP_A, end, WIDTH, MLP_B, BLOCK_D)
             weight = norm_weight(post_norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
-            for index in tl.static_range(ROWS):
+            for index in range(ROWS):
                 x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
                 target = act_ptr + index * INNER
                 store_act(target, first, end, dot(w, x), dot(w_up, x), MLP_A)
@@ -202,7 +203,7 @@ def _persistent_decoder_kernel(
             if OUT_B > 0:
                 w_more = columns(w_ptr, first + OUT_A, end, INNER, OUT_B, BLOCK_INNER)
             wait_for(counters_ptr, arrived, POLL_ATOMIC)
-            for index in tl.static_range(ROWS):
+            for index in range(ROWS):
                 target = residual_ptr + index * WIDTH
                 x = row(act_ptr + index * INNER, INNER, BLOCK_INNER)
                 store_sum(target, target, first, end, dot(w, x), OUT_A)
@@ -221,7 +222,7 @@ def _persistent_decoder_kernel(
                 w_more = columns(head_w_ptr, first + HEAD_A, end, WIDTH, HEAD_B, BLOCK_D)
         weight = norm_weight(norms_ptr + num_layers * WIDTH, WIDTH, BLOCK_D)
         wait_for(counters_ptr, arrived, POLL_ATOMIC)
-        for index in tl.static_range(ROWS):
+        for index in range(ROWS):
             x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
             if pid == 0:
                 depth = tl.arange(0, BLOCK_D)

@@ -270,6 +270,7 @@ def persistent_step(
         BLOCK_D=next_power_of_2(width),
         BLOCK_MIXED=next_power_of_2(mixed),
         BLOCK_INNER=next_power_of_2(inner),
+        IS_ONE_BLOCK=num_positions <= splits * settings.block_s,
         POLL_ATOMIC=settings.use_atomic_poll,
         num_warps=settings.num_warps,
         **options,

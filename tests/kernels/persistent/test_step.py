@@ -109,6 +109,10 @@ CASES = [
     ((48, 80, 2, 6, 2, 16), [9], replace(TINY, attention_splits=4, block_s=2)),
     ((32, 64, 2, 2, 2, 16), [0, 1], TINY),
     ((32, 64, 2, 4, 1, 32), [3, 10], replace(TINY, attention_splits=2)),
+    # A cache that is one block of each span, as a code predictor's.
+    ((32, 64, 2, 4, 2, 16), [11], replace(TINY, block_s=16)),
+    ((32, 64, 2, 4, 2, 16), [0, 1], replace(TINY, block_s=16)),
+    ((32, 64, 2, 2, 2, 16), [9], replace(TINY, attention_splits=4)),
 ]
 
 
