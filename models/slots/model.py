@@ -11,6 +11,7 @@ A family adds its config, `prompt`, `embed`, `given` (and `trailing`), `first_in
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -389,21 +390,23 @@ class SlotModel:
         assert bucket <= num_slots, f"a frame of {bucket} slots, allocated for {num_slots}"
         assert bucket == num_slots or not self.is_fixed, f"{bucket} slots, fixed at {num_slots}"
         bucket = self.frames.pick(bucket, count, GRAPH_FRAMES)
-        if self.device.type == "cuda":
-            for _ in range(count):
-                self.frames.run(bucket)
-            return
-        shape = self.config.talker
-        with limited_threads(decode_threads(shape.num_weights // shape.num_layers, bucket)):
-            for _ in range(count):
-                self.frames.run(bucket)
+        for _ in range(count):
+            self.frames.run(bucket)
 
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""
-        self.predict(bucket)
-        hidden, logits = self.step(bucket)
-        self.draw_first(bucket, logits)
-        self.slots.advance(bucket, hidden, self.sampling.eos)
+        with self.frame_threads(bucket):
+            self.predict(bucket)
+            hidden, logits = self.step(bucket)
+            self.draw_first(bucket, logits)
+            self.slots.advance(bucket, hidden, self.sampling.eos)
+
+    def frame_threads(self, bucket: int) -> AbstractContextManager[None]:
+        """The CPU threads that frames of so many slots are worth, inside a `with` block."""
+        if self.device.type == "cuda":
+            return nullcontext()
+        shape = self.config.talker
+        return limited_threads(decode_threads(shape.num_weights // shape.num_layers, bucket))
 
     def predict(self, bucket: int) -> None:
         """Code predictor: expand each slot's first code into the K codes of its frame, in

@@ -7,6 +7,7 @@ out, so achieved rates read a little low.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -45,22 +46,29 @@ def frame_stages(model: SlotModel, batch: int, position: int) -> list[Stage]:
             out = slots.work[:batch, codebook]
             model.sampling.rest(batch, rest, uniform[:, codebook], out)
 
+    def in_frame(run: Callable[[], object]) -> Callable[[], None]:
+        def limited() -> None:
+            with model.frame_threads(batch):
+                run()
+
+        return limited
+
     return [
         Stage(
             "code predictor",
-            lambda: model.predict(batch),
+            in_frame(lambda: model.predict(batch)),
             itemsize * num_rest * pass_weights,
             2 * batch * (num_rest * pass_weights + predictor.num_weights + projection),
         ),
         Stage(
             "talker",
-            lambda: model.step(batch),
+            in_frame(lambda: model.step(batch)),
             itemsize * talker_weights + cache,
             2 * batch * talker_weights + attention,
         ),
         Stage(
             "sampling (of both)",
-            sample,
+            in_frame(sample),
             itemsize * batch * (num_first + num_rest * num_codes),
             0,
         ),
