@@ -23,6 +23,8 @@ from kernels.launch.early_launch import launch_options, wait_for_previous
 
 def rms_norm_ref(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    if x.dtype == torch.float32 and x.device.type == "cpu":  # the same operations, in one call
+        return torch.rms_norm(x, x.shape[-1:], weight, eps)
     wide = x.float()
     scale = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
     return (wide * scale).to(x.dtype).mul_(weight)
