@@ -16,7 +16,8 @@ replay.
 Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): 2.601 in 43
 launches against 3.643 as separate operations in 835, 29 % less. A frame of two slots took 3.765
 against 3.817, 1.4 %, which is not worth it: a launch serves the rows of one slot, which are one
-new position or, in a code predictor's first pass, two. Its kernels take 25 s to compile, so only a
+new position or, in a code predictor's first pass, two. Its kernels take 4 to 7 s each to compile
+(of one core, for sm_90), by the square of their size, which is why the rows are a loop; only a
 model allocated for one slot has them (`models.decoder.decoder.Decoder.allocate`): a run of more
 slots that steps its last row alone takes the separate operations.
 
