@@ -54,6 +54,58 @@ def _new_pair(
 
 
 @jit
+def _put_new(
+    keys_low,
+    keys_high,
+    values_low,
+    values_high,
+    at,
+    k_low,
+    k_high,
+    v_low,
+    v_high,
+    qkv_ptr,
+    row_index,
+    head,
+    own,
+    positions_ptr,
+    w_low,
+    w_high,
+    cos_ptr,
+    sin_ptr,
+    dims,
+    mask,
+    eps,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Cache tiles of positions `at`, as float32, with all that this step writes: the row's own pair
+    at `own`, which is at hand, and those of the other rows.
+    """
+    is_new = (at == own)[None, :]
+    keys_low = put(is_new, k_low, keys_low)
+    keys_high = put(is_new, k_high, keys_high)
+    values_low = put(is_new, v_low, values_low)
+    values_high = put(is_new, v_high, values_high)
+    for ahead in range(1, ROWS):
+        other = (row_index + ahead) % ROWS
+        position = tl.load(positions_ptr + other).to(tl.int32)
+        other_k_low, other_k_high, other_v_low, other_v_high = _new_pair(
+            qkv_ptr, other, head, position, w_low, w_high, cos_ptr, sin_ptr, dims, mask, eps,
+            NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
+        )  # fmt: skip
+        is_new = (at == position)[None, :]
+        keys_low = put(is_new, other_k_low, keys_low)
+        keys_high = put(is_new, other_k_high, keys_high)
+        values_low = put(is_new, other_v_low.to(tl.float32), values_low)
+        values_high = put(is_new, other_v_high.to(tl.float32), values_high)
+    return keys_low, keys_high, values_low, values_high
+
+
+@jit
 def attend_split(
     qkv_ptr,
     q_norm_ptr,
@@ -125,10 +177,6 @@ def attend_split(
         sin_low, sin_high = wide_halves(sin_ptr + own * HEAD_DIM, dims, mask, HALF)
         wait_for(counter_ptr, target_count, POLL_ATOMIC)
 
-        keys_low = keys_low.to(tl.float32)
-        keys_high = keys_high.to(tl.float32)
-        values_low = values_low.to(tl.float32)
-        values_high = values_high.to(tl.float32)
         k_low, k_high, v_low, v_high = _new_pair(
             qkv_ptr, row_index, head, own, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
             NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
@@ -138,23 +186,11 @@ def attend_split(
             store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
         v_low = v_low.to(tl.float32)
         v_high = v_high.to(tl.float32)
-        is_new = (at == own)[None, :]
-        keys_low = put(is_new, k_low, keys_low)
-        keys_high = put(is_new, k_high, keys_high)
-        values_low = put(is_new, v_low, values_low)
-        values_high = put(is_new, v_high, values_high)
-        for ahead in range(1, ROWS):
-            other = (row_index + ahead) % ROWS
-            position = tl.load(positions_ptr + other).to(tl.int32)
-            other_k_low, other_k_high, other_v_low, other_v_high = _new_pair(
-                qkv_ptr, other, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
-                NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
-            )  # fmt: skip
-            is_new = (at == position)[None, :]
-            keys_low = put(is_new, other_k_low, keys_low)
-            keys_high = put(is_new, other_k_high, keys_high)
-            values_low = put(is_new, other_v_low.to(tl.float32), values_low)
-            values_high = put(is_new, other_v_high.to(tl.float32), values_high)
+        keys_low, keys_high, values_low, values_high = _put_new(
+            keys_low, keys_high, values_low, values_high, at, k_low, k_high, v_low, v_high, qkv_ptr,
+            row_index, head, own, positions_ptr, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
+            NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM, ROWS,
+        )  # fmt: skip
         seen = (at < end)[None, :]
         for member in tl.static_range(GROUP):
             q_head = head * GROUP + member
@@ -180,29 +216,12 @@ def attend_split(
                     more_values_low, more_values_high = cache_tile(
                         values_ptr, base, more, ends, dims, HEAD_DIM
                     )
-                    more_keys_low = more_keys_low.to(tl.float32)
-                    more_keys_high = more_keys_high.to(tl.float32)
-                    more_values_low = more_values_low.to(tl.float32)
-                    more_values_high = more_values_high.to(tl.float32)
-                    is_new = (more == own)[None, :]
-                    more_keys_low = put(is_new, k_low, more_keys_low)
-                    more_keys_high = put(is_new, k_high, more_keys_high)
-                    more_values_low = put(is_new, v_low, more_values_low)
-                    more_values_high = put(is_new, v_high, more_values_high)
-                    for ahead in range(1, ROWS):
-                        other = (row_index + ahead) % ROWS
-                        position = tl.load(positions_ptr + other).to(tl.int32)
-                        other_k_low, other_k_high, other_v_low, other_v_high = _new_pair(
-                            qkv_ptr, other, head, position, kw_low, kw_high, cos_ptr, sin_ptr, dims,
-                            mask, eps, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
-                        )  # fmt: skip
-                        is_new = (more == position)[None, :]
-                        more_keys_low = put(is_new, other_k_low, more_keys_low)
-                        more_keys_high = put(is_new, other_k_high, more_keys_high)
-                        more_values_low = put(is_new, other_v_low.to(tl.float32), more_values_low)
-                        more_values_high = put(
-                            is_new, other_v_high.to(tl.float32), more_values_high
-                        )
+                    more_keys_low, more_keys_high, more_values_low, more_values_high = _put_new(
+                        more_keys_low, more_keys_high, more_values_low, more_values_high, more,
+                        k_low, k_high, v_low, v_high, qkv_ptr, row_index, head, own, positions_ptr,
+                        kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps, NUM_HEADS, NUM_KV_HEADS,
+                        HEAD_DIM, HAS_NORM, ROWS,
+                    )  # fmt: skip
                     highest, total, low, high = mix(
                         q_low, q_high, more_keys_low, more_keys_high, more_values_low,
                         more_values_high, (more < end)[None, :], scale, highest, total, low, high,
