@@ -10,6 +10,7 @@ is looked at.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 # else depends on it: a row that has ended keeps nothing more, however long it goes on.
 POLL_FRAMES = 2
 WINDOW = 1024  # rows that the scheduler looks ahead
+# Rows taken into the window between two launches, 0.1 ms each: whoever took all there are would go
+# on for as long as others come.
+TAKEN_AT_ONCE = 64
 START_S = 0.1  # the first rows wait this long for enough of them to fill all slots
 
 
@@ -118,16 +122,18 @@ class Engine:
                 # Outside of the handler, because the error holds what the attempt had allocated.
                 flight = None
                 self._shrink(lack)
-            self.vocoder.run(is_last=not self.scheduler.num_live and flight is None)
+            if not self.scheduler.num_live and flight is None:
+                self.vocoder.run(is_last=True)
         self.vocoder.run(is_last=True)
         self.streams.join()
         self.busy.end()
 
     def _fill_window(self) -> None:
-        """Take what is ready. Where nobody speaks, wait for rows to come."""
+        """Take what is ready, or some of it. Where nobody speaks, wait for rows to come."""
         scheduler = self.scheduler
         deadline_s = time.perf_counter() + START_S
-        while scheduler.has_room and not self.jobs.is_dry:
+        most = scheduler.num_waiting + TAKEN_AT_ONCE if scheduler.num_live else math.inf
+        while scheduler.has_room and scheduler.num_waiting < most and not self.jobs.is_dry:
             wait_s = 0.0
             if not scheduler.num_live and not scheduler.num_waiting:
                 wait_s = START_S
@@ -148,7 +154,10 @@ class Engine:
             is_idle = False
 
     def _turn(self, previous: Flight | None) -> Flight | None:
-        """Admit, compact, launch frames, and read the frames launched a turn ago."""
+        """Admit, compact, launch frames, and read the frames launched a turn ago. What they have
+        given the vocoder is queued behind the next launch: laying out a batch takes the host 3 to
+        10 ms, and longer while other threads want Python.
+        """
         self._admit()
         if self.jobs.is_dry and not self.scheduler.num_waiting:
             self.busy.end_steady()
@@ -156,6 +165,8 @@ class Engine:
         if moves:
             self.model.move([source for source, _ in moves], [target for _, target in moves])
         current = self._launch() if self.scheduler.num_live else None
+        if current is not None:
+            self.vocoder.run(is_last=False)
         if not self.is_async:
             previous, current = current, None
         if previous is not None:

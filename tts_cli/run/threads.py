@@ -10,7 +10,6 @@ engine, and takers wait for samples and hand rows on.
 from __future__ import annotations
 
 import logging
-import queue
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 from models.base import Prompt, RequestError
 from tts_cli.deliver.join import Pauses
+from tts_cli.engine.ended_jobs import EndedJobs
 from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
@@ -56,7 +56,8 @@ class SpeechRun:
             one that makes prompts for rows that none can be made of.
         cloning: finds the voices of rows that need one; None where no row does.
         is_int16: rows get int16 samples, made on the device, instead of float32.
-        takers: threads that hand rows on; as many calls of `take` can wait for a disk at once.
+        takers: threads that hand rows on, each once the others do not keep up; as many calls of
+            `take` can wait for a disk at once.
         pauses: between the parts of long rows.
         voices: that earlier runs on the session encoded; None: it keeps none.
     """
@@ -82,7 +83,7 @@ class SpeechRun:
         self.voices = voices or VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
         self.long_rows = LongRows(self.model.info, session.batch, pauses, policy)
-        self._ended: queue.Queue[Job | None] = queue.Queue(ENDED_JOBS)
+        self._ended = EndedJobs(ENDED_JOBS, takers)
         self.engine = Engine(
             session.model,
             session.device,
@@ -106,9 +107,11 @@ class SpeechRun:
             StoppedEarly: the device is lost, or has no memory for even one row.
             Exception: the first error of any thread, after all have ended.
         """
-        names = [f"taker-{number}" for number in range(1, self.takers + 1)]
         threads = [threading.Thread(target=self._make_jobs, args=(rows,), name="prompts")]
-        threads += [threading.Thread(target=self._hand_on, name=name) for name in names]
+        threads += [
+            threading.Thread(target=self._hand_on, args=(number,), name=f"taker-{number}")
+            for number in range(self.takers)
+        ]
         num_slots = self.engine.batch.rows
         for thread in threads:
             thread.daemon = True
@@ -123,8 +126,7 @@ class SpeechRun:
                 self._fail(error)
             finally:
                 self.stop()
-                for _ in range(self.takers):
-                    self._ended.put(None)
+                self._ended.close()
                 for thread in threads:
                     thread.join()
                 if not is_whole:
@@ -143,7 +145,7 @@ class SpeechRun:
     @property
     def num_behind(self) -> int:
         """Rows and parts that have left their slots and are not handed on yet, about."""
-        return len(self.engine.vocoder.waiting) + self._ended.qsize()
+        return len(self.engine.vocoder.waiting) + len(self._ended)
 
     def reference_facts(self) -> dict[str, Any]:
         """What cloning took, under the names of `Totals`, once the run is over."""
@@ -282,10 +284,10 @@ class SpeechRun:
         self.engine.jobs.lend()
         self._ended.put(job)
 
-    def _hand_on(self) -> None:
+    def _hand_on(self, number: int) -> None:
         """A taker. After a failure it goes on taking jobs, so that nobody waits for room."""
         has_failed = False
-        while (job := self._ended.get()) is not None:
+        while (job := self._ended.get(number)) is not None:
             if has_failed:
                 continue
             try:

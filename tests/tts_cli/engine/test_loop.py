@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
 from tts_cli.engine.job import Job, JobQueue
-from tts_cli.engine.loop import POLL_FRAMES
+from tts_cli.engine.loop import POLL_FRAMES, TAKEN_AT_ONCE
 
 
 @MODES
@@ -173,3 +174,55 @@ def test_counters_tell_padding_from_work() -> None:
     harness.run()
     engine = harness.engine
     assert (engine.steps, engine.row_steps, engine.padded_steps) == (3, 9, 12)
+
+
+def test_rows_that_go_on_coming_do_not_hold_up_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes prompts as fast as they are taken once kept the device waiting until the window
+    was full.
+    """
+    requests = [request("x" * 30, seed) for seed in range(500)]
+    model = FakeSpeechModel(2)
+    harness = Harness(model, 2, requests, is_async=True, window=1024)
+    jobs = harness.engine.jobs
+    more = [job for _ in range(500) if (job := jobs.take()) is not None]
+    harness.jobs = harness.engine.jobs = jobs = JobQueue(1024)
+    jobs.put(more.pop(0), harness.engine.stop)
+    launches_by: list[int] = []  # launches that were made when a row was taken
+    take = jobs.take
+
+    def take_and_make(timeout_s: float = 0.0) -> Job | None:
+        if model.batches and more:
+            jobs.put(more.pop(0), harness.engine.stop)
+            if not more:
+                jobs.close(harness.engine.stop)
+        found = take(timeout_s)
+        if found is not None:
+            launches_by.append(len(model.batches))
+        return found
+
+    monkeypatch.setattr(jobs, "take", take_and_make)
+    assert_spoken(harness.run(), requests)
+    assert max(launches_by.count(launch) for launch in set(launches_by)) <= TAKEN_AT_ONCE
+
+
+def test_the_next_frames_are_launched_before_the_vocoders_batch_is_laid_out() -> None:
+    """Laying out takes the host longer than the frames that are under way then."""
+    requests = [request("x" * (20 + row % 3), row) for row in range(200)]
+    model = FakeSpeechModel(64)
+    harness = Harness(model, 64, requests, is_async=True)
+    told: list[str] = []
+    for name in ("decode_frames", "decode_audio", "status"):
+        run = getattr(model, name)
+
+        def tell(*args: object, name: str = name, run: Any = run) -> Any:
+            told.append(name)
+            return run(*args)
+
+        setattr(model, name, tell)
+    assert_spoken(harness.run(), requests)
+    last_launch = max(index for index, name in enumerate(told) if name == "decode_frames")
+    beside = [
+        told[index - 1] for index, name in enumerate(told[:last_launch]) if name == "decode_audio"
+    ]
+    assert beside
+    assert set(beside) <= {"decode_frames", "decode_audio"}
