@@ -225,6 +225,13 @@ class SpeechModel(Protocol):
         """The parts of a frame for slots 0..batch-1 at `position` (`models.device.spans.Stage`)."""
         ...
 
+    @property
+    def pass_tokens(self) -> int | None:
+        """Tokens of a full pass of prefill, which costs as much when it is not full; None where a
+        pass is as long as its prompts.
+        """
+        ...
+
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
         """Run prompts through the talker into distinct free slots and sample each first code."""
         ...

@@ -313,6 +313,13 @@ class SlotModel:
             raise RequestError(f"this checkpoint cannot clone a voice: {reason}")
         return self.voices.encode(waves, modes)
 
+    @property
+    def pass_tokens(self) -> int | None:
+        """Tokens of a full pass of prefill, once allocated; None where a pass is as long as its
+        prompts.
+        """
+        return self.packed.buckets[-1] if self.packed.has_buckets else None
+
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
         """Run prompts through the talker into distinct free slots and sample each first code.

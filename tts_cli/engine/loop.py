@@ -85,7 +85,7 @@ class Engine:
         self.busy = BusyMeter(device)
         self.streams = WorkStreams(device)
         self.vocoder = VocoderQueue(model, device, self.streams, self.busy, sink, is_int16)
-        self.scheduler: Scheduler[Job] = Scheduler(batch, WINDOW)
+        self.scheduler: Scheduler[Job] = Scheduler(batch, WINDOW, model.pass_tokens)
         self.stop = threading.Event()
         self.is_async = device.type == "cuda"
         self.poll_frames = POLL_FRAMES if self.is_async else 1
@@ -144,13 +144,13 @@ class Engine:
             job = self.jobs.take(max(0.0, wait_s))
             if job is None:
                 break
-            scheduler.offer(job, job.estimated_frames)
+            scheduler.offer(job, job.estimated_frames, job.prompt.num_tokens)
 
     def _take_again(self, is_idle: bool) -> None:
         """Take what is to be spoken again. Where nothing else is left to do, wait for it."""
         is_idle = is_idle and self.scheduler.is_done and self.jobs.is_dry
         while job := self.jobs.take_again(START_S if is_idle else 0.0):
-            self.scheduler.offer(job, job.estimated_frames, is_urgent=True)
+            self._offer_again(job)
             is_idle = False
 
     def _turn(self, previous: Flight | None) -> Flight | None:
@@ -224,7 +224,7 @@ class Engine:
         self.scheduler.finish(slot)
         if again is not None:
             again.runaway = kept if kept.codes is not None else None
-            self.scheduler.offer(again, again.estimated_frames, is_urgent=True)
+            self._offer_again(again)
         else:
             kept.attempts = job.attempt
             self.vocoder.add(kept)
@@ -241,7 +241,12 @@ class Engine:
         torch.cuda.empty_cache()
         self.model.release(list(range(slots)))
         for job in rows:
-            self.scheduler.offer(job, job.estimated_frames, is_urgent=True)
+            self._offer_again(job)
+
+    def _offer_again(self, job: Job) -> None:
+        """Put a row that was spoken, or begun, before all others."""
+        tokens = job.prompt.num_tokens
+        self.scheduler.offer(job, job.estimated_frames, tokens, is_urgent=True)
 
     def _too_many(self, reason: str) -> tuple[str, str]:
         """What to say and advise where the batch cannot fall."""

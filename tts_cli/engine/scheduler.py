@@ -5,12 +5,15 @@ a run are short ones and the batch stays full. A row passed over too often goes 
 length. When nothing waits any more, the live rows are moved together into a smaller bucket, unless
 the batch is fixed: then every step is of all slots, so that a row is never rounded otherwise.
 
-Freed slots are refilled in groups, because a prefill stops everybody: each pass costs a fixed time
-F, in frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. With rows of
-L frames, of which B / L end in a frame, both cost the same at g = B * sqrt(2 * F / L). F is half to
-nine tenths of a frame (a recorded pass of few tokens takes 3 ms on an H200) and L about 125, so
-that g is about B / 10; being off by a factor of two costs a hundredth. This holds to the end of
-the manifest, also when it has been read.
+Freed slots are refilled in groups, because a prefill stops everybody. On a GPU a pass costs the
+same however full it is (1,024 tokens 2.6 ms on an H200, beside the vocoder twice or three times
+that), so a group is what fills one, 13 prompts of 80 tokens, and rows that would fill little more
+than half of another wait for the next. Where prompts are so short that a pass holds more, or
+there are few slots, a group is a tenth of the slots: each pass then costs a fixed time F, in
+frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. With rows of L
+frames, of which B / L end in a frame, both cost the same at g = B * sqrt(2 * F / L). F is half to
+nine tenths of a frame and L about 125, so that g is about B / 10; being off by a factor of two
+costs a hundredth. This holds to the end of the manifest, also when it has been read.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ from models.device.buckets import is_power_of_two, next_power_of_two
 Item = TypeVar("Item", bound=Hashable)
 
 GROUP_SHARE = 10  # refill waits until a tenth of the slots are free ...
+FULL_SHARE = 0.9  # ... or would fill so much of a pass of prefill ...
 PATIENCE_TICKS = 16  # ... but no longer than this many ticks
+SMALL_SHARE = 0.6  # a pass that is less full, behind full ones, waits for more rows
 
 
 @dataclass
@@ -54,6 +59,7 @@ class Waiting(Generic[Item]):
 
     item: Item
     estimate: float  # frames it will probably take
+    tokens: int  # of its prompt
     round: int  # admission rounds that were over when it came
 
 
@@ -63,14 +69,18 @@ class Scheduler(Generic[Item]):
     Args:
         batch: number of slots; halved here when memory is short.
         window: rows to look ahead; also how many admission rounds a row can be passed over.
+        pass_tokens: of a full pass of prefill, which costs as much when it is not full; None: a
+            pass costs what its prompts do.
     """
 
-    def __init__(self, batch: BatchSize, window: int) -> None:
+    def __init__(self, batch: BatchSize, window: int, pass_tokens: int | None = None) -> None:
         if not is_power_of_two(batch.rows):
             raise ValueError(f"slots must be a power of two, not {batch.rows}")
         self.batch = batch
         self.window = max(window, 1)
+        self.pass_tokens = pass_tokens
         self._waiting: list[Waiting[Item]] = []
+        self._waiting_tokens = 0
         self._slots: dict[int, Item] = {}
         self._rounds = 0
         self._ticks_with_room = 0
@@ -107,10 +117,13 @@ class Scheduler(Generic[Item]):
             return 0
         return self.batch.rows if self.batch.is_fixed else next_power_of_two(max(self._slots) + 1)
 
-    def offer(self, item: Item, estimate: float, is_urgent: bool = False) -> None:
+    def offer(
+        self, item: Item, estimate: float, tokens: int = 0, *, is_urgent: bool = False
+    ) -> None:
         """Put a row into the window; an urgent one (a retry) is admitted before all others."""
         start = self._rounds - 2 * self.window if is_urgent else self._rounds
-        self._waiting.append(Waiting(item, estimate, start))
+        self._waiting.append(Waiting(item, estimate, tokens, start))
+        self._waiting_tokens += tokens
 
     def admit(self) -> list[tuple[Item, int]]:
         """Rows to prefill now with their slots; call it once a tick."""
@@ -118,15 +131,16 @@ class Scheduler(Generic[Item]):
         if not num_free or not self._waiting:
             self._ticks_with_room = 0
             return []
-        group = min(max(1, self.batch.rows // GROUP_SHARE), len(self._waiting))
         self._ticks_with_room += 1
-        is_worth_it = num_free >= group or not self._slots
+        is_worth_it = num_free >= self._group() or not self._slots
         if not is_worth_it and self._ticks_with_room < PATIENCE_TICKS:
             return []
         self._ticks_with_room = 0
         self._rounds += 1
         self._waiting.sort(key=self._rank)
-        chosen, self._waiting = self._waiting[:num_free], self._waiting[num_free:]
+        count = self._count(num_free)
+        chosen, self._waiting = self._waiting[:count], self._waiting[count:]
+        self._waiting_tokens -= sum(waiting.tokens for waiting in chosen)
         free = (slot for slot in range(self.batch.rows) if slot not in self._slots)
         admitted = [(waiting.item, slot) for waiting, slot in zip(chosen, free, strict=False)]
         self._slots.update({slot: item for item, slot in admitted})
@@ -165,6 +179,26 @@ class Scheduler(Generic[Item]):
         evicted = list(self._slots.values())
         self._slots.clear()
         return evicted
+
+    def _group(self) -> int:
+        """Free slots that are worth a prefill."""
+        group = max(1, self.batch.rows // GROUP_SHARE)
+        if self.pass_tokens is not None and self._waiting_tokens:
+            share = FULL_SHARE * self.pass_tokens / self._waiting_tokens
+            group = min(group, max(1, round(share * len(self._waiting))))
+        return min(group, len(self._waiting))
+
+    def _count(self, num_free: int) -> int:
+        """How many of the waiting rows to prefill, of those that are in order."""
+        count = min(num_free, len(self._waiting))
+        if self.pass_tokens is None or count == len(self._waiting):
+            return count
+        whole = tokens = 0  # rows of full passes, and what is in the last one
+        for index, waiting in enumerate(self._waiting[:count]):
+            if tokens and tokens + waiting.tokens > self.pass_tokens:
+                whole, tokens = index, 0
+            tokens += waiting.tokens
+        return whole if whole and tokens < SMALL_SHARE * self.pass_tokens else count
 
     def _rank(self, waiting: Waiting[Item]) -> tuple[int, float]:
         age = self._rounds - waiting.round

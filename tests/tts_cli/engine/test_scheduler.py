@@ -36,7 +36,7 @@ class Run:
         for _ in range(num_offered):
             if self.pending and scheduler.has_room:
                 row = self.pending.pop(0)
-                scheduler.offer(row, self.lengths[row])
+                scheduler.offer(row, self.lengths[row], 1 + row * 7 % 40)
         is_dry = not self.pending
         for row, slot in scheduler.admit():
             assert 0 <= slot < scheduler.batch.rows
@@ -95,7 +95,9 @@ def random_run(seed: int, num_rows: int = 120) -> tuple[Run, random.Random]:
     window = rng.choice([1, 2, 7, 32, 200])
     spread = rng.choice([1, 5, 60])
     lengths = {row: rng.randint(1, spread) for row in range(num_rows)}
-    return Run(Scheduler(BatchSize(max_batch), window), lengths, list(range(num_rows))), rng
+    pass_tokens = rng.choice([None, 1, 30, 100, 1000])
+    scheduler: Scheduler[int] = Scheduler(BatchSize(max_batch), window, pass_tokens)
+    return Run(scheduler, lengths, list(range(num_rows))), rng
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -248,6 +250,71 @@ class TestGroups:
         scheduler: Scheduler[int] = Scheduler(BatchSize(64), 200)
         scheduler.offer(1, 1.0)
         assert scheduler.admit() == [(1, 0)]
+
+
+class TestPasses:
+    """A pass of prefill costs as much when it is not full, so groups are what fills passes."""
+
+    TOKENS = 100  # of each prompt; ten of them fill a pass
+
+    @pytest.fixture
+    def full(self) -> Scheduler[int]:
+        """256 rows running, 60 waiting."""
+        scheduler: Scheduler[int] = Scheduler(BatchSize(256), 400, 10 * self.TOKENS)
+        for row in range(316):
+            scheduler.offer(row, 1.0, self.TOKENS)
+        while scheduler.num_live < 256:
+            assert scheduler.admit()
+        return scheduler
+
+    @staticmethod
+    def finish(scheduler: Scheduler[int], count: int) -> None:
+        for slot in sorted(scheduler.live)[:count]:
+            scheduler.finish(slot)
+
+    def test_as_many_free_slots_as_nearly_fill_a_pass_are_enough(
+        self, full: Scheduler[int]
+    ) -> None:
+        self.finish(full, 8)
+        assert full.admit() == []
+        self.finish(full, 1)
+        assert len(full.admit()) == 9
+
+    @pytest.mark.parametrize(
+        ("free", "admitted"), [(10, 10), (13, 10), (15, 10), (16, 16), (25, 20)]
+    )
+    def test_rows_that_would_not_fill_half_a_pass_wait(
+        self, full: Scheduler[int], free: int, admitted: int
+    ) -> None:
+        self.finish(full, free)
+        assert len(full.admit()) == admitted
+        assert full.num_waiting == 60 - admitted
+        assert full.admit() == []
+
+    def test_the_last_ones_wait_for_nobody(self, full: Scheduler[int]) -> None:
+        self.finish(full, 50)
+        assert len(full.admit()) == 50
+        self.finish(full, 10)
+        assert len(full.admit()) == 10
+        assert full.num_waiting == 0
+
+    def test_short_prompts_are_a_tenth_of_the_slots(self) -> None:
+        scheduler: Scheduler[int] = Scheduler(BatchSize(64), 400, 1000)
+        for row in range(104):
+            scheduler.offer(row, 1.0, 10)
+        assert len(scheduler.admit()) == 64
+        self.finish(scheduler, 64 // GROUP_SHARE - 1)
+        assert scheduler.admit() == []
+        self.finish(scheduler, 1)
+        assert len(scheduler.admit()) == 64 // GROUP_SHARE
+
+    def test_a_prompt_longer_than_a_pass_goes_as_it_is(self) -> None:
+        scheduler: Scheduler[int] = Scheduler(BatchSize(4), 9, 100)
+        for row in range(6):
+            scheduler.offer(row, 1.0, 250)
+        assert len(scheduler.admit()) == 4
+        scheduler.finish(2)
+        assert len(scheduler.admit()) == 1
 
 
 class TestCompaction:
