@@ -13,8 +13,8 @@ is resumed.
 `table` measures on whatever GPU it finds: a frame, the vocoder, whole runs of all models, each
 after a shorter one in the same process, the median of three, and the first of them with the kernels
 of other GPUs as well; prints a line a part and, at the end, the table, and keeps all figures in
-OUT/table.json. Parts that are not in it unless they are named: whole-0.6b-512, mixed (rows cloned
-in two ways in one run), memory (as on cards of 24, 48 and 80 GB).
+OUT/table.json. Parts that are not in it unless they are named: mixed (rows cloned in two ways in
+one run), memory (as on cards of 24, 48 and 80 GB).
 """
 
 from __future__ import annotations

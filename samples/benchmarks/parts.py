@@ -167,10 +167,11 @@ PARTS = (
     Part("vocoder", vocoder, _vocoder_lines, is_for_portable=True),
     _qwen("whole-0.6b-256", SMALL, "0.6B", 256, is_for_portable=True),
     _qwen("whole-0.6b-64", SMALL, "0.6B", 64),
+    _qwen("whole-0.6b-512", SMALL, "0.6B", 512),
     _qwen("whole-1.7b-256", LARGE, "1.7B", 256),
+    _qwen("whole-1.7b-512", LARGE, "1.7B", 512),
     _fish(64),
     _fish(256),
-    _qwen("whole-0.6b-512", SMALL, "0.6B", 512, is_usual=False),
     Part("mixed", mixed, _mixed_lines, is_usual=False),
     Part("memory", memory.measure, memory.lines, is_usual=False),
 )

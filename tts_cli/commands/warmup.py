@@ -21,7 +21,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand
 from tts_cli.commands.table import show_table
-from tts_cli.config import RunConfig
+from tts_cli.config import MANY_ROWS, RunConfig
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +67,7 @@ def command(**options: Any) -> int:
     frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)
     reference = math.ceil(MAX_SECONDS / info.frame_s) if info.can_clone else 0
     needs = Needs(
-        rows=session.batch.rows,
+        rows=max(session.batch.rows, MANY_ROWS),  # as the largest run
         max_positions=min(frames + 256 + reference, info.max_positions),
         max_frames=frames,
         max_trailing=len(sample_prompts(session.model, 1, 1)[0].trailing_ids),

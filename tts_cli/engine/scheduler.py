@@ -34,8 +34,8 @@ SMALL_SHARE = 0.6  # a pass that is less full, behind full ones, waits for more 
 
 @dataclass
 class BatchSize:
-    """How many rows are spoken at once: the one live number of a session. It only falls, while
-    slots are made and then in the engine's thread.
+    """How many rows are spoken at once: the one live number of a session. It is chosen in front of
+    slots, and falls while they are made and then in the engine's thread.
     """
 
     rows: int  # a power of two

@@ -124,14 +124,56 @@ def test_a_forgotten_session_puts_settings_back(monkeypatch: pytest.MonkeyPatch)
 
 def test_help_names_the_defaults() -> None:
     said = describe_field("max_batch")[2]
-    assert said == f"up to {module.BATCH_CUDA} on cuda, {module.BATCH_CPU} on cpu"
+    assert said == (
+        f"up to {module.BATCH_CUDA} on cuda, {2 * module.BATCH_CUDA} from {module.MANY_ROWS:,} "
+        f"rows on, {module.BATCH_CPU} on cpu"
+    )
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(1, 1), (3, 4), (200, 256), (10_000, 256)])
-def test_no_more_slots_than_rows(rows: int, expected: int, free_mib: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(1, 1), (3, 4), (200, 256), (1023, 256), (1024, 512), (10_000, 512)]
+)
+def test_slots_by_rows(rows: int, expected: int, free_mib: list[int]) -> None:
     session = make(FakeModel(), "cuda", 256)
     prepare(session, Needs(rows, 100, 50))
     assert session.batch.rows == expected
+
+
+@pytest.mark.parametrize(("device", "rows", "is_fixed"), [("cpu", 16, False), ("cuda", 256, True)])
+def test_many_rows_change_no_other_number(
+    device: str, rows: int, is_fixed: bool, free_mib: list[int]
+) -> None:
+    session = make(FakeModel(), device, rows, is_fixed=is_fixed)
+    prepare(session, Needs(10_000, 100, 50))
+    assert session.batch.rows == rows
+
+
+def test_a_number_that_was_asked_for_stays(free_mib: list[int]) -> None:
+    session = make(FakeModel(), "cuda", 256, is_chosen=True)
+    prepare(session, Needs(10_000, 100, 50))
+    assert session.batch.rows == 256
+
+
+def test_a_session_that_fell_does_not_rise(free_mib: list[int]) -> None:
+    session = make(FakeModel(), "cuda", 256)
+    session.batch.halve()
+    prepare(session, Needs(10_000, 100, 50))
+    assert session.batch.rows == 128
+
+
+@pytest.mark.parametrize(
+    ("slots", "work_mib", "expected"), [(600, 0, 512), (500, 0, 256), (530, 2048, 256)]
+)
+def test_twice_as_many_only_where_nothing_else_is_given_up(
+    slots: int, work_mib: int, expected: int, free_mib: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    free_mib[0] = int((600 + 128 * slots) / 0.92)  # 128 MiB a slot
+    model = FakeModel(work_mib=work_mib)
+    session = make(model, "cuda", 256)
+    with caplog.at_level(logging.INFO):
+        prepare(session, Needs(1024, 100, 50))
+    assert (session.batch.rows, model.choice) == (expected, 4)
+    assert "instead of" not in caplog.text
 
 
 @pytest.mark.parametrize("is_chosen", [False, True])
