@@ -225,6 +225,10 @@ class SpeechModel(Protocol):
         """The parts of a frame for slots 0..batch-1 at `position` (`models.device.spans.Stage`)."""
         ...
 
+    def settle(self) -> None:
+        """Wait for what `capture` has begun beside; the device is the caller's alone then."""
+        ...
+
     @property
     def pass_tokens(self) -> int | None:
         """Tokens of a full pass of prefill, which costs as much when it is not full; None where a

@@ -289,6 +289,10 @@ class SlotModel:
             for runner, key in zip(vocoder, keys, strict=True):
                 runner.capture(key)
 
+    def settle(self) -> None:
+        """Wait for what `capture` has begun beside; the device is the caller's alone then."""
+        self._beside.wait()
+
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
         return [self.frames, self.packed.runner, *self.vocoder.layout.runners]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from workbench import MakeCheckpoint, Result, Workbench
 
 from models.base import SpeechModel
 from models.registry import load_model
+from models.slots.model import SlotModel
 from tts_cli.errors import UsageError
+from tts_cli.measure.profiler import Profiler
 from tts_cli.run import consent, model_source
 from tts_cli.run import load as session
 
@@ -202,6 +205,27 @@ class TestProfile:
         shown = bench.run("profile", *flags, "--stages", "vocoder").out
         assert shown.splitlines()[-1].startswith("  vocoder ")
         assert "together" not in shown
+
+    def test_nothing_runs_beside_what_is_timed(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A vocoder that was being warmed up made 114 kernels of one slot's 43."""
+        capture, timed = SlotModel.capture, Profiler._device
+        is_over: list[bool] = []
+
+        def capture_and_begin(model: SlotModel, *args: Any, **settings: Any) -> None:
+            capture(model, *args, **settings)
+            model._beside.start(lambda: (time.sleep(0.3), is_over.append(True)))
+
+        def device(profiler: Profiler, *args: Any, **settings: Any) -> Any:
+            assert is_over
+            return timed(profiler, *args, **settings)
+
+        monkeypatch.setattr(SlotModel, "capture", capture_and_begin)
+        monkeypatch.setattr(Profiler, "_device", device)
+        flags = ("--model", bench.model, *CPU, "--batches", 1, "--frames", 4, "--repeats", 1)
+        result = bench.run("profile", *flags, "--stages", "frame")
+        assert result.code == 0, result.err
 
     def test_a_trace(self, bench: Workbench) -> None:
         path = bench.folder / "trace.json"
