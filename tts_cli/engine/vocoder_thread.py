@@ -43,10 +43,11 @@ class VocoderThread:
         """Take in a row that has ended."""
         with self._changed:
             self._waiting.append(job)
+            self._changed.notify_all()
 
     def run(self, is_last: bool) -> None:
-        """Wake the thread, and decode here what is too much for it: whatever more than MOST_WAITING
-        rows wait. With `is_last` share all there is, and return when every row is handed on.
+        """Decode here what is too much for the thread: the oldest while more than MOST_WAITING
+        wait. With `is_last` share all there is, and return when every row is handed on.
 
         Raises:
             BaseException: what `decode` has raised, in either thread. The row is lost, and after an
@@ -71,7 +72,6 @@ class VocoderThread:
     def _next_here(self, is_last: bool) -> Job | None:
         """A row for the engine's thread; None where it may go on."""
         with self._changed:
-            self._changed.notify_all()
             if is_last and not self._waiting:
                 self._changed.wait_for(lambda: not self._has_row)
             if self._error is not None:
