@@ -273,6 +273,13 @@ class SpeechModel(Protocol):
         """
         ...
 
+    @property
+    def decodes_beside(self) -> bool:
+        """Whether it pays to call `decode_audio` in a thread of its own beside all else; it may
+        then be called by two threads at once. Never so on a GPU, which has streams.
+        """
+        ...
+
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None
     ) -> list[Tensor]:

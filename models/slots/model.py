@@ -493,6 +493,15 @@ class SlotModel:
             references = [0] * len(frames)
         return self.vocoder.choose(frames, references)
 
+    @property
+    def decodes_beside(self) -> bool:
+        """Whether it pays to decode in a thread beside the frames: on a CPU, where the vocoder
+        takes one of several threads.
+        """
+        if self.device.type == "cuda":
+            return False
+        return vocoder_threads(self._vocoder_weights) < torch.get_num_threads()
+
     @torch.inference_mode()
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None

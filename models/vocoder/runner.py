@@ -87,10 +87,10 @@ class Layout(Protocol):
 class VocoderRunner:
     """A vocoder's network behind a layout.
 
-    One thread at a time may call it, the engine's. On a GPU `decode` queues its work on whatever
-    stream is current, and all of it must be the same stream, the vocoder's, because its graphs and
-    their static buffers are one set (`models.device.streams`); nothing in it waits for the device.
-    What it returns is no static buffer and may be kept.
+    On a CPU several threads may call it at once. On a GPU one alone, the engine's: `decode` queues
+    its work on whatever stream is current, and all of it must be the same stream, the vocoder's,
+    because its graphs and their static buffers are one set (`models.device.streams`); nothing in it
+    waits for the device. What it returns is no static buffer and may be kept.
 
     Args:
         cut: how rows are cut, which the layout must have been told as well.

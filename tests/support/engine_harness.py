@@ -57,6 +57,7 @@ class Harness:
             self.engine.is_async = True
             self.engine.poll_frames = POLL_FRAMES
             self.engine.vocoder.is_patient = True
+            self.engine.vocoder.beside = None
         for row, item in enumerate(requests):
             assert self.jobs.put(Job(row, model.prompt(item)), self.engine.stop)
         self.jobs.close(self.engine.stop)

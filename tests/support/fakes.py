@@ -118,12 +118,14 @@ class FakeSpeechModel:
             `always`.
         memory_rows: more rows than this at once find no memory in decode_frames; None: any number.
         pass_tokens: of a full pass of prefill.
+        decodes_beside: the vocoder is to have a thread of its own.
     """
 
     max_batch: int
     no_memory: dict[str, set[int] | str] = field(default_factory=dict)
     memory_rows: int | None = None
     pass_tokens: int | None = None
+    decodes_beside: bool = False
     slots: dict[int, FakeSlot] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
     batches: list[tuple[int, int]] = field(default_factory=list)  # bucket and rows of each launch

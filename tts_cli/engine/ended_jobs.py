@@ -18,7 +18,7 @@ STEP = 32  # jobs that wait for each further taker: about those of one batch of 
 
 
 class EndedJobs:
-    """A bounded queue. The engine's thread puts and closes, numbered takers get.
+    """A bounded queue. Threads of the engine put, numbered takers get.
 
     Args:
         size: jobs it holds; above `STEP * (takers - 1)`, or the last ones never get any.

@@ -23,8 +23,8 @@ class Job:
     """One attempt at one row, and what came of it.
 
     One thread has it at a time: the one that makes it, then through the `JobQueue` the engine's,
-    then through the engine's sink whoever takes it. Samples and codes are on their way to the host
-    until `wait` returns.
+    the vocoder's where it has one, then through the engine's sink whoever takes it. Samples and
+    codes are on their way to the host until `wait` returns.
     """
 
     row: Any  # the caller's own record; never looked at here
@@ -103,8 +103,8 @@ class JobQueue:
     """Jobs on their way to the engine: bounded, closed once. And back to it: an ended job is lent
     to whoever judges its audio, who settles it, perhaps with more jobs.
 
-    `put` and `close` belong to the thread that makes jobs, `settle` to those that judge, the rest
-    to the engine's.
+    `put` and `close` belong to the thread that makes jobs, `settle` to those that judge, `lend` to
+    whoever calls the engine's sink, the rest to the engine's.
     """
 
     def __init__(self, size: int) -> None:

@@ -3,8 +3,8 @@
 The host never waits inside a frame. On a GPU it launches a few frames, asks for a copy of the
 slots' status, and reads the copy of the launch before, so that the device always has work queued;
 a finished row therefore idles for a few frames. Prefill, frames and all that belongs to them run on
-one stream, the vocoder on another beside them. On a CPU there is nothing to overlap and every frame
-is looked at.
+one stream, the vocoder on another beside them. On a CPU every frame is looked at, and a small
+vocoder has a thread beside the frames.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ class Flight:
 
 
 class Engine:
-    """Runs jobs to their ends on one model, all in the thread that calls `run`; any thread may set
-    `stop`.
+    """Runs jobs to their ends on one model, in the thread that calls `run`, and on a CPU in one for
+    the vocoder; any thread may set `stop`.
 
     Args:
         model: loaded, allocated and captured for `batch` slots.
         batch: slots in use; halved here when memory is short, if it may be.
         jobs: where rows come from.
-        sink: takes every job that is not tried again; may block to slow the engine down.
+        sink: takes every job that is not tried again; may block to slow the engine down. Where the
+            vocoder has a thread both may call it at once.
         retry: gives the next attempt of a job that has ended, or None to accept it.
         chore: other work on the device, done between two launches of frames.
         is_int16: turn samples into 16-bit numbers on the device.
@@ -101,8 +102,11 @@ class Engine:
             StoppedEarly: not even one row fits into memory, or not as many as must be spoken at
                 once.
         """
-        with self.streams.frames():
-            self._run()
+        try:
+            with self.streams.frames():
+                self._run()
+        finally:
+            self.vocoder.end()
 
     def _run(self) -> None:
         flight: Flight | None = None

@@ -3,8 +3,8 @@ of their own, and are handed on while their copies are still under way.
 
 On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, beside
 the frames of the rows that still speak (`models.device.streams`); the model itself just runs on
-whatever stream is current. On a CPU there is one stream of work, and every row is decoded alone and
-at once.
+whatever stream is current. On a CPU every row is decoded alone: in a thread beside the frames where
+that pays (`vocoder_thread.py`), else at once.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from models.device.spans import Span
 from models.device.streams import WorkStreams
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.job import NOT_A_SAMPLE, Job
+from tts_cli.engine.vocoder_thread import VocoderThread
 from tts_cli.errors import first_line
 
 SCALE = 32767.0
@@ -32,7 +33,7 @@ class VocoderQueue:
 
     Args:
         busy: is told what the vocoder took.
-        sink: takes every job; may block.
+        sink: takes every job; may block. On a CPU called from the thread beside as well.
         is_int16: turn samples into 16-bit numbers on the device.
     """
 
@@ -53,23 +54,53 @@ class VocoderQueue:
         self.is_int16 = is_int16
         self.is_patient = device.type == "cuda"  # waits for rows that make a good batch
         self.waiting: list[Job] = []  # the oldest first; codes on the device
+        self.beside = VocoderThread(self._decode_alone) if model.decodes_beside else None
         # What the vocoder reads, until it is through: cheaper than to tell the allocator of each.
         self.read: deque[tuple[Span, list[Tensor]]] = deque()
+        self.spans: deque[Span] = deque()  # of what was decoded, until `busy` is told
 
     def add(self, job: Job) -> None:
         """Take in a row that has ended."""
-        self.waiting.append(job)
+        if self.beside is not None:
+            self.beside.add(job)
+        else:
+            self.waiting.append(job)
 
     def run(self, is_last: bool) -> None:
-        """Decode what makes a good batch; all there is when nothing else is coming."""
+        """Decode what makes a good batch; all there is when nothing else is coming.
+
+        Raises:
+            BaseException: what decoding or the sink has raised, in the thread beside as well.
+        """
         while self.read and self.read[0][0].is_over():
             self.read.popleft()
+        if self.beside is not None:
+            self.beside.run(is_last)
         while batch := self._take(is_last):
-            speakable = [job for job in batch if job.codes is not None]
-            if speakable:
-                in_halves(speakable, self._decode, _give_up)
-            for job in batch:
-                self.sink(job)
+            self._hand_on(batch)
+        while self.spans:
+            self.busy.add("vocoder", self.spans.popleft())
+
+    def end(self) -> None:
+        """Leave no thread behind, whatever has ended the run; rows that it had are handed on."""
+        if self.beside is not None:
+            self.beside.end()
+
+    @property
+    def num_waiting(self) -> int:
+        """Rows that have ended and are not handed on yet, about; any thread may ask."""
+        return len(self.waiting) + (0 if self.beside is None else len(self.beside))
+
+    def _decode_alone(self, job: Job) -> None:
+        self._hand_on([job])
+
+    def _hand_on(self, batch: list[Job]) -> None:
+        """Decode the rows that have codes, and hand all of them on."""
+        speakable = [job for job in batch if job.codes is not None]
+        if speakable:
+            in_halves(speakable, self._decode, _give_up)
+        for job in batch:
+            self.sink(job)
 
     def _take(self, is_last: bool) -> list[Job]:
         """The jobs to hand on next."""
@@ -107,7 +138,7 @@ class VocoderQueue:
             try:
                 span = Span(self.device)
                 waves = self.model.decode_audio(codes, references if fronts else None)
-                self.busy.add("vocoder", span.end())
+                self.spans.append(span.end())
                 on_host = zip(jobs, self._to_host(waves), self._to_host(codes), strict=True)
             finally:
                 self.read.append((copied.end(), [*codes, *fronts]))

@@ -4,7 +4,7 @@ no signal comes in here.
 Whoever wants speech takes a `WarmModel`, makes room, and hands an iterator of rows to one of its
 runs; each row comes to a callable at its end.
 Three kinds of threads work beside each other: one makes prompts of rows, the caller's own runs the
-engine, and takers wait for samples and hand rows on.
+engine, which on a CPU has another for the vocoder, and takers wait for samples and hand rows on.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class SpeechRun:
     @property
     def num_behind(self) -> int:
         """Rows and parts that have left their slots and are not handed on yet, about."""
-        return len(self.engine.vocoder.waiting) + len(self._ended)
+        return self.engine.vocoder.num_waiting + len(self._ended)
 
     def reference_facts(self) -> dict[str, Any]:
         """What cloning took, under the names of `Totals`, once the run is over."""
@@ -280,7 +280,7 @@ class SpeechRun:
         return self._attempt(row, prompt, attempt)
 
     def _lend(self, job: Job) -> None:
-        """The engine's sink."""
+        """The engine's sink, which its vocoder's thread may call as well."""
         self.engine.jobs.lend()
         self._ended.put(job)
 

@@ -106,6 +106,24 @@ def test_a_frame_and_its_stages_take_as_many_threads(
             assert threads == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("threads", "weights", "is_beside"),
+    [(2, 4_700_000, True), (1, 4_700_000, False), (2, 114_000_000, False)],
+)
+def test_a_vocoder_that_leaves_threads_idle_decodes_beside_the_frames(
+    model: SlotModel,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
+    weights: int,
+    is_beside: bool,
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(model, "_vocoder_weights", weights)
+    assert model.decodes_beside is is_beside
+    monkeypatch.setattr(model, "device", torch.device("cuda"))
+    assert not model.decodes_beside
+
+
 def test_a_frame_is_its_stages_in_their_order(
     model: SlotModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

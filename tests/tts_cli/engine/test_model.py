@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -14,11 +16,19 @@ from tiny_qwen3_tts import write_checkpoint
 
 from models.base import SpeechRequest
 from models.device.graphs import GraphRunner
+from models.device.threads import limited_threads
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
+from tts_cli.engine.job import Job
 
 pytestmark = pytest.mark.slow
+
+
+def same_audio(one: Job, other: Job) -> bool:
+    assert one.samples is not None
+    assert other.samples is not None
+    return torch.equal(one.samples, other.samples)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +110,31 @@ class TestRealModel:
         if has_graphs:
             assert model.frames.keys == [4, 2, 1]
             assert model.frames.stats.hits == harness.engine.steps
+
+    def test_neither_the_vocoders_thread_nor_the_batch_changes_a_bit(
+        self,
+        load: Callable[[], Qwen3TTS],
+        requests: list[SpeechRequest],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """With two threads a vocoder's convolutions round otherwise than with one."""
+        model = load()
+        decode, names = model.decode_audio, set()
+
+        def noted(codes: list[torch.Tensor], references: Any = None) -> list[torch.Tensor]:
+            names.add(threading.current_thread().name)
+            return decode(codes, references)
+
+        monkeypatch.setattr(model, "decode_audio", noted)
+        with limited_threads(2):
+            self.prepare(model, requests, 1)
+            alone = Harness(model, 1, requests).run()
+            assert "vocoder" not in names
+            for max_batch in (2, 8, 8):
+                self.prepare(model, requests, max_batch)
+                jobs = Harness(model, max_batch, requests).run()
+                assert all(same_audio(jobs[row], alone[row]) for row in alone)
+        assert "vocoder" in names
 
     def test_running_out_of_memory_changes_no_code(
         self, load: Callable[[], Qwen3TTS], requests: list[SpeechRequest], expected: list[Row]
