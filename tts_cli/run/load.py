@@ -264,10 +264,11 @@ def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
         return room_for(rows, free, slot_bytes, choices, work)
 
     asked, room = batch.rows, fit(batch.rows)
-    most = Room(asked, model.work_choices[0])
-    if not session.is_batch_chosen and asked > BATCH_CUDA and room != most:
-        # Twice the default is not worth less audio decoded at once.
-        asked, room = BATCH_CUDA, fit(BATCH_CUDA)
+    if not session.is_batch_chosen and asked > BATCH_CUDA:
+        # Twice the default is not worth less audio decoded at once, nor a device filled up.
+        is_ample = room == Room(asked, model.work_choices[0]) and 2 * asked * slot_bytes <= free
+        if not is_ample:
+            asked, room = BATCH_CUDA, fit(BATCH_CUDA)
     if batch.is_fixed and room.rows < asked:
         raise SetupError(
             f"the longest row needs {shown_size(slot_bytes)} a slot, so {asked} rows "

@@ -162,7 +162,7 @@ def test_a_session_that_fell_does_not_rise(free_mib: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slots", "work_mib", "expected"), [(600, 0, 512), (500, 0, 256), (530, 2048, 256)]
+    ("slots", "work_mib", "expected"), [(1100, 0, 512), (900, 0, 256), (1100, 20_000, 256)]
 )
 def test_twice_as_many_only_where_nothing_else_is_given_up(
     slots: int, work_mib: int, expected: int, free_mib: list[int], caplog: pytest.LogCaptureFixture
