@@ -7,6 +7,7 @@ import queue
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ class Job:
         if self.copied is not None:
             self.copied.wait()
 
-    @property
+    @cached_property
     def is_noise(self) -> bool:
         """Whether its int16 samples were made of what is not finite; after `wait`."""
         samples = self.samples

@@ -107,7 +107,9 @@ def _silences(is_silent: Array) -> tuple[int, int, int]:
 
 def runs(is_true: Array) -> tuple[Array, Array]:
     """Where runs of true values in (n,) bool start, and where they have ended."""
-    changes = np.flatnonzero(np.diff(is_true, prepend=False, append=False))
+    edges = np.zeros(len(is_true) + 2, bool)
+    edges[1:-1] = is_true
+    changes = np.flatnonzero(edges[1:] != edges[:-1])
     return changes[::2], changes[1::2]
 
 

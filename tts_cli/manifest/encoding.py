@@ -122,7 +122,9 @@ def _old_encoding(sample: bytes) -> Encoding:
         text = codecs.getincrementaldecoder(name)().decode(sample)  # the sample may end amid a sign
     except UnicodeError:
         return Encoding()  # of none that is known: its lines are told one by one
-    words = dict.fromkeys(re.findall(r"\w*[^\W\x00-\x7f]\w*", text) or re.findall(r"\S+", text))
+    # Whole words first: a pattern for those with such a letter would try each letter of a long one.
+    telling = [word for word in re.findall(r"\w+", text) if not word.isascii()]
+    words = dict.fromkeys(telling or re.findall(r"\S+", text))
     shown = ", ".join(word[:20] for word in list(words)[:_MAX_WORDS])
     return Encoding(name, "which it is by its letters", shown)
 

@@ -45,8 +45,11 @@ def stage(path: Path, data: bytes, number: int | None = None) -> Path:
     """
     part = _part_of(path, number)
     with _removed_on_error(part, path):
-        part.unlink(missing_ok=True)  # of a crashed run that had our process id
-        handle = os.open(part, _CREATE, 0o666)
+        try:
+            handle = os.open(part, _CREATE, 0o666)
+        except FileExistsError:  # of a crashed run that had our process id
+            part.unlink(missing_ok=True)
+            handle = os.open(part, _CREATE, 0o666)
         try:
             view = memoryview(data)
             while view:

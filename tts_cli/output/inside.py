@@ -39,9 +39,13 @@ class Inside:
                 if step.is_symlink() and not step.resolve().is_relative_to(self._root):
                     raise RowError(f"{step} is a link that leaves the output folder")
             self._folders.add(folder)
-        if path.is_symlink():
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(mode):
             raise RowError(f"{path} is a link; remove it")
-        if path.is_dir():
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
 
     def forget(self, folder: Path) -> None:

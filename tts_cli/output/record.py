@@ -20,6 +20,7 @@ OWN = "own"  # what the manifest and the settings ask for; the row's file is thi
 HELD = "held"  # somebody chose it: the row's file is this take, whatever seed a run has
 EXTRA = "extra"  # spoken beside the row's own file
 ROLES = (OWN, HELD, EXTRA)
+_ENCODER = json.JSONEncoder(allow_nan=False)  # `json.dumps` makes one for each line
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class RowRecord:
         for name, value in values.items():
             if isinstance(value, float):
                 values[name] = round(value, 3 if name.endswith(("_ms", "_dbfs")) else 6)
-        return json.dumps(values, allow_nan=False) + "\n"
+        return _ENCODER.encode(values) + "\n"
 
 
 _KINDS: dict[str, tuple[type, ...]] = {

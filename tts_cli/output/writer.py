@@ -182,6 +182,14 @@ def _size(path: str) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
+def _unlink(path: str) -> None:
+    """Remove a file that may not be there. A row asks for five, so not as a `Path`, whose making
+    takes longer than the system's answer.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
 def _identity(folder: Path) -> tuple[int, int] | None:
     """What tells a folder from another one of its name; None if it is not there."""
     try:
@@ -357,7 +365,7 @@ class AudioWriter:
                 if made.codes is not None:
                     put_in_place(self._part(made.codes), codes_path)
                 elif not is_remade:
-                    codes_path.unlink(missing_ok=True)  # those of an older take would not fit
+                    _unlink(str(codes_path))  # those of an older take would not fit
                 if not is_remade and not is_truncated:
                     self._remove_originals(row_id, take)
                 put_in_place(self._part(made.audio), path)
@@ -367,7 +375,7 @@ class AudioWriter:
         except BaseException:
             self.drop(made)
             raise
-        name = path.relative_to(self.out).as_posix()
+        name = self._name(row_id, f".{self.format}", is_truncated, take)
         return WrittenFile(name, made.bytes, made.sha256, made.applied)
 
     def drop(self, made: MadeFiles) -> None:
@@ -423,16 +431,20 @@ class AudioWriter:
             )
 
     def _target(self, row_id: str, suffix: str, is_truncated: bool, take: int | None) -> Path:
-        folder = self.out / TRUNCATED if is_truncated else self.out
+        return Path(self._prefix + self._name(row_id, suffix, is_truncated, take))
+
+    @staticmethod
+    def _name(row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
+        """Where a file goes, relative to the folder."""
         name = row_id if take is None else f"{TAKES}/{row_id}/{take}"
-        return folder / (name + suffix)
+        return f"{TRUNCATED}/{name}{suffix}" if is_truncated else name + suffix
 
     def _remove_originals(self, row_id: str, take: int | None) -> None:
         """What an older take's files were made of."""
         for suffix in ORIGINALS:
-            self._target(row_id, suffix, False, take).unlink(missing_ok=True)
+            _unlink(self._prefix + self._name(row_id, suffix, False, take))
 
     def _remove_truncated(self, row_id: str, take: int | None) -> None:
         """A row that came out well no longer has a runaway to listen to."""
-        for path in (self.path_of(row_id, True, take), self.codes_path_of(row_id, True, take)):
-            path.unlink(missing_ok=True)
+        for suffix in (f".{self.format}", CODES_SUFFIX):
+            _unlink(self._prefix + self._name(row_id, suffix, True, take))

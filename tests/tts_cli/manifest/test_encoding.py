@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 
 import pytest
@@ -70,6 +71,15 @@ def test_a_few_broken_bytes_do_not_make_it_another_encoding(make_source: MakeSou
     assert isinstance(rows[1], BadRow)
     assert "line 3 (0xe9) is not UTF-8" in rows[1].message
     assert "--encoding" in rows[1].message
+
+
+def test_a_word_without_end() -> None:
+    """It took half a minute by a fuzzed manifest: the square of the word's length."""
+    text = ("x" * 60_000 + " ") * 4 + TEXTS["cp1252"] * 20
+    started_s = time.perf_counter()
+    found = find_encoding([text.encode("cp1252")])
+    assert found.name == "cp1252"
+    assert time.perf_counter() - started_s < 5
 
 
 def test_no_text_at_all() -> None:
