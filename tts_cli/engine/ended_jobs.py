@@ -4,17 +4,19 @@ the more takers get one.
 Takers share Python with the thread that launches frames. Eight of them at a batch of the vocoder
 take three times as long for it as one, and the frames' stream stands still meanwhile: 0.4 to 1.1 s
 of a run of 5 to 10 s on an H200. One keeps up where the disk does. Where it is slow, or a format
-takes long to encode, jobs pile up and the others come to help.
+takes long to encode, jobs pile up or grow old, and the others come to help.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 
 from tts_cli.engine.job import Job
 
 STEP = 32  # jobs that wait for each further taker: about those of one batch of the vocoder
+PATIENCE_S = 0.5  # or as long as the oldest has waited: several batches of the vocoder
 
 
 class EndedJobs:
@@ -26,7 +28,7 @@ class EndedJobs:
 
     def __init__(self, size: int, takers: int) -> None:
         self._size = size
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[tuple[float, Job]] = deque()  # with the `perf_counter` it came at
         self._is_closed = False
         self._mutex = threading.Lock()
         self._has_room = threading.Condition(self._mutex)
@@ -40,7 +42,7 @@ class EndedJobs:
         with self._mutex:
             while len(self._jobs) >= self._size:
                 self._has_room.wait()
-            self._jobs.append(job)
+            self._jobs.append((time.perf_counter(), job))
             for taker, wanted in enumerate(self._is_wanted):
                 if not self._wants(taker):
                     break
@@ -56,9 +58,9 @@ class EndedJobs:
             while not self._wants(taker):
                 if self._is_closed and not self._jobs:
                     return None
-                self._is_wanted[taker].wait()
+                self._is_wanted[taker].wait(PATIENCE_S if taker else None)
             self._has_room.notify()
-            return self._jobs.popleft()
+            return self._jobs.popleft()[1]
 
     def close(self) -> None:
         """Say that no further job comes."""
@@ -68,5 +70,11 @@ class EndedJobs:
                 wanted.notify()
 
     def _wants(self, taker: int) -> bool:
-        """Whether so many jobs wait that a taker is to get one; all are wanted at the end."""
-        return len(self._jobs) > (0 if self._is_closed else STEP * taker)
+        """Whether so many jobs wait, or one for so long, that a taker is to get one; all are wanted
+        at the end.
+        """
+        if not self._jobs:
+            return False
+        if taker == 0 or self._is_closed or len(self._jobs) > STEP * taker:
+            return True
+        return time.perf_counter() - self._jobs[0][0] > PATIENCE_S * taker

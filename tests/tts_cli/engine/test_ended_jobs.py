@@ -9,6 +9,7 @@ import pytest
 from engine_harness import request
 from fakes import FakeSpeechModel
 
+from tts_cli.engine import ended_jobs as module
 from tts_cli.engine.ended_jobs import STEP, EndedJobs
 from tts_cli.engine.job import Job
 
@@ -52,7 +53,10 @@ def until(is_true: object, what: str) -> None:
         time.sleep(0.001)
 
 
-def test_one_taker_gets_a_batch_in_its_order(jobs: list[Job]) -> None:
+def test_one_taker_gets_a_batch_in_its_order(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
     ended = EndedJobs(8 * STEP, 3)
     takers = Takers(ended, 3)
     takers.go.set()
@@ -64,8 +68,9 @@ def test_one_taker_gets_a_batch_in_its_order(jobs: list[Job]) -> None:
     takers.join()
 
 
-def test_others_help_where_one_is_held_up(jobs: list[Job]) -> None:
-    """A disk that does not answer: no job waits behind it for longer than a batch."""
+def test_others_help_where_one_is_held_up(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that does not answer: no more than a batch waits behind it."""
+    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
     ended = EndedJobs(8 * STEP, 3)
     takers = Takers(ended, 3)
     ended.put(jobs[0])
@@ -83,6 +88,23 @@ def test_others_help_where_one_is_held_up(jobs: list[Job]) -> None:
     ended.close()
     takers.join()
     assert sorted(row for rows in takers.taken for row in rows) == list(range(3 * STEP))
+
+
+def test_a_job_is_not_left_behind_a_taker_that_is_held_up(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last rows of a run, fewer than call for another taker."""
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    ended = EndedJobs(8 * STEP, 3)
+    takers = Takers(ended, 3)
+    for job in jobs[:3]:
+        ended.put(job)
+    until(lambda: takers.taken[0] == [0], "the first taker is not woken")
+    assert takers.taken[1:] == [[], []]
+    until(lambda: sorted(takers.taken) == [[0], [1], [2]], "nobody came to help")
+    takers.go.set()
+    ended.close()
+    takers.join()
 
 
 def test_a_full_queue_holds_the_engine_up(jobs: list[Job]) -> None:
