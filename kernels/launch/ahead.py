@@ -23,13 +23,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import torch
 
 from kernels.launch.compilation import cache_folder, watch
 from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, describe, triton
+from kernels.launch.own_hash import wait_for_hash
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
     """
     if not can_compile_ahead():
         return 0
+    wait_for_hash()  # the first to launch a kernel would make it anew
     mark = cache_folder() / MARKS / _digest(name)
     if mark.exists():
         return 0
@@ -67,21 +68,6 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
     return met.compiled
-
-
-def hash_ahead() -> None:
-    """Begin what Triton does before its first kernel: a hash of itself, a part of every name in its
-    cache. It is of 416 MB, which takes 0.35 s and hardly keeps other threads from running.
-    """
-    if HAS_TRITON and not IS_INTERPRETED:
-        Thread(target=_hash, name="hash", daemon=True).start()
-
-
-def _hash() -> None:
-    with suppress(ImportError, OSError, AttributeError):  # a Triton that does it otherwise
-        from triton.runtime.cache import triton_key
-
-        triton_key()
 
 
 def can_compile_ahead() -> bool:

@@ -25,6 +25,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from models.device.beside import Beside
 from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 
 log = logging.getLogger(__name__)
@@ -161,6 +162,7 @@ class GraphRunner(Generic[Key]):
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
         sample: fills the static inputs of a key with something typical, before it is captured and
             for whoever compares graph and eager; None where they need no filling.
+        beside: does what is not a replay; None: the caller's thread does.
     """
 
     def __init__(
@@ -169,11 +171,13 @@ class GraphRunner(Generic[Key]):
         function: Callable[[Key], Any],
         capturer: Capturer | None,
         sample: Callable[[Key], None] | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.capturer = capturer
         self.sample = sample
+        self.beside = beside
         self.stats = GraphStats()
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
         self._announced: dict[Key, bool] = {}  # not recorded yet -> whether it was used
@@ -262,14 +266,16 @@ class GraphRunner(Generic[Key]):
         for key in [key for key in self.announced if only is None or key in only]:
             if self.sample is not None:
                 self.sample(key)
-            self.function(key)
+            self._run(key)
 
     def _record(self, capturer: Capturer, key: Key, is_warm: bool = False) -> None:
         """Record a key, or say why it stays eager. Raises OutOfMemoryError."""
         before, started = capturer.memory_bytes(), time.perf_counter()
         self._announced.pop(key, None)
         try:
-            self._graphs[key] = capturer.capture(lambda: self.function(key), is_warm)
+            self._graphs[key] = self._do(
+                lambda: capturer.capture(lambda: self.function(key), is_warm)
+            )
         except RuntimeError as error:
             cause = first_cause(error)
             if isinstance(cause, torch.OutOfMemoryError):
@@ -287,22 +293,33 @@ class GraphRunner(Generic[Key]):
             }
         )
 
+    def _do(self, work: Callable[[], Any]) -> Any:
+        """Work in the thread that is meant for it."""
+        return work() if self.beside is None else self.beside.run(work)
+
+    def _run(self, key: Key) -> Any:
+        """Eagerly."""
+        return self._do(lambda: self.function(key))
+
     def run(self, key: Key) -> Any:
         """Do the work of a key and return its static output.
 
         Inside somebody else's capture the function runs eagerly: a replay there is illegal.
         """
         if self.capturer is None:
-            return self.function(key)
+            return self._run(key)
         if self._announced and key in self._announced and not self.capturer.is_capturing():
             if not self._announced[key]:
                 self._announced[key] = True
                 self.stats.first_runs += 1
-                return self.function(key)
+                return self._run(key)
             self._record(self.capturer, key, is_warm=True)
-        if key not in self._graphs or self.capturer.is_capturing():
+        if self.capturer.is_capturing():
             self.stats.misses += 1
             return self.function(key)
+        if key not in self._graphs:
+            self.stats.misses += 1
+            return self._run(key)
         output, replay = self._graphs[key]
         replay()
         self.stats.hits += 1

@@ -139,8 +139,8 @@ class SlotModel:
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
         self.packed = PackedPrefill(self._start, capturers.frames, has_buckets=is_cuda)
-        self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder)
         self._beside = Beside(self.device)
+        self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder, self._beside)
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
         self.sampling: SamplingSlots

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.device.beside import Beside
 from models.device.buckets import choose_bucket, next_power_of_two, round_up
 from models.device.graphs import Capturer, GraphRunner, take_workspace
 from models.device.to_device import to_device
@@ -57,17 +58,27 @@ class Lanes:
 
     Args:
         capturer: records one graph a lane shape; None runs the same shapes eagerly.
+        beside: does what is not a replay; None: the caller's thread does.
     """
 
     def __init__(
-        self, network: CodecDecoder, cut: Cut, device: torch.device, capturer: Capturer | None
+        self,
+        network: CodecDecoder,
+        cut: Cut,
+        device: torch.device,
+        capturer: Capturer | None,
+        beside: Beside | None = None,
     ) -> None:
         self.network = network
         self.cut = cut
         self.device = device
-        self.whole: GraphRunner[Shape] = GraphRunner("vocoder", self._run, capturer)
-        self.fronts: GraphRunner[Shape] = GraphRunner("latents", self._run_latents, capturer)
-        self.renderer: GraphRunner[Shape] = GraphRunner("render", self._render, capturer)
+        self.whole: GraphRunner[Shape] = GraphRunner("vocoder", self._run, capturer, beside=beside)
+        self.fronts: GraphRunner[Shape] = GraphRunner(
+            "latents", self._run_latents, capturer, beside=beside
+        )
+        self.renderer: GraphRunner[Shape] = GraphRunner(
+            "render", self._render, capturer, beside=beside
+        )
         self.runners: list[GraphRunner[Any]] = [self.whole, self.fronts, self.renderer]
         self._codes: dict[Shape, Tensor] = {}
         self._latents: dict[Shape, Tensor] = {}

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from models.device.beside import Beside
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
 from models.vocoder.chunks import Cut, Piece
@@ -211,15 +212,20 @@ class VocoderRunner:
 
 
 def vocoder_runner(
-    network: CodecDecoder, cut: Cut, device: torch.device, capturer: Capturer | None
+    network: CodecDecoder,
+    cut: Cut,
+    device: torch.device,
+    capturer: Capturer | None,
+    beside: Beside | None = None,
 ) -> VocoderRunner:
     """The runner with the layout of a device.
 
     Args:
         capturer: records the graphs of a GPU; None runs the same shapes eagerly.
+        beside: does on a GPU what is not a replay; None: the caller's thread does.
     """
     if device.type == "cuda":
-        return VocoderRunner(network, cut, Lanes(network, cut, device, capturer))
+        return VocoderRunner(network, cut, Lanes(network, cut, device, capturer, beside))
     return VocoderRunner(network, cut, RowsAlone(network))
 
 

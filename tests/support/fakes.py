@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from models.base import Prompt, SlotStatus, SpeechRequest
+from models.device.beside import Beside
 from models.device.graphs import Capturer
 from models.vocoder.chunks import Cut
 from models.vocoder.lanes import Lanes
@@ -70,10 +71,14 @@ def record(runner: VocoderRunner, *sizes: int) -> None:
 
 
 def lanes_runner(
-    network: CodecDecoder, cut: Cut, device: torch.device, capturer: Capturer | None
+    network: CodecDecoder,
+    cut: Cut,
+    device: torch.device,
+    capturer: Capturer | None,
+    beside: Beside | None = None,
 ) -> VocoderRunner:
     """What `vocoder_runner` makes on a GPU, on any device."""
-    return VocoderRunner(network, cut, Lanes(network, cut, device, capturer))
+    return VocoderRunner(network, cut, Lanes(network, cut, device, capturer, beside))
 
 
 def in_lanes(vocoder: VocoderRunner, capturer: Capturer | None) -> VocoderRunner:

@@ -18,11 +18,12 @@ from typing import Any
 
 import torch
 
-from kernels.launch.ahead import hash_ahead
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
 from kernels.launch.dispatch import use_portable
+from kernels.launch.own_hash import begin_hash
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
+from models.device.beside import Beside, load_libraries
 from models.device.buckets import next_power_of_two
 from models.device.memory import Room, room_for
 from models.registry import load_model
@@ -91,7 +92,8 @@ def open_session(config: RunConfig) -> Session:
     if is_cuda:
         torch.cuda.set_device(device)
         TF32.hold()
-        hash_ahead()
+        begin_hash()
+        Beside(device).start(partial(load_libraries, device, dtype))
     start.reach("device_s")
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)

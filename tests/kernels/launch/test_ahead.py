@@ -153,18 +153,6 @@ def test_what_does_not_compile_is_reported_as_ever() -> None:
         pool.submit(fail).result()
 
 
-@pytest.mark.parametrize("is_interpreted", [True, False])
-def test_triton_is_hashed_in_a_thread_where_it_will_compile(
-    is_interpreted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hashed = threading.Event()
-    monkeypatch.setattr(ahead, "HAS_TRITON", True)
-    monkeypatch.setattr(ahead, "IS_INTERPRETED", is_interpreted)
-    monkeypatch.setattr(ahead, "_hash", hashed.set)
-    ahead.hash_ahead()
-    assert hashed.wait(0 if is_interpreted else 10) is not is_interpreted
-
-
 @jit
 def _add_kernel(x, out, amount, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.arange(0, WIDTH)

@@ -1,12 +1,14 @@
-"""Work in a thread beside: it is waited for, and what goes wrong in it is left to others."""
+"""Work in the thread beside: what is begun and waited for, and what is done at once."""
 
 from __future__ import annotations
 
+import contextvars
 import threading
 
+import pytest
 import torch
 
-from models.device.beside import Beside
+from models.device.beside import Beside, load_libraries
 
 CPU = torch.device("cpu")
 
@@ -24,7 +26,7 @@ def test_waiting_returns_once_the_work_is_done() -> None:
     assert done == []
     go.set()
     beside.wait()
-    assert done == ["beside"]
+    assert done == ["beside_0"]
     beside.wait()
 
 
@@ -44,3 +46,41 @@ def test_what_fails_is_left_to_who_does_it_in_earnest() -> None:
     beside = Beside(CPU)
     beside.start(fail)
     beside.wait()
+
+
+def test_at_once_it_is_done_here_on_a_cpu() -> None:
+    assert Beside(CPU).run(threading.current_thread) is threading.current_thread()
+
+
+WORD: contextvars.ContextVar[str] = contextvars.ContextVar("WORD", default="")
+
+
+@pytest.mark.gpu
+def test_at_once_it_is_done_there_on_the_callers_stream_in_his_context() -> None:
+    device = torch.device("cuda", torch.cuda.current_device())
+    stream = torch.cuda.Stream(device)
+    beside, threads = Beside(device), []
+
+    def look() -> tuple[torch.cuda.Stream, str, bool]:
+        threads.append(threading.current_thread())
+        return torch.cuda.current_stream(), WORD.get(), torch.is_inference_mode_enabled()
+
+    beside.start(lambda: threads.append(threading.current_thread()))
+    token = WORD.set("mine")
+    try:
+        with torch.cuda.stream(stream):
+            assert beside.run(look) == (stream, "mine", True)
+            assert beside.run(lambda: beside.run(look)) == (stream, "mine", True)
+    finally:
+        WORD.reset(token)
+    assert len(set(threads)) == 1
+    assert threads[0] is not threading.current_thread()
+    with pytest.raises(ZeroDivisionError):
+        beside.run(lambda: 1 // 0)
+
+
+@pytest.mark.gpu
+def test_libraries_are_loaded_there() -> None:
+    device = torch.device("cuda", torch.cuda.current_device())
+    for dtype in (torch.float32, torch.bfloat16):
+        Beside(device).run(lambda dtype=dtype: load_libraries(device, dtype))  # type: ignore[misc]

@@ -14,6 +14,7 @@ import torch
 from fakes import FakeCapturer, lanes_runner
 from torch import Tensor
 
+from models.device.beside import Beside, Result
 from models.device.graphs import Capturers, CudaCapturer, GraphRunner, cuda_capturers
 from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 from models.fish_speech import loader as fish_loader
@@ -285,6 +286,29 @@ def test_inside_somebody_elses_capture_it_runs_eagerly(capturer: FakeCapturer, w
     capturer.has_outer_capture = False
     runner.run(4)
     assert (runner.stats.hits, runner.stats.misses) == (1, 1)
+
+
+def test_what_is_no_replay_is_done_beside(capturer: FakeCapturer, work: Work) -> None:
+    class Counted(Beside):
+        def run(self, work: Callable[[], Result]) -> Result:
+            done.append(work)
+            return work()
+
+    done: list[object] = []
+    runner = GraphRunner("frame", work, capturer, beside=Counted(torch.device("cpu")))
+    runner.announce([1, 2], size=int)
+    runner.rehearse([1])
+    runner.capture([2])
+    assert len(done) == 2
+    for _ in range(4):  # eagerly, recorded, and replayed twice
+        runner.run(1)
+        runner.run(2)
+    assert len(done) == 4
+    runner.run(3)  # has no graph
+    assert len(done) == 5
+    capturer.has_outer_capture = True
+    runner.run(1)  # whoever records it knows this thread alone
+    assert len(done) == 5
 
 
 def test_a_second_capture_records_only_what_is_missing(capturer: FakeCapturer, work: Work) -> None:
