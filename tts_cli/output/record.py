@@ -107,12 +107,19 @@ class RowRecord:
     def to_line(self) -> str:
         """The record as one line of JSON; times to a microsecond."""
         values = dict(vars(self))
-        for name, value in values.items():
-            if isinstance(value, float):
-                values[name] = round(value, 3 if name.endswith(("_ms", "_dbfs")) else 6)
+        for name, digits in _DIGITS.items():
+            value = values[name]
+            if value is not None:
+                values[name] = round(value, digits)
         return _ENCODER.encode(values) + "\n"
 
 
+# What fields with a fraction are rounded to.
+_DIGITS = {
+    entry.name: 3 if entry.name.endswith(("_ms", "_dbfs")) else 6
+    for entry in fields(RowRecord)
+    if "float" in str(entry.type)
+}
 _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),

@@ -227,6 +227,7 @@ class AudioWriter:
         self.has_folder_alone = True  # no other process stages files in it
         self._prefix = os.path.join(out, "")
         self._folder = _identity(out)
+        self._has_truncated = os.path.isdir(self._prefix + TRUNCATED)
         self.inside = Inside(out)
 
     @property
@@ -362,6 +363,7 @@ class AudioWriter:
                 codes_path = self.codes_path_of(row_id, is_truncated, take)
                 self.inside.make_room(path)
                 self.inside.make_room(codes_path)
+                self._has_truncated |= is_truncated
                 if made.codes is not None:
                     put_in_place(self._part(made.codes), codes_path)
                 elif not is_remade:
@@ -389,22 +391,25 @@ class AudioWriter:
     ) -> MadeFiles:
         """Write what is in memory under temporary names."""
         path = self.path_of(row_id, is_truncated, take)
-        codes_path = self.codes_path_of(row_id, is_truncated, take)
+        folder = self._name(row_id, "", is_truncated, take).rpartition("/")[0]
         with self._telling(path):
             self.inside.make_room(path)
             if isinstance(made.codes, bytes):
+                codes_path = self.codes_path_of(row_id, is_truncated, take)
                 self.inside.make_room(codes_path)
-                made = replace(made, codes=self._staged(codes_path, made.codes))
+                made = replace(made, codes=self._staged(folder, codes_path, made.codes))
             try:
                 assert isinstance(made.audio, bytes)
-                return replace(made, audio=self._staged(path, made.audio))
+                return replace(made, audio=self._staged(folder, path, made.audio))
             except BaseException:
                 self.drop(made)
                 raise
 
-    def _staged(self, path: Path, data: bytes) -> str:
+    def _staged(self, folder: str, path: Path, data: bytes) -> str:
+        """Where a file of a folder inside of ours lies until it gets its name."""
         number = None if self.has_folder_alone else secrets.randbits(63)
-        return stage(path, data, number).relative_to(self.out).as_posix()
+        name = stage(path, data, number).name
+        return f"{folder}/{name}" if folder else name
 
     def _part(self, name: bytes | str) -> Path:
         assert isinstance(name, str), "not staged"
@@ -445,6 +450,10 @@ class AudioWriter:
             _unlink(self._prefix + self._name(row_id, suffix, False, take))
 
     def _remove_truncated(self, row_id: str, take: int | None) -> None:
-        """A row that came out well no longer has a runaway to listen to."""
+        """A row that came out well no longer has a runaway to listen to. On a disk behind a network
+        each question takes a while, so where no row has one nothing is asked.
+        """
+        if not self._has_truncated:
+            return
         for suffix in (f".{self.format}", CODES_SUFFIX):
             _unlink(self._prefix + self._name(row_id, suffix, True, take))

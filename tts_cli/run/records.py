@@ -8,12 +8,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tts_cli import start
-from tts_cli.deliver.treatment import Applied
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.manifest.row import BadRow
 from tts_cli.output.journal import Journal
@@ -21,7 +20,7 @@ from tts_cli.output.record import EXTRA, RowRecord
 from tts_cli.output.run_file import Totals
 from tts_cli.output.run_log import iso_time
 from tts_cli.output.takes import Placed, TakeFolder
-from tts_cli.output.writer import AudioWriter
+from tts_cli.output.writer import AudioWriter, WrittenFile
 from tts_cli.run.retry import RUNAWAYS
 from tts_cli.run.row_files import RowFiles
 from tts_cli.text.pauses import without_pauses
@@ -173,8 +172,13 @@ class Recorder:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
         error = row.unwritable or error
         ended_s = time.perf_counter()
-        request, work = row.request, row.work
+        write_ms = row.make_ms + 1000 * (ended_s - started_s)
+        request = row.request
         text = request.text if row.reading is None else row.reading.written
+        values = vars(row.work) | {"suspect": row.suspect, "parts": row.part_records}
+        if file is not None:
+            assert made is not None
+            values |= self._of_file(row, file, made.num_samples, text, write_ms)
         record = RowRecord(
             row.id,
             "ok" if error is None else "failed",
@@ -182,7 +186,6 @@ class Recorder:
             role=place.role,
             error=error,
             finish_reason=row.finish_reason,
-            suspect=row.suspect,
             run_id=self.run_id,
             started=None if row.queued_s is None else self._time(row.queued_s),
             text=text,
@@ -200,46 +203,47 @@ class Recorder:
             clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,
-            parts=row.part_records,
             latency_ms=0.0 if row.queued_s is None else 1000 * (ended_s - row.queued_s),
             request_hash=row.request_hash,
             delivery_hash=self.writer.delivery_hash,
             content_hash=row.content_hash,
             worker=row.worker,
-            **vars(work),
-        )
-        if file is None:
-            return record, None
-        assert made is not None
-        audio_s = made.num_samples / self.writer.native_rate_hz  # parts have pauses between them
-        if file.applied is not None:
-            audio_s += file.applied.added_s
-            record = self._with_applied(record, file.applied, audio_s)
-        write_ms = row.make_ms + 1000 * (ended_s - started_s)
-        own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
-        record = replace(
-            record,
-            path=file.path,
-            bytes=file.bytes,
-            sha256=file.sha256,
-            sample_rate_hz=self.writer.rate_hz,
-            frames=row.frames,
-            frames_per_char=row.frames / max(1, len(without_pauses(text))),
-            audio_s=audio_s,
-            write_ms=write_ms,
-            rtf=own_ms / 1000 / audio_s,
-            **({} if row.levels is None else vars(row.levels)),
+            **values,
         )
         return record, placed
 
-    def _with_applied(self, record: RowRecord, applied: Applied, audio_s: float) -> RowRecord:
-        """What was done to a row's samples, and where its parts lie since."""
-        return replace(
-            record,
-            applied=applied.as_dict(),
-            suspect=record.suspect + self.writer.treatment.misses(applied),
-            parts=moved(record.parts, applied.start_shift_s, audio_s),
-        )
+    def _of_file(
+        self, row: SpeechRow, file: WrittenFile, num_samples: int, text: str, write_ms: float
+    ) -> dict[str, Any]:
+        """Fields of a line that tell of a row's file: its audio, and what was done to it.
+
+        Args:
+            num_samples: that were spoken; parts have pauses between them.
+        """
+        audio_s = num_samples / self.writer.native_rate_hz
+        treated: dict[str, Any] = {}
+        if (applied := file.applied) is not None:
+            audio_s += applied.added_s
+            treated = {
+                "applied": applied.as_dict(),
+                "suspect": row.suspect + self.writer.treatment.misses(applied),
+                "parts": moved(row.part_records, applied.start_shift_s, audio_s),
+            }
+        work = row.work
+        own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
+        return {
+            "path": file.path,
+            "bytes": file.bytes,
+            "sha256": file.sha256,
+            "sample_rate_hz": self.writer.rate_hz,
+            "frames": row.frames,
+            "frames_per_char": row.frames / max(1, len(without_pauses(text))),
+            "audio_s": audio_s,
+            "write_ms": write_ms,
+            "rtf": own_ms / 1000 / audio_s,
+            **({} if row.levels is None else vars(row.levels)),
+            **treated,
+        }
 
     def _withdraw(self, row: SpeechRow) -> None:
         """The line of another text must not stand for this one's audio, should we die behind it."""
