@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from kernels.launch.ahead import compile_ahead
 from models.base import ModelInfo, Prompt, RequestError, SlotStatus
-from models.decoder.config import TransformerConfig
-from models.decoder.decoder import Decoder, Weight
 from models.decoder.kv_cache import cache_bytes
 from models.device.beside import Beside
 from models.device.buckets import batch_buckets, round_up
@@ -30,6 +28,7 @@ from models.device.spans import Stage
 from models.device.threads import decode_threads, limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll, SlotBuffers
+from models.slots.networks import FamilyConfig, PredictorNetwork, TalkerNetwork, VoiceEncoder
 from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass
 from models.slots.sampling import SamplingSlots
 from models.slots.stages import frame_stages
@@ -42,68 +41,6 @@ CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
 # frame of 256 slots takes 5.6 ms, of 128 4.1, of 64 3.4 and of one 2.7.
 GRAPH_FRAMES = 128
 MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
-
-
-class FamilyConfig(Protocol):
-    """What a family's config must say."""
-
-    @property
-    def talker(self) -> TransformerConfig: ...
-    @property
-    def predictor(self) -> TransformerConfig: ...
-    @property
-    def num_codebooks(self) -> int: ...
-
-
-class TalkerNetwork(Protocol):
-    """What is asked of a family's talker."""
-
-    decoder: Decoder
-
-    @property
-    def head(self) -> Weight:
-        """(V, D): logits of the first codebook."""
-        ...
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(B, D) to (B, V) logits of the first codebook."""
-        ...
-
-
-class PredictorNetwork(Protocol):
-    """What is asked of a family's code predictor."""
-
-    decoder: Decoder
-
-    @property
-    def num_codes(self) -> int:
-        """Logits of each further codebook."""
-        ...
-
-    @property
-    def projection_weights(self) -> int:
-        """Weights between talker and code predictor."""
-        ...
-
-    def start(self, pair: Tensor, positions: Tensor) -> Tensor:
-        """First pass: (2B, D) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V) logits of
-        codebook 1.
-        """
-        ...
-
-    def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
-        """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""
-        ...
-
-
-class VoiceEncoder(Protocol):
-    """What turns references into what a prompt holds of them."""
-
-    use_batches: bool  # whether several share a pass
-
-    def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
-        """As `SpeechModel.encode_voices`."""
-        ...
 
 
 class SlotModel:
