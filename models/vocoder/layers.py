@@ -334,19 +334,24 @@ class DecoderBlock(nn.Module):
             h = unit(h, kept)
         return h
 
-    def work_elements(self, steps: int, has_kernels: bool, unfolds: bool) -> int:
+    def work_elements(self, steps: int, has_kernels: bool, unfolds: bool, turns: bool) -> int:
         """Elements that are in memory at once while `forward` turns so many steps into more.
 
         Args:
             has_kernels: whether units run our kernels. unfolds: whether a library's convolutions
-                may be products over taps laid side by side.
+                may be products over taps laid side by side. turns: whether a library's convolutions
+                put channels outermost in a copy of what comes in and of what goes out.
         """
         rate = self.expand.weight.shape[0] // self.out_channels
         given, made = 2 * steps * self.out_channels, steps * rate * self.out_channels
+        expansion = given  # its activation
         unit = made  # its first activation, beside what comes in and goes out
+        if turns:
+            expansion += given + made
+            unit += 2 * made
         if not has_kernels or self.out_channels > MAX_CHANNELS:
             unit += made  # what the convolution gives
         widest = max(dilation for dilation in DILATIONS)
         if unfolds and not has_kernels and widest * self.out_channels >= UNFOLD_FROM:
             unit += KERNEL * made
-        return given + made + max(given, unit)
+        return given + made + max(expansion, unit)

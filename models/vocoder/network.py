@@ -152,13 +152,18 @@ class CodecDecoder(nn.Module):
         return self.bound_(samples.view(batch, frames * self.samples_per_frame))
 
     def work_bytes(self, num_frames: int) -> int:
-        """Device memory that activations of so many frames take at most."""
+        """Device memory that activations of so many frames take at most.
+
+        In float32 the workspaces of cuDNN's convolutions too (9.x, H200): where one finds no memory
+        PyTorch silently takes cuDNN's next choice, which rounds otherwise.
+        """
         x = self.blocks[0].expand.weight.new_empty(0, self.blocks[-1].out_channels)
         has_kernels = has_unit_kernels(x)
         unfolds = x.is_cuda and x.dtype.itemsize == 2
+        turns = x.is_cuda and not unfolds
         steps, most = num_frames * math.prod(self.config.upsampling_ratios), 0
         for block, rate in zip(self.blocks, self.config.upsample_rates, strict=True):
-            most = max(most, block.work_elements(steps, has_kernels, unfolds))
+            most = max(most, block.work_elements(steps, has_kernels, unfolds, turns))
             steps *= rate
         return round(WORK_SPARE * most * x.itemsize)
 
