@@ -59,18 +59,11 @@ def synthetic_of(model: Mapping[str, Any]) -> str:
 
 def wav_chunk(tags: Tags) -> bytes:
     """The LIST chunk of a WAV file, in UTF-8; of even length."""
-    title = _plain(tags.title)
-    first = _wav_text("title", title) if title else b""
-    chunks = b"INFO" + first + _behind_title(tags.artist, tags.album, tags.comment, tags.software)
+    chunks = b"INFO" + b"".join(_wav_text(name, text) for name, text in tags.texts().items())
     return b"LIST" + struct.pack("<I", len(chunks)) + chunks
 
 
-@lru_cache(maxsize=64)  # the same from row to row, or nearly
-def _behind_title(*texts: str) -> bytes:
-    """The other fields of `Tags`, in their order."""
-    return b"".join(_wav_text(name, text) for name, text in Tags("", *texts).texts().items())
-
-
+@lru_cache(maxsize=64)  # all but the title are the same from row to row
 def _wav_text(name: str, text: str) -> bytes:
     data = text.encode() + b"\0"
     return _WAV_NAMES[name] + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)

@@ -391,25 +391,22 @@ class AudioWriter:
     ) -> MadeFiles:
         """Write what is in memory under temporary names."""
         path = self.path_of(row_id, is_truncated, take)
-        folder = self._name(row_id, "", is_truncated, take).rpartition("/")[0]
         with self._telling(path):
             self.inside.make_room(path)
             if isinstance(made.codes, bytes):
                 codes_path = self.codes_path_of(row_id, is_truncated, take)
                 self.inside.make_room(codes_path)
-                made = replace(made, codes=self._staged(folder, codes_path, made.codes))
+                made = replace(made, codes=self._staged(codes_path, made.codes))
             try:
                 assert isinstance(made.audio, bytes)
-                return replace(made, audio=self._staged(folder, path, made.audio))
+                return replace(made, audio=self._staged(path, made.audio))
             except BaseException:
                 self.drop(made)
                 raise
 
-    def _staged(self, folder: str, path: Path, data: bytes) -> str:
-        """Where a file of a folder inside of ours lies until it gets its name."""
+    def _staged(self, path: Path, data: bytes) -> str:
         number = None if self.has_folder_alone else secrets.randbits(63)
-        name = stage(path, data, number).name
-        return f"{folder}/{name}" if folder else name
+        return stage(path, data, number).relative_to(self.out).as_posix()
 
     def _part(self, name: bytes | str) -> Path:
         assert isinstance(name, str), "not staged"

@@ -20,8 +20,6 @@ from models.vocoder.network import WORK_SPARE
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
 SPARE = 128 * 2**20  # elements: workspaces of libraries, the attention of latents
-
-
 NAMES = ["qwen3-tts-0.6b", "fish-s2-pro"]
 
 
@@ -83,7 +81,8 @@ def test_short_of_memory_a_pass_fails_or_is_the_same(lanes: Lanes) -> None:
     size = LANE_FRAMES - lanes.network.gap_frames
     shape = size, lanes.network.num_codebooks
     rows = [torch.randint(1024, shape, generator=generator) for _ in range(MAX_LANES)]
-    need, total = lanes.network.work_bytes(MAX_LANES * LANE_FRAMES), whole_device()
+    need = lanes.network.work_bytes(MAX_LANES * LANE_FRAMES)
+    total = torch.cuda.get_device_properties(lanes.device).total_memory
 
     def decode(share: float) -> Tensor | None:
         """In a thread of its own, which has chosen no kernels yet; None: there was no memory."""
@@ -110,8 +109,3 @@ def test_short_of_memory_a_pass_fails_or_is_the_same(lanes: Lanes) -> None:
     assert outcomes[0] is None
     assert outcomes[-1] is not None
     assert all(found is None or torch.equal(found, expected) for found in outcomes)
-
-
-def whole_device() -> int:
-    """Bytes of its memory."""
-    return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
