@@ -198,7 +198,20 @@ def run(
 
 def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
     """Tell what was made."""
+    from tts_cli.export.made import ASIDE
+
     found = made.statistics
+    if made.aside.count:
+        log.warning(
+            "%s: not as an export made them, and moved to %s/ to make way: %s",
+            *(out, ASIDE, made.aside),
+        )
+    if made.left.count:
+        log.warning(
+            "%s: no files of this data set, and left where they are, though loaders may take them "
+            "for some: %s",
+            *(out, made.left),
+        )
     if config.json:
         counts = {
             "out": str(out),
@@ -207,6 +220,8 @@ def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
             "files_copied": made.num_copied,
             "files_changed": made.num_changed,
             "files_removed": made.num_pruned,
+            "files_set_aside": made.aside.count,
+            "files_left": made.left.count,
         }
         click.echo(json.dumps({**counts, **found}, indent=2, ensure_ascii=False))
         return

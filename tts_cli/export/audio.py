@@ -12,11 +12,12 @@ from pathlib import Path
 
 from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, disk_full, is_disk_error
+from tts_cli.export.made import MadeFiles
 from tts_cli.export.row import ExportRow
 from tts_cli.export.selection import DAMAGED
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.audio_file import encode, is_whole_wav, resample
-from tts_cli.output.inside import Inside, PlainFiles
+from tts_cli.output.inside import PlainFiles
 
 MAX_BYTES = 1 << 30  # of a row's file
 _MAX_SECONDS = 7_200.0
@@ -29,21 +30,21 @@ class Audio:
 
     Args:
         source: the folder they are in.
-        out: the data set's.
+        made: files of the data set.
         rate_hz: of all audio, as 16-bit WAV; None: files stay what they are.
         comment: in files that are made anew.
         has_links: hard links where the file system has them.
     """
 
     def __init__(
-        self, source: Path, out: Path, rate_hz: int | None, comment: str, has_links: bool
+        self, source: Path, made: MadeFiles, rate_hz: int | None, comment: str, has_links: bool
     ) -> None:
         self.rate_hz = rate_hz
         self.num_linked = 0
         self.num_copied = 0
         self.num_changed = 0  # files that were made anew
         self._files = PlainFiles(source)
-        self._inside = Inside(out)
+        self._made = made
         self._comment = comment
         self._has_links = has_links
 
@@ -68,22 +69,26 @@ class Audio:
         changed = self._changed(row, data, self.rate_hz)
         return (data, _WAV, False) if changed is None else (changed, _WAV, True)
 
-    def place(self, row: ExportRow, target: Path) -> Path:
-        """Give a row's audio a name in the data set.
+    def place(self, row: ExportRow, name: str) -> str:
+        """Put a row's audio into the data set.
 
         Args:
-            target: without its suffix.
+            name: from the data set's folder, without its suffix.
         Returns:
-            Where it is.
+            The same with it.
         Raises:
             RowError: its file is not what was recorded, or cannot be read.
             DiskFull: no room.
         """
         data, suffix, is_changed = self.content(row)
-        path = target.with_name(target.name + suffix)
+        name += suffix
+        path = self._made.out / name
+        is_as_recorded = not is_changed and row.sha256 is not None
+        sha256 = row.sha256 if is_as_recorded else hashlib.sha256(data).hexdigest()
+        may_link = not is_changed and self._has_links
         try:
-            self._inside.make_room(path)
-            if not is_changed and self._has_links and self._link(row.path, path):
+            self._made.claim(name, str(sha256), row.path if may_link else None)
+            if may_link and self._link(row.path, path):
                 self.num_linked += 1
             else:
                 write_atomic(path, data)
@@ -92,7 +97,7 @@ class Audio:
             if is_disk_error(error):
                 raise disk_full(error, path) from error
             raise RowError(f"cannot be written: {error.strerror or error}") from error
-        return path
+        return name
 
     @staticmethod
     def _link(source: Path, target: Path) -> bool:

@@ -1,33 +1,28 @@
 """The folder of a data set: whose it is, and what of it is left of an earlier time.
 
 `export.json` says which folder was exported and how. It is written first, as not complete, and
-last, with the statistics; a folder that is not empty and has none is not touched.
+last, with the statistics; a folder that is not empty and has none is not touched. Which files are
+an export's stands in `export.sums`, see `made`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tts_cli.errors import UsageError
-from tts_cli.export.formats.target import AUDIO_SUFFIXES
+from tts_cli.export.made import CARD_NAME, MadeFiles
 from tts_cli.output.atomic import is_part, remove_stale_parts, write_atomic
 from tts_cli.output.folder_lock import LOCK_NAME
 from tts_cli.output.plain_file import require_plain_file
 
 STATE_NAME = "export.json"
-CARD_NAME = "README.md"
-SCHEMA = 1
+SCHEMA = 2  # since 2 there is a list of files
 _MAX_BYTES = 1 << 24
-_FOLDER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
-_MADE = re.compile(r"metadata(_\w+)?\.csv|metadata\.jsonl|\w+_manifest\.jsonl|speakers\.json")
-_SUFFIXES = (*AUDIO_SUFFIXES, ".tar", ".parquet")
 
 
 class DataSetFolder:
@@ -48,12 +43,14 @@ class DataSetFolder:
         self.out = out
         state = {"schema": SCHEMA, "source": _source_of(source), "settings": settings}
         self._state: dict[str, Any] = json.loads(json.dumps(state))
-        self._folders: set[str] = set()
+        has_list = False
         if any(name != LOCK_NAME and not is_part(name) for name in os.listdir(out)):
-            self._require_ours(is_overwriting)
+            has_list = self._require_ours(is_overwriting) == SCHEMA
+        self.made = MadeFiles(out, has_list)
         remove_stale_parts(out)
 
-    def _require_ours(self, is_overwriting: bool) -> None:
+    def _require_ours(self, is_overwriting: bool) -> Any:
+        """The schema of the export that is there. Raises UsageError."""
         found = _read(self.out / STATE_NAME)
         if found is None:
             raise UsageError(
@@ -69,50 +66,32 @@ class DataSetFolder:
                 f"--out {self.out}: is an export with other settings",
                 remedy="add --overwrite to replace it, or choose another folder",
             )
-        folders = found.get("folders")
-        names = folders if isinstance(folders, list) else []
-        self._folders = {
-            name for name in names if isinstance(name, str) and _FOLDER_NAME.fullmatch(name)
-        }
+        return found.get("schema")
 
     def begin(self, folders: Sequence[str]) -> None:
-        """Say that an export is under way. Raises DiskFull, OSError.
+        """Say that an export is under way.
 
         Args:
             folders: at the top, that it makes.
+        Raises:
+            UsageError, SetupError: something else stands where files must go.
+            DiskFull, OSError: nothing can be written.
         """
-        self._folders |= set(folders)
-        self._write({"folders": sorted(self._folders), "is_complete": False})
+        self.made.require_room(folders)
+        self._write({"is_complete": False})
+        self.made.begin()
 
-    def finish(self, card: str, statistics: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        """Say that it is done. Raises DiskFull, OSError."""
-        write_atomic(self.out / CARD_NAME, card.encode())
-        more = {"folders": sorted(self._folders), "is_complete": True}
-        self._write({**more, **about, "statistics": statistics})
-
-    def prune(self, is_made: Callable[[str], bool]) -> int:
-        """Remove files of an earlier export that this one has not made; how many.
-
-        Args:
-            is_made: whether a name is of this one.
+    def finish(self, card: str, statistics: Mapping[str, Any], about: Mapping[str, Any]) -> int:
+        """Say that it is done; how many files of earlier exports were removed. Raises DiskFull,
+        OSError.
         """
-        removed = 0
-        for top in ("", *self._folders):
-            place = self.out / top
-            if not place.is_dir() or place.is_symlink():
-                continue
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    name = f"{top}/{entry.name}" if top else entry.name
-                    is_ours = _MADE.fullmatch(entry.name) is not None
-                    is_ours |= bool(top) and entry.name.endswith(_SUFFIXES)
-                    if is_ours and entry.is_file(follow_symlinks=False) and not is_made(name):
-                        os.unlink(entry.path)
-                        removed += 1
-            if top:
-                with contextlib.suppress(OSError):  # it is not empty
-                    os.rmdir(place)
-        return removed
+        content = card.encode()
+        self.made.claim(CARD_NAME, hashlib.sha256(content).hexdigest())
+        write_atomic(self.out / CARD_NAME, content)
+        num_pruned = self.made.prune()
+        self.made.finish()
+        self._write({"is_complete": True, **about, "statistics": statistics})
+        return num_pruned
 
     def _write(self, values: Mapping[str, Any]) -> None:
         text = json.dumps({**self._state, **values}, indent=2, ensure_ascii=False) + "\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.errors import UsageError
+from tts_cli.export.names import Names
 from tts_cli.export.row import AUTO, ExportRow, code_of
 from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem
 from tts_cli.output.checks import CHECKS_NAME, read_checks
@@ -121,10 +122,11 @@ class Selection:
                 remedy=f"let one listen first: tts-cli check {out} --asr MODEL",
             )
 
-    def look_ahead(self) -> Ahead:
-        """Read the journal once, and no audio."""
+    def look_ahead(self, names: Names) -> Ahead:
+        """Read the journal once, and no audio; `names` learn all rows."""
         found = Ahead()
         for row in self.rows(Counter()):
+            names.learn(row)
             found.rows += 1
             found.rates_hz.add(row.rate_hz)
             if row.voice is not None:

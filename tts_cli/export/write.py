@@ -18,10 +18,11 @@ from tts_cli.export.formats.nemo import NeMo
 from tts_cli.export.formats.parquet import Parquet
 from tts_cli.export.formats.target import Plan, Target
 from tts_cli.export.formats.webdataset import WebDataset
+from tts_cli.export.made import Told
+from tts_cli.export.names import Names
 from tts_cli.export.selection import Selection
 from tts_cli.export.splits import Splits
 from tts_cli.export.statistics import Statistics
-from tts_cli.manifest.ids import id_hash
 from tts_cli.output.atomic import sync_folder
 from tts_cli.output.run_file import versions
 
@@ -59,6 +60,8 @@ class Exported:
     num_copied: int
     num_changed: int  # made at another rate or in another format
     num_pruned: int  # files of an earlier export, removed
+    aside: Told  # files that stood in the way, and no export has made so
+    left: Told  # files that are named as a data set's, and are none of this one's
 
 
 def export(
@@ -78,22 +81,24 @@ def export(
         SetupError: a package is missing.
         StoppedEarly: nothing more can be written.
     """
-    ahead = selection.look_ahead()
+    kind = TARGETS[wanted.to]
+    names = Names(kind.has_dots)
+    ahead = selection.look_ahead(names)
     if not ahead.rows:
         raise UsageError(f"{selection.out}: no row is left to export", remedy=_why(selection))
     model = report.get("model")
     comment = synthetic_of(model if isinstance(model, dict) else {})
-    audio = Audio(selection.out, folder.out, wanted.final_rate_hz, comment, wanted.has_links)
+    audio = Audio(selection.out, folder.made, wanted.final_rate_hz, comment, wanted.has_links)
     rate_hz = next(iter(ahead.rates_hz)) if len(ahead.rates_hz) == 1 else None
     plan = Plan(
-        folder.out,
+        folder.made,
         audio,
+        names,
         wanted.splits.names,
         sorted(ahead.voices),
         rate_hz,
         wanted.shard_mb * 1_000_000,
     )
-    kind = TARGETS[wanted.to]
     target = kind(plan)
     statistics = Statistics()
     try:
@@ -103,16 +108,18 @@ def export(
             if (folder.out / name).is_dir():
                 sync_folder(folder.out / name)  # of links, which nobody has synced
         found = statistics.as_dict()
-        num_pruned = folder.prune(lambda name: plan.made.get(id_hash(name)) is not None)
         version = versions()["tts-cli"]
         about = About(wanted.to, wanted.splits.names, kind.hub_files, report, settings, version)
-        folder.finish(card(about, found), found, {"version": version, "model": model_of(report)})
+        facts = {"version": version, "model": model_of(report)}
+        num_pruned = folder.finish(card(about, found), found, facts)
     except OSError as error:
         if is_disk_error(error):
             raise disk_full(error, folder.out) from error
         raise StoppedEarly(f"cannot write {error.filename}: {error.strerror or error}") from error
+    finally:
+        folder.made.close()
     counts = audio.num_linked, audio.num_copied, audio.num_changed
-    return Exported(found, *counts, num_pruned)
+    return Exported(found, *counts, num_pruned, folder.made.aside, folder.made.left)
 
 
 def _write_rows(

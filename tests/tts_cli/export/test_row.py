@@ -6,11 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tts_cli.export.row import COLUMNS, ExportRow, code_of
-from tts_cli.manifest.ids import id_problem
 
 ROW = ExportRow(
     "a", 1, True, Path("a.wav"), 1, "0", "T", "t", "v", "english", 1.0, 24_000, 7, None
@@ -33,18 +30,6 @@ def test_other_ids_get_digits(row_id: str) -> None:
 def test_a_key_has_no_dot() -> None:
     assert "." not in replace(ROW, id="v1.5").name(has_dots=False)
     assert replace(ROW, id="v1-5").name(has_dots=False) == "v1-5"
-
-
-@given(st.sets(st.text("a/._-", min_size=1, max_size=8), min_size=2))
-def test_no_two_ids_share_a_name(ids: set[str]) -> None:
-    rows = [
-        replace(ROW, id=row_id, take=take, is_file=take == 1)
-        for row_id in ids
-        if id_problem(row_id) is None
-        for take in (1, 2)
-    ]
-    for has_dots in (True, False):
-        assert len({row.name(has_dots=has_dots) for row in rows}) == len(rows)
 
 
 def test_columns_have_their_kinds() -> None:

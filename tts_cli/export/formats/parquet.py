@@ -103,7 +103,7 @@ class Parquet(Target):
             file = self._open[split] = self.plan.open(name)
             self._shards[split] = _Shard(file, self._schema)
             self._numbers[split] += 1
-        values = {"audio": {"bytes": audio, "path": f"{row.name()}{suffix}"}}
+        values = {"audio": {"bytes": audio, "path": f"{self.plan.names.of(row)}{suffix}"}}
         values |= row.columns(self.plan.audio.rate_hz)
         self._shards[split].add(values, len(audio))
 

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from tts_cli.export.audio import Audio
+from tts_cli.export.made import MadeFiles
+from tts_cli.export.names import Names
 from tts_cli.export.row import ExportRow
 from tts_cli.export.whole_file import WholeFile
-from tts_cli.manifest.ids import IdTable, id_hash
-
-AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus")
 
 
 @dataclass(frozen=True)
 class Plan:
     """What a layout must know before the first row."""
 
-    out: Path
+    made: MadeFiles
     audio: Audio
+    names: Names
     splits: Sequence[str]
     voices: Sequence[str]  # all that may come, sorted
     native_rate_hz: int | None  # of all files alike; None: not known, or several
     shard_bytes: int = 1 << 30
-    made: IdTable = field(default_factory=IdTable)  # hashes of the names of all files
 
     @property
     def rate_hz(self) -> int | None:
@@ -35,20 +33,11 @@ class Plan:
 
     def open(self, name: str) -> WholeFile:
         """A new file of the data set. Raises DiskFull, OSError."""
-        self.note(name)
-        path = self.out / name
-        path.parent.mkdir(exist_ok=True)
-        return WholeFile(path)
+        return WholeFile(self.made, name)
 
     def place(self, row: ExportRow, folder: str) -> str:
         """Put a row's audio into a folder of the data set; its name there. Raises RowError."""
-        path = self.audio.place(row, self.out / folder / row.name())
-        self.note(f"{folder}/{path.name}")
-        return path.name
-
-    def note(self, name: str) -> None:
-        """Remember that a file is of this data set."""
-        self.made.put(id_hash(name), 1)
+        return self.audio.place(row, f"{folder}/{self.names.of(row)}").partition("/")[2]
 
 
 class Target:
@@ -59,6 +48,7 @@ class Target:
     """
 
     hub_files: str | None = None
+    has_dots: bool = True  # in names of rows
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

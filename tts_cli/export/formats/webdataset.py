@@ -25,6 +25,7 @@ class WebDataset(Target):
     """See the module."""
 
     hub_files = "data/{split}-*"
+    has_dots = False
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -37,7 +38,7 @@ class WebDataset(Target):
 
     def add(self, row: ExportRow, split: str) -> None:
         audio, suffix, _ = self.plan.audio.content(row)
-        key = row.name(has_dots=False)
+        key = self.plan.names.of(row)
         facts = json_line(row.columns(self.plan.audio.rate_hz))
         sample = _member(f"{key}{suffix}", audio) + _member(f"{key}.json", facts)
         if split in self._open and self._bytes[split] + len(sample) > self.plan.shard_bytes:
