@@ -190,10 +190,8 @@ class _Producer:
             self._produced.incomplete.append(f"{name}: {len(lost)} rows are missing: {shown}")
             return None
         wanted = self._wanted
-        suffix = wanted.row_format or wanted.format
         takes = [
-            Take(self._out / f"{row.id}.{suffix}", row.pause_after_s, row.voice or wanted.voice)
-            for row in rows
+            Take(self._audio_of(row), row.pause_after_s, row.voice or wanted.voice) for row in rows
         ]
         try:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
@@ -213,6 +211,10 @@ class _Producer:
         for miss in (joined.applied or {}).get("misses", []):
             log.warning("%s: %s", name, miss)
         return self._made(name, key), joined
+
+    def _audio_of(self, row: Sentence) -> Path:
+        """A row's own file."""
+        return self._out / f"{row.id}.{self._wanted.row_format or self._wanted.format}"
 
     def _tags(self, number: int, takes: list[Take]) -> Tags:
         """What a chapter's file says of itself."""
@@ -236,12 +238,14 @@ class _Producer:
     def _subtitles(self, number: int, form: str) -> MadeFile:
         file, joined = self._produced.made.chapters[number]
         name = _name_of(self._book, number, form)
-        key = _key([file.key, form])
+        rows_format = self._wanted.row_format  # before it counted, they were timed by letters
+        apart = [] if rows_format in ("", self._wanted.format) else [rows_format]
+        key = _key([file.key, form, *apart])
         if (made := self._kept(name, key)) is not None:
             return made
         texts: list[Spoken] = []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
-            pauses = _pauses(self._out / f"{row.id}.{self._wanted.format}", span)
+            pauses = _pauses(self._audio_of(row), span)
             whole = Spoken(row.text, span.start_s, span.end_s, pauses)
             parts = self._parts.get(row.id, [])
             texts += [replace(part, pauses=pauses) for part in parts] or [whole]

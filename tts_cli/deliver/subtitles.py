@@ -93,7 +93,8 @@ def subtitles(texts: Iterable[Spoken], format: str) -> str:
         end_ms = max(start_ms + 1, round(cue.end_s * 1000))
         times = f"{_clock(start_ms, point)} --> {_clock(end_ms, point)}"
         text = _two_lines(cue.text)
-        text = html.escape(text, quote=False) if is_vtt else text
+        # SRT has no way to write its arrow, which readers take for a line of times.
+        text = html.escape(text, quote=False) if is_vtt else text.replace("-->", "\u2192")
         pieces.append(f"{number}\n{times}\n{text}\n\n")
     return "".join(pieces)
 

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tts_cli.config import SUBTYPES
+from tts_cli.config import SUBTITLES, SUBTYPES
 
 MAX_PART_BYTES = 200  # of UTF-8; leaves room for a suffix and a temporary name in 255
 MAX_ID_BYTES = 1000
@@ -26,6 +26,8 @@ _RESERVED = {
     TRUNCATED: "rows cut at their frame cap",
     TAKES: "takes of rows that have several",
     LEADS: "voices that rows are spoken in",
+    "report.html": "the page of `report`",
+    "book.m4b": "a book in one file",
 }
 
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
@@ -37,10 +39,13 @@ _DEVICE_NAMES = frozenset(
 # A folder with such a name could stand where one of our files must go.
 _FILE_SUFFIXES = (
     *(f".{format}" for format in SUBTYPES),
+    *(f".{format}" for format in SUBTITLES),
     ".safetensors",
+    ".original",
     ".json",
     ".jsonl",
     ".lock",
+    ".part",
 )
 
 

@@ -42,6 +42,14 @@ def test_signs_of_the_format_are_text() -> None:
     assert "\nBraces {stay} and\na\\Nbackslash, 2 &lt; 3 &amp; 4 &gt; 3.\n" in vtt
 
 
+@pytest.mark.parametrize(("format", "arrow"), [("srt", "\u2192"), ("vtt", "--&gt;")])
+def test_a_text_is_no_line_of_times(format: str, arrow: str) -> None:
+    made = subtitles([Spoken("0:09,000 --> 0:10,000", 1.0, 2.0), Spoken("a-->b", 2.0, 3.0)], format)
+    assert made.count("-->") == 2
+    assert f"\n0:09,000 {arrow} 0:10,000\n" in made
+    assert f"\na{arrow}b\n" in made
+
+
 def test_estimated_times_are_told() -> None:
     numbers = range(2, 2 + len(list(cues(TEXTS[1]))))
     starts, ends = (" ".join(map(str, some)) for some in (numbers[1:], numbers[:-1]))

@@ -27,6 +27,10 @@ from tts_cli.manifest.ids import IdTable, default_id, fold_id, id_hash, id_probl
         "truncated",
         "x.wav",
         "com10",
+        "a/report.html/b",
+        "page.html/b",
+        "report.html",
+        "a.srt",
     ],
 )
 def test_good_ids(row_id: str) -> None:
@@ -71,6 +75,12 @@ def test_good_ids(row_id: str) -> None:
         ("timings.jsonl/b", "output file"),
         ("run.JSON/b", "output file"),
         ("x.codes.safetensors/b", "output file"),
+        ("a.srt/b", "output file"),
+        ("a/b.VTT/c", "output file"),
+        ("a.wav.original/b", "output file"),
+        (".a.wav.1.tts-cli.part/b", "output file"),
+        ("Report.html/b", "page"),
+        ("book.m4b/b", "one file"),
     ],
 )
 def test_bad_ids(row_id: str, word: str) -> None:

@@ -1,0 +1,60 @@
+"""A book's files, made of rows' files of tones."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tts_cli.book.chapter import Book, Chapter, Paragraph
+from tts_cli.book.produce import Wanted, produce
+from tts_cli.book.script import BookPauses, script_of
+from tts_cli.output.audio_file import check_format, encode
+
+RATE_HZ = 24_000
+TEXT = (
+    "When the lamps were lit along the river the old ferryman counted out his coins, "
+    "and then, at last, he went home."
+)
+
+
+def spoken() -> np.ndarray:
+    """Speech of noise: 3.5 s, a pause, 1.9 s; by letters it would be 4.4 s and 1.4 s."""
+    noise = np.random.default_rng(1).uniform(-0.3, 0.3, 6 * RATE_HZ).astype(np.float32)
+    noise[: RATE_HZ // 10] = noise[-RATE_HZ // 10 :] = 0
+    noise[RATE_HZ * 36 // 10 : RATE_HZ * 4] = 0
+    return noise
+
+
+@pytest.mark.parametrize("format", ["flac", "ogg", "mp3", "opus"])
+def test_subtitles_are_those_of_the_rows(
+    tmp_path: Path, format: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With opus, whose rows are FLAC, files were looked for that are none: cues went by letters,
+    0.4 s beside the pause, and a warning came for every row.
+    """
+    book = Book((Chapter("One", (Paragraph(TEXT, "b.md:1"),)),))
+    script = script_of(book, BookPauses())
+    found = {}
+    for wanted in (Wanted("wav", "PCM_16", ("srt",)), Wanted(format, "PCM_16", ("srt",))):
+        out = tmp_path / wanted.format
+        row_format = "flac" if wanted.format == "opus" else wanted.format
+        wanted = Wanted(wanted.format, "PCM_16", ("srt",), row_format=row_format)
+        (out / "sentences").mkdir(parents=True)
+        subtype = check_format(row_format, "PCM_16", RATE_HZ)
+        content = encode(spoken(), RATE_HZ, row_format, subtype)
+        (out / f"{script[0].id}.{row_format}").write_bytes(content)
+        with caplog.at_level(logging.WARNING):
+            assert not produce(out, book, script, set(), wanted).incomplete
+        lines = (out / "01-one.srt").read_text().splitlines()
+        found[wanted.format] = [
+            float(time[6:].replace(",", "."))
+            for line in lines
+            if "-->" in line
+            for time in line.split(" --> ")
+        ]
+    assert not caplog.records
+    assert found["wav"] == [0.1, 3.6, 4.0, 5.9]
+    assert found[format] == pytest.approx(found["wav"], abs=0.03)  # coding blurs the edges
