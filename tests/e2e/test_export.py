@@ -17,7 +17,8 @@ from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
 from tts_cli.output.checks import Check, Heard, write_checks
-from tts_cli.output.folder_lock import FolderLock
+from tts_cli.output.folder_lock import LOCK_NAME, FolderLock
+from tts_cli.run.remake.kept import REPLACING
 
 SPLIT = ("--split", "train=0.7,valid=0.2,test=0.1")
 
@@ -339,6 +340,20 @@ def test_again_it_is_brought_up_to_date(bench: Workbench) -> None:
     assert sorted(path.name for path in audio) == ["a.wav", "b.wav"]
     assert next(path for path in audio if path.name == "b.wav").read_bytes() == new
     assert mine.read_text() == "mine"
+
+
+def test_a_command_that_died_is_told(bench: Workbench) -> None:
+    """`encode` was killed: its rows were left out as if they had failed, with exit code 0."""
+    lines = [record("a", **with_file(tone(0.1))), record("b", text="b", **with_file(tone(0.1)))]
+    lines[1] |= {"status": "failed", "error": REPLACING}
+    wavs = folder(bench, *lines)
+    (wavs / LOCK_NAME).write_text("{}")
+    result = export(bench, "nemo", "-q")
+    assert result.code == 1
+    said = result.err.splitlines()
+    assert said[0].endswith("wavs: a command is at work there, or died: its rows may be left out")
+    assert "left out: 1, its file was being replaced when the command died" in said[1]
+    assert json.loads((bench.folder / "nemo" / "export.json").read_text())["is_complete"]
 
 
 def test_no_row_is_left(bench: Workbench) -> None:

@@ -92,6 +92,10 @@ def command(folder: Path, **options: Any) -> int:
     only = Only(config.only, folder)
     found = FolderCheck(folder, only)
     only.require_rows(str(folder), (row.id for row in found.folder.rows))
+    if config.pick and not found.is_kept:
+        raise UsageError(f"--pick: {folder} is read only", remedy="make a copy of it first")
+    if not found.is_kept:
+        log.warning("%s is read only: what is found is told, and not kept", folder)
     if config.asr is not None:
         listen(config, found)
     if config.drift:
@@ -241,7 +245,7 @@ def show(
     path = found.folder.path / CHECKS_NAME
     if config.json:
         facts = {
-            "checks": str(path),
+            "checks": str(path) if found.is_kept else None,
             "rows": len(found.folder.rows),
             "takes": sum(one.is_named for one in found.judged),
             "heard": found.hearing.heard,
@@ -269,7 +273,8 @@ def show(
     said = f"{rows} rows judged, {len(suspects)} suspect"
     if failed:
         said += f", {len(failed)} failed and without audio"
-    click.echo(f"{said}; verdicts are in {path}")
+    kept = f"verdicts are in {path}" if found.is_kept else "not kept, as the folder is read only"
+    click.echo(f"{said}; {kept}")
     if not config.asr and not any(one.heard for one in found.judged):
         click.echo("no words were heard; --asr has a recogniser do that")
     for args in next_commands(found, best):

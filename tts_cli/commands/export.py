@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,8 @@ def command(folder: Path, **options: Any) -> int:
 
     Beside the data stand README.md, a card for the Hugging Face hub that says that the speech is
     synthetic and by which model, and export.json, with all figures. Run again, it brings the data
-    set up to date. Exit code 1: files of rows are gone or damaged, and were left out.
+    set up to date. Exit code 1: files of rows are gone or damaged, or a command died while it
+    replaced them, and they were left out.
 
     \b
     Examples:
@@ -171,9 +173,9 @@ def run(
     """Export. Returns the exit code."""
     from tts_cli.commands.progress import long_step
     from tts_cli.export.folder import DataSetFolder, require_apart
-    from tts_cli.export.selection import DAMAGED, Selection
+    from tts_cli.export.selection import LOST, Selection
     from tts_cli.export.write import export
-    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.folder_lock import LOCK_NAME, FolderLock
     from tts_cli.output.journal import require_journal
     from tts_cli.output.run_file import read_report
     from tts_cli.output.writer import prepare_folder
@@ -182,6 +184,8 @@ def run(
     assert out is not None
     require_journal(folder)
     require_apart(folder, out)
+    if os.path.lexists(folder / LOCK_NAME):
+        log.warning("%s: a command is at work there, or died: its rows may be left out", folder)
     selection = Selection(folder, filters)
     prepare_folder(out)
     with FolderLock(out, config.take_over), long_step("writing the data set", config.progress):
@@ -193,12 +197,13 @@ def run(
             settings,
         )
     show(out, config, wanted, made)
-    return 1 if DAMAGED in made.statistics["left_out"] else 0
+    return int(not LOST.isdisjoint(made.statistics["left_out"]))
 
 
 def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
     """Tell what was made."""
     from tts_cli.export.made import ASIDE
+    from tts_cli.export.selection import LOST
 
     found = made.statistics
     if made.aside.count:
@@ -226,7 +231,9 @@ def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
         click.echo(json.dumps({**counts, **found}, indent=2, ensure_ascii=False))
         return
     for reason, count in found["left_out"].items():
-        log.info("left out: %d, %s", count, reason)
+        log.log(
+            logging.WARNING if reason in LOST else logging.INFO, "left out: %d, %s", count, reason
+        )
     if config.verbosity < 0:
         return
     length = found["length_s"]

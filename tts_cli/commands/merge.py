@@ -19,6 +19,7 @@ from tts_cli.errors import UsageError
 if TYPE_CHECKING:
     from tts_cli.merge.files import Placing
     from tts_cli.merge.rows import Choice
+    from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.run_log import FolderTotals
 
 log = logging.getLogger(__name__)
@@ -73,10 +74,10 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, **o
     whose to take. All runs are kept, and checks.jsonl too; chapters of a book are made anew by
     `book`.
 
-    The DIRs stay as they are. Files are hard links where the file system has them, and take no
-    room; edit them with --copy only. Rows that --out has are never replaced, so a further folder
-    can be merged in later, and a merge that was stopped is simply run again. Then `synth` with the
-    whole manifest and --out finds nothing to do, or what is missing.
+    The DIRs stay as they are, and may be read only. Files are hard links where the file system has
+    them, and take no room; edit them with --copy only. Rows that --out has are never replaced, so a
+    further folder can be merged in later, and a merge that was stopped is simply run again. Then
+    `synth` with the whole manifest and --out finds nothing to do, or what is missing.
 
     \b
     Examples:
@@ -128,7 +129,7 @@ def run(
     from tts_cli.merge.files import Placing
     from tts_cli.merge.records import differences
     from tts_cli.merge.rows import Choice
-    from tts_cli.output.folder_lock import FolderLock
+    from tts_cli.output.folder_lock import FolderLock, is_read_only
     from tts_cli.output.journal import JOURNAL_NAME
     from tts_cli.output.run_file import read_report
     from tts_cli.output.writer import prepare_folder
@@ -144,7 +145,9 @@ def run(
     totals: list[FolderTotals | None] = []
     with long_step("looking at the folders", config.progress):
         for index, folder in enumerate(folders):
-            lock = stack.enter_context(FolderLock(folder, config.take_over))
+            lock = None
+            if index == 0 or not is_read_only(folder):
+                lock = stack.enter_context(FolderLock(folder, config.take_over))
             is_empty = index == 0 and not (out / JOURNAL_NAME).exists()
             one = replace(config, out=folder)
             totals.append(None if is_empty else learn(one, lock, index, choice))
@@ -163,15 +166,20 @@ def run(
     return 0
 
 
-def learn(config: RunConfig, lock: Any, index: int, choice: Choice) -> FolderTotals:
-    """Put a folder in order, as every command does that holds it, and take in its rows."""
+def learn(config: RunConfig, lock: FolderLock | None, index: int, choice: Choice) -> FolderTotals:
+    """Put a folder in order, as every command does that holds it, and take in its rows.
+
+    Args:
+        lock: None: the folder is read only, and is taken as it is.
+    """
     from tts_cli.commands.output_folder import put_in_order
     from tts_cli.output.journal import Journal
     from tts_cli.output.run_log import RunLog
 
     assert config.out is not None
-    with Journal(config.out) as journal:
-        put_in_order(config, lock, journal)
+    with Journal(config.out, is_read_only=lock is None) as journal:
+        if lock is not None:
+            put_in_order(config, lock, journal)
         choice.add(index, journal)
         return RunLog(config.out).totals(journal.rows())
 

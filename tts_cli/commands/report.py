@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tts_cli.commands.options import common_options
-from tts_cli.commands.sections import SectionedCommand
+from tts_cli.commands.options import common_options, group
+from tts_cli.commands.sections import SectionedCommand, SectionedOption
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +20,22 @@ PAGE_NAME = "report.html"
 
 
 @click.command("report", cls=SectionedCommand)
-@click.argument("out", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@group(
+    "Output",
+    click.option(
+        "--out",
+        "-o",
+        "page",
+        cls=SectionedOption,
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="PAGE",
+        help="File of the page; it plays the audio from where DIR is now.  "
+        "[default: report.html in DIR]",
+    ),
+)
 @common_options
-def command(out: Path, **options: Any) -> int:
+def command(folder: Path, page: Path | None, **options: Any) -> int:
     """Make a page to listen to a folder, search it and choose what to speak again.
 
     DIR is the --out of `synth` or `book`. DIR/report.html holds all rows of all runs: failures
@@ -30,15 +44,16 @@ def command(out: Path, **options: Any) -> int:
     and plays the audio beside it, also after DIR was moved. Make it again after another run.
 
     \b
-    Example:
+    Examples:
       tts-cli report wavs/
+      tts-cli report /archive/wavs/ --out wavs.html
     """
     from tts_cli.config import RunConfig
     from tts_cli.output.writer import shown_size
 
     config = RunConfig.from_options(options)
     started_s = time.perf_counter()
-    page, totals = write_page(out)
+    page, totals = write_page(folder, page)
     seconds = time.perf_counter() - started_s
     size = page.stat().st_size
     if config.json:
@@ -49,9 +64,11 @@ def command(out: Path, **options: Any) -> int:
     return 0
 
 
-def write_page(out: Path) -> tuple[Path, dict[str, Any]]:
+def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
     """Write the page of a folder, whole or not at all.
 
+    Args:
+        page: None: it goes into the folder.
     Returns:
         Where it is, and the folder's totals.
     Raises:
@@ -60,21 +77,26 @@ def write_page(out: Path) -> tuple[Path, dict[str, Any]]:
     """
     from tts_cli.errors import SetupError, is_disk_error
     from tts_cli.listen.page.build import build_page
-    from tts_cli.listen.page.content import content_of
+    from tts_cli.listen.page.content import audio_url, content_of
     from tts_cli.listen.spoken_folder import read_folder
     from tts_cli.output.atomic import write_atomic
+    from tts_cli.output.folder_lock import is_read_only
     from tts_cli.output.journal import JOURNAL_NAME
     from tts_cli.output.run_file import versions
 
     folder = read_folder(out)
-    content = content_of(folder, versions()["tts-cli"])
+    if page is None and is_read_only(out):
+        raise SetupError(f"{out}: is read only", "say by --out PAGE where the page is to go")
+    base = "" if page is None else os.path.relpath(out.resolve(), page.parent.resolve())
+    address = f"{audio_url(base)}/" if base else ""
+    content = content_of(folder, versions()["tts-cli"], address)
     totals: dict[str, Any] = content["totals"]
     if totals["garbage"]:
         garbage = totals["garbage"]
         log.warning("%s: lines that make no sense, left out: %d", out / JOURNAL_NAME, garbage)
     if totals["missing"]:
         log.warning("%s: rows whose audio is gone: %d; the page says which", out, totals["missing"])
-    page = out / PAGE_NAME
+    page = out / PAGE_NAME if page is None else page
     try:
         write_atomic(page, build_page(content))
     except OSError as error:

@@ -39,7 +39,7 @@ _ONE_RUN = frozenset(
     (
         *("out", "json", "verbose", "quiet", "debug", "limit", "shard", "dry_run", "overwrite"),
         *("retry_failed", "verify_files", "take_over", "only", "takes", "accept_licence"),
-        "pick",
+        *("pick", "page"),
     )
 )
 # A bound that a project could only widen, a folder of programs, and a machine that it would send

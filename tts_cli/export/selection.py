@@ -20,6 +20,7 @@ from tts_cli.output.checks import CHECKS_NAME, read_checks
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.takes import suffix_of
+from tts_cli.run.remake.kept import REPLACING
 
 # Why a row is left out.
 FAILED = "failed"
@@ -27,6 +28,8 @@ ODD = "its id names no file"
 TEXTLESS = "its line does not tell its text"
 WORDLESS = "nothing to speak in its text"
 DAMAGED = "its file is gone, or not what was written"
+UNFINISHED = "its file was being replaced when the command died; run that again"
+LOST = {DAMAGED, UNFINISHED}  # rows that should be there
 _WORDLESS = "wordless"  # finish_reason of silence, see `RowRecord`
 _PARTS = 1_000_000  # of one, in which errors are kept
 
@@ -151,7 +154,7 @@ class Selection:
         """A row, or why it is none that is wanted."""
         has_failed = is_file and self._journal.status(record.id) != "ok"
         if has_failed or record.status != "ok":
-            return FAILED
+            return UNFINISHED if record.error == REPLACING else FAILED
         if id_problem(record.id):
             return ODD
         if record.finish_reason == _WORDLESS:

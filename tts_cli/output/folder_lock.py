@@ -149,6 +149,11 @@ class FolderLock:
         return FolderLocked(f"{self.path.parent} is in use by {holder}", remedy=remedy)
 
 
+def is_read_only(folder: Path) -> bool:
+    """Whether no file can be made in a folder: no run is in it, and nothing there to lock."""
+    return not os.access(folder, os.W_OK | os.X_OK)
+
+
 def _try_flock(handle: int) -> bool | None:
     """True: held now; False: someone else holds it; None: this file system cannot say."""
     if sys.platform == "win32":

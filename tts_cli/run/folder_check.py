@@ -31,6 +31,7 @@ from tts_cli.output.checks import (
     checks_by_take,
     write_checks,
 )
+from tts_cli.output.folder_lock import is_read_only
 from tts_cli.run.check.only import Only
 from tts_cli.text.language_code import code_of
 
@@ -93,6 +94,7 @@ class FolderCheck:
 
     def __init__(self, out: Path, only: Only) -> None:
         self.folder: SpokenFolder = read_folder(out)
+        self.is_kept = not is_read_only(out)  # verdicts, in the folder
         self.voices = Voices(row.speech for row in self.folder.rows)
         self.hearing = Hearing()
         self.judged = list(self._takes(only))
@@ -245,12 +247,15 @@ class FolderCheck:
                 one.drift = Likeness(model.info.identity, similarity, least)
 
     def write(self) -> None:
-        """Judge all takes by what is known now, and write the file.
+        """Judge all takes by what is known now, and write the file, but into no folder that is read
+        only.
 
         Raises:
             DiskFull, SetupError: it cannot be written; the one before stays.
         """
         self.judge()
+        if not self.is_kept:
+            return
         path = self.folder.path / CHECKS_NAME
         try:
             write_checks(self.folder.path, [one.check for one in self.judged if one.check])

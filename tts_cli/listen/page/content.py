@@ -28,11 +28,12 @@ TOLD_SILENCE_S = 0.5
 _DIGITS = re.compile(r"([0-9]+)")
 
 
-def content_of(folder: SpokenFolder, version: str | None) -> dict[str, Any]:
+def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dict[str, Any]:
     """Everything the page shows.
 
     Args:
         version: of this tool.
+        base: of the addresses of audio: where the folder is, seen from the page; empty: beside it.
     """
     speeches = [row.speech for row in folder.rows]
     voices = Voices(speeches)
@@ -57,7 +58,7 @@ def content_of(folder: SpokenFolder, version: str | None) -> dict[str, Any]:
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
         "charts": charts_of(folder, rows),
-        "rows": [_row(row, reasons[row.id], runs, shown, checks) for row in rows],
+        "rows": [_row(row, reasons[row.id], runs, shown, checks, base) for row in rows],
     }
 
 
@@ -115,6 +116,7 @@ def _row(
     runs: dict[str, int],
     shown: dict[int, str | None],
     checks: dict[tuple[str, int], Check],
+    base: str,
 ) -> dict[str, Any]:
     speech = row.speech
     rate = letters_a_second(speech) if speech.is_ok else None
@@ -142,14 +144,16 @@ def _row(
         "parts": [list(part) for part in speech.parts],
         "chosen": row.chosen,
         "takes": [
-            _take(take, speech, shown[id(take)], checks.get((row.id, take.speech.take)))
+            _take(take, speech, shown[id(take)], checks.get((row.id, take.speech.take)), base)
             for take in row.takes
         ],
     }
     return _told(values)
 
 
-def _take(take: Take, chosen: Speech, waveform: str | None, check: Check | None) -> dict[str, Any]:
+def _take(
+    take: Take, chosen: Speech, waveform: str | None, check: Check | None, base: str
+) -> dict[str, Any]:
     speech = take.speech
     heard = check.asr if check is not None and check.fits(speech.sha256) else None
     is_other = (speech.said, speech.voice) != (chosen.said, chosen.voice)
@@ -158,7 +162,7 @@ def _take(take: Take, chosen: Speech, waveform: str | None, check: Check | None)
         "seed": speech.seed,
         "audio_s": round(speech.audio_s, 3),
         "status": None if speech.is_ok else speech.status,
-        "url": None if take.path is None else audio_url(take.path),
+        "url": None if take.path is None else base + audio_url(take.path),
         "is_older": take.is_older,
         "is_other": is_other,
         "said": speech.said if is_other else None,
