@@ -46,7 +46,7 @@ def command(folder: Path, page: Path | None, **options: Any) -> int:
     \b
     Examples:
       tts-cli report wavs/
-      tts-cli report /archive/wavs/ --out wavs.html
+      tts-cli report wavs/ --out wavs.html
     """
     from tts_cli.config import RunConfig
     from tts_cli.output.writer import shown_size
