@@ -24,9 +24,9 @@ if not HAS_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"
 IS_PORTABLE = os.environ.get("TTS_CLI_KERNELS") == "portable"  # as commands take the setting
 if IS_PORTABLE:
-    from kernels.launch.dispatch import use_portable
+    from kernels.launch.dispatch import use_kernels
 
-    use_portable()  # before fixtures of modules load models
+    use_kernels("portable")  # before fixtures of modules load models
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
@@ -53,13 +53,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With TTS_CLI_KERNELS=portable, no session that is opened without a command line takes the
-    other kernels, for itself and for the tests behind it.
+def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test leaves its choice of kernels to those behind it, and on a GPU none falls back. With
+    TTS_CLI_KERNELS=portable no session that is opened without a command line takes others.
     """
+    from kernels.launch import dispatch
+
+    for name in ("_mode", "_is_portable", "_failure"):
+        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
     if IS_PORTABLE:
-        use_portable()
-        monkeypatch.setattr("tts_cli.run.load.use_portable", lambda is_portable: None)
+        use_kernels("portable")
+        monkeypatch.setattr("tts_cli.engine.kernels.use_kernels", lambda name: None)
+    yield
+    assert not HAS_CUDA or dispatch._failure is None
+
+
+@pytest.fixture
+def falls_back() -> Iterator[None]:
+    """For tests in which Triton fails."""
+    from kernels.launch import dispatch
+
+    yield
+    dispatch._failure = None
 
 
 @pytest.fixture(autouse=True, scope="session")

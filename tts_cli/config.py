@@ -19,7 +19,7 @@ from tts_cli.errors import UsageError
 DEVICE_PATTERN = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 WORKERS_PATTERN = re.compile(r"all|[1-9][0-9]{0,3}")
 DTYPES = ("auto", "float32", "bfloat16")
-KERNELS = ("auto", "portable")
+KERNELS = ("auto", "portable", "reference")
 LOUDNESS_PATTERN = re.compile(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?")
 LOUDNESS_RANGE = Range(-40.0, -10.0)
 PAD_RANGE = Range(0.0, 60.0)
@@ -103,7 +103,9 @@ class RunConfig:
     )
     no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
     kernels: str = _setting(
-        "auto", "Kernels on cuda: auto, or portable, which are those of older and consumer GPUs."
+        "auto",
+        "Kernels on cuda: auto; portable, which are those of older and consumer GPUs; or "
+        "reference, PyTorch's own operations, to which auto falls back where Triton fails.",
     )
     kernel_cache: Path | None = _setting(  # noqa: RUF009
         None,

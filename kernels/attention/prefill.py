@@ -27,6 +27,7 @@ from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, us
 # On a CPU attention rounds by its length; in multiples of this many positions it adds up the same
 # way whether a prompt fills the last block or not.
 WHOLE = 32
+MOST_MASKED = 1024  # tokens of a pass that the reference on a GPU attends to all at once
 
 
 def prefill_attention_ref(
@@ -38,7 +39,53 @@ def prefill_attention_ref(
     num_heads: int,
     scale: float,
 ) -> Tensor:
-    """Plain PyTorch in float32, row by row: the CPU path, and what the kernel is tested against."""
+    """Plain PyTorch in float32: the CPU path, and what the kernel is tested against. Row by row
+    where the host may look (a CPU), and for more tokens than any graph has.
+    """
+    if q.device.type == "cpu" or len(q) > MOST_MASKED:
+        return _attend_by_row(q, k_cache, v_cache, slots, positions, num_heads, scale)
+    return _attend_masked(q, k_cache, v_cache, slots, positions, num_heads, scale)
+
+
+def _attend_masked(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    slots: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+) -> Tensor:
+    """Every token with every other, of which those of its row in front of it count: shapes are
+    those of the arguments, so it can be recorded.
+    """
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    is_real = slots >= 0
+    is_seen = (slots[:, None] == slots) & (positions[:, None] >= positions)  # (T, T)
+    owner = slots.clamp(min=0)
+    keys = k_cache[owner, :, positions].float().transpose(0, 1)  # (H_kv, T, D_h)
+    values = v_cache[owner, :, positions].float().transpose(0, 1)
+    queries = q.view(len(q), num_kv_heads, -1, head_dim).float().permute(1, 2, 0, 3)
+    scores = queries @ keys[:, None].transpose(2, 3) * scale  # (H_kv, group, T, T)
+    weights = scores.masked_fill(~is_seen, float("-inf")).softmax(-1)
+    # A weight of zero does not silence a NaN: whoever sees one gets it apart.
+    is_odd = ~values.isfinite()
+    out = weights @ values.masked_fill(is_odd, 0.0)[:, None]
+    is_hit = (is_seen & is_odd.any(-1)[:, None]).any(-1)  # (H_kv, T)
+    out = out.masked_fill(is_hit[:, None, :, None], float("nan"))
+    out = out.permute(2, 0, 1, 3).reshape(len(q), num_heads * head_dim).to(q.dtype)
+    return out.masked_fill(~is_real[:, None], 0.0)
+
+
+def _attend_by_row(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    slots: Tensor,
+    positions: Tensor,
+    num_heads: int,
+    scale: float,
+) -> Tensor:
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
 
     def whole(x: Tensor) -> Tensor:

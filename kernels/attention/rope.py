@@ -53,7 +53,9 @@ def qk_norm_rope_store_ref(
     rows_per_slot: int = 1,
     slots: Tensor | None = None,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    """Plain PyTorch: the CPU path, and what the kernel is tested against. Where the host may not
+    look (a GPU) its shapes are those of its arguments, so it can be recorded.
+    """
     num_rows = qkv.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
     heads = qkv.view(num_rows, num_heads + 2 * num_kv_heads, head_dim)
@@ -68,9 +70,9 @@ def qk_norm_rope_store_ref(
     same = _shared_position(positions) if slots is None else None
     if slots is not None:
         qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
-        is_row = slots >= 0
-        k_cache[slots[is_row], :, positions[is_row]] = qk[is_row, num_heads:]
-        v_cache[slots[is_row], :, positions[is_row]] = v[is_row]
+        rows = _written_rows(slots)
+        k_cache[slots[rows], :, positions[rows]] = qk[rows, num_heads:]
+        v_cache[slots[rows], :, positions[rows]] = v[rows]
     elif same is not None and rows_per_slot == 1:
         # On the CPU a batch in step needs no gather and no scatter.
         qk = apply_rope(qk, cos[same], sin[same])
@@ -84,9 +86,24 @@ def qk_norm_rope_store_ref(
     return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
 
 
+def _may_look(tensor: Tensor) -> bool:
+    """Whether the host may look at values: on a CPU, where no graph is recorded."""
+    return tensor.device.type == "cpu"
+
+
+def _written_rows(slots: Tensor) -> Tensor:
+    """Which rows to write to the cache: those that have a slot. Where the host may not look, as
+    many as there are: one without a slot writes what the first that has one does, once more.
+    """
+    is_row = slots >= 0
+    if _may_look(slots):
+        return is_row
+    return torch.where(is_row, torch.arange(len(slots), device=slots.device), is_row.int().argmax())
+
+
 def _shared_position(positions: Tensor) -> int | None:
-    """The position all rows share, where the host may look (CPU), else None."""
-    if positions.device.type != "cpu":
+    """The position all rows share, where the host may look, else None."""
+    if not _may_look(positions):
         return None
     values = positions.tolist()
     return values[0] if values.count(values[0]) == len(values) else None

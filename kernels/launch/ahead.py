@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import cache_folder, watch
-from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, describe, triton
+from kernels.launch.dispatch import IS_INTERPRETED, describe, is_triton_on, triton
 from kernels.launch.own_hash import wait_for_hash
 
 log = logging.getLogger(__name__)
@@ -71,8 +71,8 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
 
 
 def can_compile_ahead() -> bool:
-    """Whether this Triton has what it takes."""
-    if not HAS_TRITON or IS_INTERPRETED:
+    """Whether this Triton is used, and has what it takes."""
+    if not is_triton_on() or IS_INTERPRETED:
         return False
     runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
     return hasattr(runtime, "jit_cache_hook") and hasattr(triton, "AsyncCompileMode")

@@ -8,6 +8,9 @@ kernels. The choice and its reason are logged once.
 Triton is imported only where it can be used, on a machine with a CUDA device or in its interpreter,
 and it is optional: without it every operation still runs by its reference, so op files take `jit`,
 `tl`, `TensorDescriptor` and `next_power_of_2` from here instead of importing it.
+
+A kernel that cannot be compiled or launched raises `KernelFailed`; whoever can begin its work again
+says `fall_back`, from when on everything in this process runs its reference.
 """
 
 from __future__ import annotations
@@ -24,18 +27,21 @@ from torch import Tensor
 
 # Triton reads the variable when a kernel is decorated, so the answer is fixed from here on.
 _is_interpreter_wanted = os.environ.get("TRITON_INTERPRET", "0") == "1"
+_absence = "triton is not installed"
 try:
     if not (_is_interpreter_wanted or torch.cuda.is_available()):
         raise ImportError("nothing here could use it, and it takes 0.2 s")
     import triton
     import triton.language as tl
+    from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
     from triton.tools.tensor_descriptor import TensorDescriptor
-except ImportError:
-    triton = None
-    tl = None
-    TensorDescriptor = None
+except Exception as error:  # one that is broken raises whatever it likes
+    triton = tl = TensorDescriptor = gdc_launch_dependents = gdc_wait = None
+    if not (isinstance(error, ModuleNotFoundError) and error.name == "triton"):
+        _absence = f"triton cannot be imported: {type(error).__name__}: {error}".replace("\n", " ")
 
 Mode = Literal["auto", "triton", "reference"]
+Kernels = Literal["auto", "portable", "reference"]
 
 HAS_TRITON: bool = triton is not None
 IS_INTERPRETED: bool = HAS_TRITON and _is_interpreter_wanted
@@ -48,7 +54,24 @@ SHARED_BYTES = 200 * 2**10
 _MODES = ("auto", "triton", "reference")
 _mode: Mode = "auto"
 _is_portable = False
+_failure: str | None = None  # why Triton is given up
 _logged: set[str] = set()
+LONGEST_REASON = 300  # characters: some errors hold a whole kernel
+
+
+class KernelFailed(Exception):  # noqa: N818
+    """A Triton kernel that cannot be compiled or launched, with what went wrong. It is no
+    RuntimeError, which PyTorch's own failures are; a lack of memory is none of these.
+    """
+
+
+def failure_of(operation: str, error: Exception) -> str:
+    """The operation and the reason, on one line."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if len(reason) > LONGEST_REASON:  # what matters stands in front or at the end
+        half = LONGEST_REASON // 2
+        reason = f"{reason[:half]} ... {reason[-half:]}"
+    return f"{operation}: {reason}"
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -58,7 +81,23 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda given: jit(given, **options)
-    return triton.jit(function, **options) if HAS_TRITON else function
+    if not HAS_TRITON:
+        return function
+    kernel = triton.jit(function, **options)
+    operation = function.__name__.strip("_").removesuffix("_kernel").replace("_", " ")
+
+    def run(*args: Any, **given: Any) -> Any:
+        try:
+            return type(kernel).run(kernel, *args, **given)
+        except (torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception as error:
+            if "out of memory" in str(error):  # as the driver says it
+                raise torch.OutOfMemoryError(str(error)) from error
+            raise KernelFailed(failure_of(operation, error)) from error
+
+    kernel.run = run
+    return kernel
 
 
 def next_power_of_2(number: int) -> int:
@@ -104,12 +143,47 @@ def use_triton(tensor: Tensor) -> bool:
     return answer
 
 
-def use_portable(is_portable: bool = True) -> None:
-    """From now on run what older and consumer GPUs run, on any GPU; to be said before a model is
-    loaded, because graphs and compiled kernels stay what they are.
+def use_kernels(name: Kernels) -> None:
+    """From now on run the kernels of a name: `portable` are what older and consumer GPUs run, on
+    any GPU; to be said before a model is loaded, because graphs stay what they are. Triton that was
+    given up stays so.
     """
-    global _is_portable
-    _is_portable = is_portable
+    global _is_portable, _mode
+    _is_portable = name == "portable"
+    _mode = "reference" if name == "reference" or _failure is not None else "auto"
+
+
+def fall_back(failure: str, remedy: str) -> None:
+    """From now on run every operation's reference, and say why, once.
+
+    Args:
+        failure: as `failure_of` gives it.
+    """
+    global _failure, _mode
+    if _failure is None:
+        _log.warning(
+            "Triton cannot be used (%s); %s; going on with PyTorch's own operations, which is "
+            "slower",
+            failure,
+            remedy,
+        )
+        _failure = failure
+    _mode = "reference"
+
+
+def triton_failure() -> str | None:
+    """Why Triton was given up, or cannot be used at all; None: it has not failed so far."""
+    return _failure if HAS_TRITON else _absence
+
+
+def is_triton_on() -> bool:
+    """Whether operations on CUDA tensors run their kernels."""
+    return HAS_TRITON and _mode != "reference"
+
+
+def is_portable() -> bool:
+    """Whether `use_kernels` named those for any GPU."""
+    return _is_portable
 
 
 def has_copy_engine(device: torch.device) -> bool:
@@ -131,12 +205,12 @@ def describe(device: torch.device | str | None = None) -> str:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     is_cuda = torch.device(device).type == "cuda"
-    if _mode == "reference":
-        return "PyTorch reference (Triton switched off)"
     if _mode == "auto" and not is_cuda:
         return "PyTorch reference (not a CUDA device)"
-    if not HAS_TRITON:
-        return "PyTorch reference (triton is not installed)"
+    if (failure := triton_failure()) is not None:
+        return f"PyTorch reference ({failure})"
+    if _mode == "reference":
+        return "PyTorch reference (Triton switched off)"
     if IS_INTERPRETED:
         return f"Triton {triton.__version__}, interpreted (TRITON_INTERPRET=1)"
     path = "portable: no copy engine" if _is_portable else "CUDA device"
@@ -146,7 +220,4 @@ def describe(device: torch.device | str | None = None) -> str:
 def _log_once(device_type: str) -> None:
     """Name the path of a device type at its first operation, then stay quiet."""
     _logged.add(device_type)
-    # The reference on a GPU is correct but slow; unless asked for, someone should hear of it.
-    is_surprise = device_type == "cuda" and not HAS_TRITON and _mode == "auto"
-    level = logging.WARNING if is_surprise else logging.INFO
-    _log.log(level, "kernels on %s: %s", device_type, describe(device_type))
+    _log.info("kernels on %s: %s", device_type, describe(device_type))

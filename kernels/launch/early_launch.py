@@ -20,10 +20,14 @@ from typing import Any
 
 from torch import Tensor
 
-from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, has_copy_engine, jit, tl
-
-if HAS_TRITON:
-    from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+from kernels.launch.dispatch import (
+    IS_INTERPRETED,
+    gdc_launch_dependents,
+    gdc_wait,
+    has_copy_engine,
+    jit,
+    tl,
+)
 
 LEAST_ROWS = 17  # of a step that gains by it
 _is_on: bool | None = None  # None: outside of any block

@@ -25,6 +25,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from kernels.launch.dispatch import KernelFailed
 from models.device.beside import Beside
 from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 PROGRESS_S = 2.0  # a capture that goes on for longer says how far it is
+# No failures of a capture: without it there would be no memory, or no such kernel, either.
+PASSED_ON = (torch.OutOfMemoryError, MemoryError, KernelFailed)
+_told: set[str] = set()  # why captures have failed
 
 
 class Capturer(Protocol):
@@ -80,9 +84,11 @@ class CudaCapturer:
         outer = torch.cuda.current_stream(self.device)
         if not is_warm:
             self.stream.wait_stream(outer)
-            with torch.cuda.stream(self.stream):
-                function()
-            outer.wait_stream(self.stream)
+            try:
+                with torch.cuda.stream(self.stream):
+                    function()
+            finally:
+                outer.wait_stream(self.stream)
         with torch.cuda.stream(self.stream):
             take_workspace(self.device)  # or the pool's memory would hold it as long as the thread
         torch.cuda.synchronize(self.device)
@@ -199,6 +205,12 @@ class GraphRunner(Generic[Key]):
         self.stats.captures.clear()
         self.stats.failures.clear()
 
+    def renew(self) -> None:
+        """Have every recording made anew, at its key's second use: what it runs has changed."""
+        keys = [*self._graphs, *self._announced]
+        self._graphs.clear()
+        self._announced = {key: False for key in sorted(keys, key=self._size, reverse=True)}
+
     def announce(
         self, keys: Sequence[Key], size: Callable[[Key], int], usual: Key | None = None
     ) -> None:
@@ -245,7 +257,7 @@ class GraphRunner(Generic[Key]):
 
     def capture(self, only: Sequence[Key] | None = None) -> None:
         """Record all announced keys, largest first, or some of them; one that fails stays eager, is
-        logged once and counted. Raises OutOfMemoryError.
+        told of once and counted. Raises OutOfMemoryError, KernelFailed.
         """
         if self.capturer is None:
             return
@@ -269,19 +281,23 @@ class GraphRunner(Generic[Key]):
             self._run(key)
 
     def _record(self, capturer: Capturer, key: Key, is_warm: bool = False) -> None:
-        """Record a key, or say why it stays eager. Raises OutOfMemoryError."""
+        """Record a key, or say why it stays eager. Raises OutOfMemoryError, KernelFailed."""
         before, started = capturer.memory_bytes(), time.perf_counter()
         self._announced.pop(key, None)
         try:
             self._graphs[key] = self._do(
                 lambda: capturer.capture(lambda: self.function(key), is_warm)
             )
-        except RuntimeError as error:
+        except Exception as error:
             cause = first_cause(error)
-            if isinstance(cause, torch.OutOfMemoryError):
+            if isinstance(cause, KernelFailed):
+                self._announced[key] = False  # it can be recorded, without that kernel
+            if not isinstance(cause, Exception) or isinstance(cause, PASSED_ON):
                 raise cause from None
             reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-            log.warning("%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
+            level = logging.DEBUG if reason in _told else logging.WARNING
+            _told.add(reason)
+            log.log(level, "%s graph %s not captured, runs eagerly: %s", self.name, key, reason)
             self.stats.failures[str(key)] = reason
             return
         self.stats.captures.append(
@@ -326,8 +342,12 @@ class GraphRunner(Generic[Key]):
         return output
 
 
-def first_cause(error: RuntimeError) -> RuntimeError:
-    """What went wrong first: leaving a broken capture raises once more."""
-    while isinstance(error.__context__, RuntimeError):
+def first_cause(error: BaseException) -> BaseException:
+    """What went wrong first: leaving a broken capture raises a RuntimeError once more, whatever it
+    was, a signal too.
+    """
+    while isinstance(error, RuntimeError) and not isinstance(error, PASSED_ON):
+        if error.__context__ is None:
+            break
         error = error.__context__
     return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from workbench import Workbench
 
+from kernels.launch.dispatch import KernelFailed
 from models.qwen3_tts.model import Qwen3TTS
 from tts_cli.output.folder_lock import LOCK_NAME
 
@@ -57,6 +59,52 @@ class TestDevice:
         assert bench.synth(ROWS, *FLAGS, out="clean").code == 0
         assert bench.out().files == bench.out("clean").files
 
+    @pytest.mark.usefixtures("falls_back")
+    @pytest.mark.parametrize(
+        ("operation", "call"), [("prefill", 1), ("decode_frames", 80), ("decode_audio", 2)]
+    )
+    def test_a_kernel_that_fails(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, operation: str, call: int
+    ) -> None:
+        """It was an internal error; rows in flight begin again, with their own seeds."""
+        assert bench.synth(ROWS, *FLAGS, "--max-batch", 2, out="clean").code == 0
+        assert bench.out("clean").report["device"]["kernel_fall_backs"] == 0
+        self.break_once(monkeypatch, operation, call)
+        result = bench.synth(ROWS, *FLAGS, "--max-batch", 2)
+        assert result.code == 0
+        told = (
+            "warning: Triton cannot be used (swiglu: Failed to find C compiler); install gcc (with "
+            "the headers of Python and libc), or name a compiler in CC; going on with PyTorch's "
+            "own operations, which is slower"
+        )
+        assert [line for line in result.err.splitlines() if "warning" in line] == [told]
+        assert bench.out().files == bench.out("clean").files
+        device = bench.out().report["device"]
+        assert device["kernel_fall_backs"] == 1
+        assert device["kernels"] == "PyTorch reference (swiglu: Failed to find C compiler)"
+
+    @pytest.mark.usefixtures("falls_back")
+    def test_a_kernel_that_fails_while_codes_are_decoded(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert bench.synth(ROWS, *FLAGS).code == 0
+        for row in ROWS:
+            (bench.out().path / f"{row['id']}.wav").unlink()
+        self.break_once(monkeypatch, "decode_audio", 2)
+        result = bench.run(
+            "encode",
+            bench.out().path,
+            "--format",
+            "flac",
+            "--model",
+            bench.model,
+            "--device",
+            "cpu",
+        )
+        assert result.code == 0, result.err
+        assert "warning: Triton cannot be used (swiglu" in result.err
+        assert {f"{row['id']}.flac" for row in ROWS} <= bench.out().files.keys()
+
     def test_out_of_memory_lowers_the_batch(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -101,6 +149,18 @@ class TestDevice:
         result = bench.synth(ROWS, *FLAGS)
         assert result.code == 4
         assert "internal error: ZeroDivisionError: oh" in result.err
+
+    @staticmethod
+    def break_once(monkeypatch: pytest.MonkeyPatch, operation: str, call: int) -> None:
+        """Let a kernel fail in an operation's call of that number (from 0)."""
+        real, calls = getattr(Qwen3TTS, operation), itertools.count()
+
+        def broken(self: Qwen3TTS, *args: Any) -> Any:
+            if next(calls) == call:
+                raise KernelFailed("swiglu: Failed to find C compiler")
+            return real(self, *args)
+
+        monkeypatch.setattr(Qwen3TTS, operation, broken)
 
     @staticmethod
     def break_after(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from workbench import MakeCheckpoint, Result, Workbench
 from models.base import SpeechModel
 from models.registry import load_model
 from models.slots.model import SlotModel
+from tts_cli.commands import doctor
 from tts_cli.errors import UsageError
 from tts_cli.measure.profiler import Profiler
 from tts_cli.run import consent, model_source
@@ -131,6 +133,32 @@ class TestDoctor:
         assert result.code == 3
         (missing,) = (finding for finding in result.json if finding["status"] == "missing")
         assert (missing["name"], missing["remedy"]) == ("soundfile", "pip install soundfile")
+
+    @pytest.mark.parametrize("failure", [None, "probe: Failed to find C compiler"])
+    def test_on_a_gpu_a_kernel_is_compiled(
+        self, failure: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All was well wherever Triton could be imported."""
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr("kernels.launch.probe.probe", lambda device: failure)
+        found = {"C compiler": "/usr/bin/gcc", "ptxas": "/opt/ptxas (12.8)"}
+        monkeypatch.setattr("kernels.launch.probe.tools", lambda device: found)
+        (told,) = doctor.kernels()
+        assert told.detail.endswith("; C compiler /usr/bin/gcc; ptxas /opt/ptxas (12.8)")
+        assert told.status == ("ok" if failure is None else "note")
+        if failure is not None:
+            assert "PyTorch reference, which is slower, as Triton cannot be used" in told.detail
+            assert failure in told.detail
+            assert told.remedy.startswith("install gcc")
+
+    def test_a_package_that_is_broken_is_no_error_of_ours(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        (tmp_path / "triton.py").write_text("raise RuntimeError")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "triton", raising=False)
+        found = {one["name"]: one for one in bench.run("doctor", "--json").json}
+        assert (found["triton"]["status"], found["triton"]["detail"]) == ("note", "RuntimeError")
 
 
 class TestWarmup:

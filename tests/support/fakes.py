@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernels.launch.dispatch import KernelFailed
 from models.base import Prompt, SlotStatus, SpeechRequest
 from models.device.beside import Beside
 from models.device.graphs import Capturer
@@ -121,6 +122,7 @@ class FakeSpeechModel:
         max_batch: slots.
         no_memory: operation -> which of its calls (from 0) raise `torch.OutOfMemoryError`, or
             `always`.
+        no_kernel: operation -> which of its calls (from 0) raise `KernelFailed`.
         memory_rows: more rows than this at once find no memory in decode_frames; None: any number.
         pass_tokens: of a full pass of prefill.
         decodes_beside: the vocoder is to have a thread of its own.
@@ -128,6 +130,7 @@ class FakeSpeechModel:
 
     max_batch: int
     no_memory: dict[str, set[int] | str] = field(default_factory=dict)
+    no_kernel: dict[str, set[int]] = field(default_factory=dict)
     memory_rows: int | None = None
     pass_tokens: int | None = None
     decodes_beside: bool = False
@@ -214,9 +217,18 @@ class FakeSpeechModel:
         self.audio.append(len(codes))
         return [row.float().flatten() for row in codes]
 
+    def settle(self) -> None:
+        """Nothing is begun beside."""
+
+    def graph_runners(self) -> list[Any]:
+        """The runners of no graphs."""
+        return []
+
     def _may_fail(self, operation: str) -> None:
         index = self.calls.get(operation, 0)
         self.calls[operation] = index + 1
+        if index in self.no_kernel.get(operation, ()):
+            raise KernelFailed(f"{operation}: Triton Error [CUDA]: invalid argument")
         failing = self.no_memory.get(operation, set())
         if failing == "always" or index in failing:
             raise torch.OutOfMemoryError(f"CUDA out of memory in {operation}.\nTried to allocate")

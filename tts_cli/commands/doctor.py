@@ -15,6 +15,7 @@ import click
 from tts_cli.commands.options import common_options
 from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
+from tts_cli.errors import first_line
 
 MIN_FREE_BYTES = 2 * 10**9
 
@@ -64,10 +65,9 @@ def packages() -> list[Finding]:
         try:
             version = getattr(importlib.import_module(name), "__version__", "present")
             found.append(Finding(name, "ok", str(version)))
-        except (ImportError, OSError) as error:
+        except Exception as error:  # a broken one raises whatever it likes
             status = "missing" if name in needed else "note"
-            reason = str(error).splitlines()[0]
-            found.append(Finding(name, status, reason, remedy))
+            found.append(Finding(name, status, first_line(error), remedy))
     return found
 
 
@@ -106,12 +106,23 @@ def driver_version() -> str:
 
 
 def kernels() -> list[Finding]:
-    """Which kernel path would be taken."""
+    """Which kernel path would be taken: on a CUDA device a probe is compiled and launched."""
     try:
+        import torch
+
         from kernels.launch.dispatch import describe
+        from kernels.launch.probe import probe, remedy_for, tools
     except (ImportError, OSError):
         return []
-    return [Finding("kernels", "ok", describe())]
+    if not torch.cuda.is_available():
+        return [Finding("kernels", "ok", describe())]
+    device = torch.device("cuda", 0)
+    found = "; ".join(f"{name} {where}" for name, where in tools(device).items())
+    failure = probe(device)
+    if failure is None:
+        return [Finding("kernels", "ok", f"{describe(device)}, a probe was compiled; {found}")]
+    detail = f"PyTorch reference, which is slower, as Triton cannot be used ({failure}); {found}"
+    return [Finding("kernels", "note", detail, remedy_for(failure))]
 
 
 def caches() -> list[Finding]:

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ def command(
     if synthetic:
         options["model"] = SYNTHETIC_PREFIX + synthetic
     config = RunConfig.from_options(options)
+    from tts_cli.engine.kernels import with_fallback
     from tts_cli.measure.profiler import STAGES, Profiler
     from tts_cli.measure.sample_rows import parse_batches, parse_names
     from tts_cli.run.check.row_checks import require_speakable
@@ -114,7 +116,7 @@ def command(
     for size in sorted(sizes, reverse=True):  # slots only ever get fewer
         if results and size >= results[0]["batch"]:
             continue
-        results.insert(0, profiler.measure(size))
+        results.insert(0, with_fallback(partial(profiler.measure, size), session.model))
         if trace is not None and len(results) == 1:
             profiler.write_trace(trace, results[0]["batch"])
             log.info("trace written to %s", trace)

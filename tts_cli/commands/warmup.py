@@ -54,6 +54,7 @@ def command(**options: Any) -> int:
     """
     config = RunConfig.from_options(options)
     from kernels.launch.compilation import cache_folder
+    from tts_cli.engine.kernels import with_fallback
     from tts_cli.measure.sample_rows import sample_prompts
     from tts_cli.run.check.row_checks import require_speakable
     from tts_cli.run.consent import approved_info
@@ -74,7 +75,7 @@ def command(**options: Any) -> int:
         max_reference_frames=reference,
     )
     prepare(session, needs, is_whole=True)
-    graphs = coverage(session)
+    graphs = with_fallback(lambda: coverage(session), session.model, session.batch.is_fixed)
     if config.json:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}
         report |= {"capture_s": round(session.capture_s, 3), "graphs": graphs}

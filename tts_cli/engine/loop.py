@@ -14,19 +14,23 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
+from kernels.launch.dispatch import KernelFailed
 from models.base import SlotStatus, SpeechModel
 from models.device.spans import Span
 from models.device.streams import WorkStreams
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.job import Job, JobQueue
+from tts_cli.engine.kernels import leave_triton, with_fallback
 from tts_cli.engine.scheduler import BatchSize, Scheduler
 from tts_cli.engine.vocoder_queue import VocoderQueue
-from tts_cli.errors import StoppedEarly, first_line
+from tts_cli.errors import StoppedEarly, TtsCliError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -94,13 +98,15 @@ class Engine:
         self.row_steps = 0  # frames times live rows
         self.padded_steps = 0  # frames times bucket
         self.shrinks = 0
+        self.fall_backs = 0  # times that rows began again without Triton; once at most
 
     def run(self) -> None:
         """Work until the queue is dry and every row has ended, or until `stop` is set.
 
         Raises:
             StoppedEarly: not even one row fits into memory, or not as many as must be spoken at
-                once.
+                once; or a kernel failed whose place no other may take.
+            SetupError: the latter, where kernels were asked for by name.
         """
         try:
             with self.streams.frames():
@@ -111,24 +117,31 @@ class Engine:
     def _run(self) -> None:
         flight: Flight | None = None
         while not self.stop.is_set():
-            if self.chore is not None:
-                self.chore()
-            self._fill_window()
-            self._take_again(is_idle=flight is None)
-            if self.scheduler.is_done and flight is None and self.jobs.is_over:
-                break
-            lack = None
+            lack = failure = None
             try:
+                if not self.scheduler.num_live and flight is None:
+                    self.vocoder.run(is_last=True)
+                if self.chore is not None:
+                    self.chore()
+                self._fill_window()
+                self._take_again(is_idle=flight is None)
+                if self.scheduler.is_done and flight is None and self.jobs.is_over:
+                    break
                 flight = self._turn(flight)
             except torch.OutOfMemoryError as error:
                 lack = first_line(error)
+            except KernelFailed as error:
+                if self.fall_backs:
+                    raise
+                failure = str(error)
+            # Outside of the handlers, because the error holds what the attempt had allocated.
             if lack is not None:
-                # Outside of the handler, because the error holds what the attempt had allocated.
                 flight = None
                 self._shrink(lack)
-            if not self.scheduler.num_live and flight is None:
-                self.vocoder.run(is_last=True)
-        self.vocoder.run(is_last=True)
+            elif failure is not None:
+                flight = None
+                self._leave_triton(failure)
+        with_fallback(partial(self.vocoder.run, is_last=True), self.model, self.batch.is_fixed)
         self.streams.join()
         self.busy.end()
 
@@ -239,12 +252,27 @@ class Engine:
             self.vocoder.run(is_last=True)
             raise StoppedEarly(*self._too_many(reason))
         slots = self.batch.rows
-        rows = self.scheduler.shrink()
+        self.batch.halve()
         self.shrinks += 1
         log.warning("out of device memory; going on with %d rows at a time", self.batch.rows)
+        self._begin_again(slots)
+
+    def _leave_triton(self, failure: str) -> None:
+        """Go on with the PyTorch references; every live row starts again, with the same draws."""
+        try:
+            leave_triton(failure, self.model, self.batch.is_fixed)
+        except TtsCliError:
+            with suppress(KernelFailed):  # else rows that have ended get their audio
+                self.vocoder.run(is_last=True)
+            raise
+        self.fall_backs += 1
+        self._begin_again(self.batch.rows)
+
+    def _begin_again(self, slots: int) -> None:
+        """Take every live row out of that many slots, to be spoken from its start."""
         torch.cuda.empty_cache()
         self.model.release(list(range(slots)))
-        for job in rows:
+        for job in self.scheduler.evict():
             self._offer_again(job)
 
     def _offer_again(self, job: Job) -> None:
@@ -273,4 +301,5 @@ class Engine:
             "row_steps": self.row_steps,
             "padded_steps": self.padded_steps,
             "memory_step_downs": self.shrinks,
+            "kernel_fall_backs": self.fall_backs,
         }

@@ -67,7 +67,7 @@ class Scheduler(Generic[Item]):
     """Slots of a running batch. Belongs to the engine's thread.
 
     Args:
-        batch: number of slots; halved here when memory is short.
+        batch: number of slots; others halve it when memory is short, once all slots are free.
         window: rows to look ahead; also how many admission rounds a row can be passed over.
         pass_tokens: of a full pass of prefill, which costs as much when it is not full; None: a
             pass costs what its prompts do.
@@ -167,15 +167,8 @@ class Scheduler(Generic[Item]):
             self._slots[goal] = self._slots.pop(source)
         return moves
 
-    def shrink(self) -> list[Item]:
-        """Halve the slots after a lack of memory and free them all.
-
-        Returns:
-            The rows that lost their slots, to be offered again.
-        Raises:
-            ValueError: the batch cannot fall.
-        """
-        self.batch.halve()
+    def evict(self) -> list[Item]:
+        """Free all slots; the rows that lost theirs, to be offered again."""
         evicted = list(self._slots.values())
         self._slots.clear()
         return evicted

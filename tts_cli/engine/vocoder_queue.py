@@ -15,6 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from kernels.launch.dispatch import KernelFailed
 from models.base import SpeechModel
 from models.device.memory import in_halves
 from models.device.spans import Span
@@ -70,6 +71,7 @@ class VocoderQueue:
         """Decode what makes a good batch; all there is when nothing else is coming.
 
         Raises:
+            KernelFailed: rows that were to be decoded wait again.
             BaseException: what decoding or the sink has raised, in the thread beside as well.
         """
         while self.read and self.read[0][0].is_over():
@@ -97,8 +99,12 @@ class VocoderQueue:
     def _hand_on(self, batch: list[Job]) -> None:
         """Decode the rows that have codes, and hand all of them on."""
         speakable = [job for job in batch if job.codes is not None]
-        if speakable:
-            in_halves(speakable, self._decode, _give_up)
+        try:
+            if speakable:
+                in_halves(speakable, self._decode, _give_up)
+        except KernelFailed:
+            self.waiting[:0] = batch  # to be decoded without that kernel
+            raise
         for job in batch:
             self.sink(job)
 

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -221,6 +222,7 @@ class FolderCheck:
             model: whose speaker encoder is asked.
             on_take: as in `listen`.
         """
+        from tts_cli.engine.kernels import with_fallback
         from tts_cli.listen import likeness
 
         rate_hz, found = model.info.sample_rate_hz, {}
@@ -236,7 +238,7 @@ class FolderCheck:
                 self.hearing.problems.append((one.row.id, str(error)))
                 continue
             if waves:
-                units = likeness.directions(model, waves)
+                units = with_fallback(partial(likeness.directions, model, waves), model)
                 found[one] = likeness.Stretches(likeness.voice_of(speech), units)
                 audio_s += speech.audio_s
                 on_take(len(found), audio_s)

@@ -19,8 +19,6 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
-from kernels.launch.dispatch import use_portable
-from kernels.launch.own_hash import begin_hash
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.beside import Beside, load_libraries
@@ -29,6 +27,7 @@ from models.device.memory import Room, room_for
 from models.registry import load_model
 from tts_cli import start
 from tts_cli.config import BATCH_CPU, BATCH_CUDA, MANY_ROWS, RunConfig
+from tts_cli.engine.kernels import choose_kernels, with_fallback
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.output.writer import shown_size
@@ -80,7 +79,6 @@ def open_session(config: RunConfig) -> Session:
     start.reach("imported_s")
     device = choose_device(config)
     dtype = choose_dtype(config, device)
-    use_portable(config.kernels == "portable")
     if config.kernel_cache is not None:
         use_cache_folder(config.kernel_cache)
     is_fixed = config.reproducible and _needs_fixed_shapes(device, dtype)
@@ -92,13 +90,15 @@ def open_session(config: RunConfig) -> Session:
     if is_cuda:
         torch.cuda.set_device(device)
         TF32.hold()
-        begin_hash()
+    settle_kernels = choose_kernels(config.kernels, device)
+    if is_cuda:
         Beside(device).start(partial(load_libraries, device, dtype))
     start.reach("device_s")
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)
         if is_fixed:
             model.fix_shapes()
+        settle_kernels()
     except BaseException as error:
         if is_cuda:
             TF32.release()
@@ -301,12 +301,18 @@ def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
 
 
 def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bool) -> bool:
-    """Allocate and capture; whether there is memory for it."""
+    """Allocate and capture; whether there is memory for it. Raises StoppedEarly where a kernel
+    fails whose place no other may take.
+    """
     rows, model = session.batch.rows, session.model
-    try:
+
+    def make() -> None:
         model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
         _note_memory(session, "slots")
         model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
+
+    try:
+        with_fallback(make, model, session.batch.is_fixed)
     except torch.OutOfMemoryError:
         return False
     return True
@@ -365,7 +371,9 @@ def device_facts(session: Session) -> dict[str, Any]:
         cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
         facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
         facts["has_fixed_shapes"] = session.batch.is_fixed
-        facts["graphs"] = sum(len(runner.keys) for runner in session.model.graph_runners())
+        runners = session.model.graph_runners()
+        facts["graphs"] = sum(len(runner.keys) for runner in runners)
+        facts["graphs_failed"] = sum(len(runner.stats.failures) for runner in runners)
         count, took_ms = _recorded(session)
         facts["graphs_s"] = round(took_ms / 1000, 3)
         facts["graphs_while_speaking"] = count - session.recorded[0]

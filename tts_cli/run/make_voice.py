@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import torch
 
 from models.base import ModelInfo, RequestError, SpeechRequest, Voice
 from tts_cli.config import RunConfig
+from tts_cli.engine.kernels import with_fallback
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row, build_row
@@ -155,12 +157,12 @@ def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> St
     with WarmModel(config, info) as warm:
         model = warm.session.model
         try:
-            embedding, codes = encode_references(model, [reference])[0]
+            encoded = with_fallback(partial(encode_references, model, [reference]), model)
         except torch.OutOfMemoryError:
             raise SetupError(
                 "the device has no memory to encode the reference", "free it, or use --device cpu"
             ) from None
-        voice = make_voice(reference, embedding, codes, info.identity)
+        voice = make_voice(reference, *encoded[0], info.identity)
         try:
             model.prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
         except RequestError as error:  # it could not be spoken with

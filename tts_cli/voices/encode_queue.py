@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kernels.launch.dispatch import KernelFailed
 from models.base import RequestError, SpeechModel, Voice
 from models.device.memory import in_halves
 from models.device.spans import Span
@@ -86,12 +87,18 @@ class VoiceCache:
         return ticket
 
     def encode_pending(self) -> None:
-        """Encode what waits, one batch; the engine calls it between two launches of frames."""
+        """Encode what waits, one batch; the engine calls it between two launches of frames. Raises
+        KernelFailed: what was to be encoded waits again.
+        """
         batch: list[tuple[Reference, Ticket]] = []
         while self._pending and len(batch) < ENCODE_ROWS:
             batch.append(self._pending.popleft())
-        if batch:
-            in_halves(batch, self._encode, _give_up)
+        try:
+            if batch:
+                in_halves(batch, self._encode, _give_up)
+        except KernelFailed:  # to be encoded without that kernel
+            self._pending.extendleft(item for item in batch[::-1] if not item[1].voice.done())
+            raise
 
     def _keep(self, digest: str, ticket: Ticket) -> Ticket:
         self._tickets[digest] = ticket

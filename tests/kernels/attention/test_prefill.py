@@ -4,7 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.attention.prefill import WHOLE, prefill_attention
+from kernels.attention.prefill import (
+    WHOLE,
+    _attend_by_row,
+    _attend_masked,
+    prefill_attention,
+)
 
 
 def pack(lengths: list[int], slots: list[int], padding: int) -> tuple[Tensor, Tensor]:
@@ -86,6 +91,33 @@ def test_only_padding_gives_zeros(device, with_kernel) -> None:
     slots = torch.full((64,), -1, device=device)
     out = with_kernel(prefill_attention, q, k, v, slots, torch.zeros_like(slots), heads, scale)
     assert not out.any()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_references_of_both_devices_agree(case, dtype, device, assert_close) -> None:
+    arguments = make(*case, device, dtype)
+    out = _attend_masked(*arguments)
+    assert_close(out, _attend_by_row(*arguments))
+    assert out.is_contiguous()
+    assert not out[len(out) - case[2] :].any()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("where", ["q", "k", "v"])
+def test_in_the_reference_of_a_gpu_it_stays_alone_as_well(value, where, device) -> None:
+    q, *caches, owners, places, heads, scale = make(
+        [6, 9, 5], [2, 0, 1], 4, 2, 1, 16, device, torch.float32
+    )
+    clean = _attend_masked(q, *caches, owners, places, heads, scale)
+    if where == "q":
+        q[6:15] = value
+    else:
+        caches["kv".index(where)][0, :, 3] = value
+    out = _attend_masked(q, *caches, owners, places, heads, scale)
+    neighbours = torch.cat([torch.arange(6), torch.arange(15, 24)]).to(device)
+    assert torch.equal(out[neighbours], clean[neighbours])
+    if where != "k" or value != value:  # a score of -inf is a weight of 0
+        assert not out[10:15].isfinite().all(dim=-1).any()
 
 
 # The interpreter's NumPy warns of arithmetic with infinity, and warnings are errors.

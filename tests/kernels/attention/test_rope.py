@@ -7,7 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.attention.rope import apply_rope, qk_norm_rope_store, rope_tables
+from kernels.attention.rope import (
+    _written_rows,
+    apply_rope,
+    qk_norm_rope_store,
+    rope_tables,
+)
 from kernels.linear.rms_norm import rms_norm_ref
 
 
@@ -222,6 +227,17 @@ def test_rows_that_name_their_slots(
     for token, (slot, place) in enumerate(written):
         values = setup.qkv[token].view(-1, 40)[3:]
         assert torch.equal(v_out[slot, :, place], values)
+
+
+@pytest.mark.parametrize("slots", [SLOTS, [-1, -1, 2, -1, 4], [0, 1]])
+def test_where_the_host_may_not_look_rows_without_a_slot_repeat_one(slots, monkeypatch) -> None:
+    given = torch.tensor(slots)
+    mask = _written_rows(given)
+    monkeypatch.setattr("kernels.attention.rope._may_look", lambda tensor: False)
+    rows = _written_rows(given)
+    assert len(rows) == len(slots)
+    assert set(rows.tolist()) == set(mask.nonzero().flatten().tolist())
+    assert rows[mask].tolist() == mask.nonzero().flatten().tolist()
 
 
 def test_slots_must_fit_the_rows(device, with_kernel) -> None:

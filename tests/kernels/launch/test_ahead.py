@@ -55,7 +55,7 @@ class FakeTriton:
 def triton(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTriton:
     fake = FakeTriton()
     monkeypatch.setattr(ahead, "triton", fake)
-    monkeypatch.setattr(ahead, "HAS_TRITON", True)
+    monkeypatch.setattr(ahead, "is_triton_on", lambda: True)
     monkeypatch.setattr(ahead, "IS_INTERPRETED", False)
     monkeypatch.setattr(ahead, "_digest", lambda name: name)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))

@@ -67,9 +67,9 @@ def test_portable_kernels_need_no_copy_engine(monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "_is_portable", False)
     device = torch.device("cuda", 0)
     assert dispatch.has_copy_engine(device)
-    dispatch.use_portable()
+    dispatch.use_kernels("portable")
     assert not dispatch.has_copy_engine(device)
-    dispatch.use_portable(False)
+    dispatch.use_kernels("auto")
     assert dispatch.has_copy_engine(device)
 
 

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -104,3 +108,99 @@ def test_path_is_logged_once_with_its_reason(monkeypatch, caplog) -> None:
 @pytest.mark.parametrize(("number", "power"), [(1, 1), (2, 2), (3, 4), (63, 64), (64, 64)])
 def test_next_power_of_2(number: int, power: int) -> None:
     assert dispatch.next_power_of_2(number) == power
+
+
+def break_launches(monkeypatch, kernel, error: BaseException) -> None:
+    def run(*args, **options):
+        raise error
+
+    monkeypatch.setattr(type(kernel), "run", run)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("Failed to find C compiler.\nSet CC."), "Failed to find C compiler. Set CC."),
+        (ImportError(), "ImportError"),
+        (AssertionError("x" * 500 + "!"), f"{'x' * 150} ... {'x' * 149}!"),
+    ],
+)
+def test_a_kernel_that_cannot_be_launched_is_named(with_kernel, monkeypatch, error, told) -> None:
+    break_launches(monkeypatch, _rms_norm_kernel, error)
+    with pytest.raises(dispatch.KernelFailed) as caught:
+        with_kernel(swiglu, torch.ones(1, 4))
+    assert str(caught.value) == f"swiglu: {told}"
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RuntimeError("Triton Error [CUDA]: out of memory"), torch.OutOfMemoryError),
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
+        (MemoryError(), MemoryError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_lack_of_memory_is_no_failure_of_a_kernel(with_kernel, monkeypatch, error, kind) -> None:
+    break_launches(monkeypatch, _rms_norm_kernel, error)
+    with pytest.raises(kind):
+        with_kernel(swiglu, torch.ones(1, 4))
+
+
+@pytest.mark.usefixtures("falls_back")
+def test_triton_that_was_given_up_stays_so_and_is_told_of_once(caplog, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "_mode", "auto")
+    assert dispatch.is_triton_on() == dispatch.HAS_TRITON
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            dispatch.fall_back("swiglu: no C compiler", "install gcc")
+    assert [record.getMessage() for record in caplog.records] == [
+        "Triton cannot be used (swiglu: no C compiler); install gcc; going on with PyTorch's own "
+        "operations, which is slower"
+    ]
+    for name in ("auto", "portable", "reference"):
+        dispatch.use_kernels(name)
+        assert not dispatch.is_triton_on()
+        assert not dispatch.use_triton(torch.zeros(1))
+        assert dispatch.describe("cuda") == "PyTorch reference (swiglu: no C compiler)"
+
+
+def test_the_reference_can_be_chosen_and_left(monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "HAS_TRITON", True)
+    dispatch.use_kernels("reference")
+    assert not dispatch.is_triton_on()
+    assert "switched off" in dispatch.describe("cuda")
+    dispatch.use_kernels("auto")
+    assert dispatch.is_triton_on()
+
+
+BROKEN = """
+import torch
+from kernels.launch import dispatch
+from kernels.linear.swiglu import swiglu
+from kernels.launch.probe import probe, remedy_for
+print(swiglu(torch.ones(1, 4)).shape, dispatch.is_triton_on())
+print(dispatch.describe("cuda"))
+failure = probe(torch.device("cpu"))
+print(failure, remedy_for(failure))
+"""
+
+
+@pytest.mark.parametrize("error", ["RuntimeError('no\\nlibtriton')", "ImportError('no libtriton')"])
+def test_triton_that_cannot_be_imported_is_as_none(error: str, tmp_path: Path) -> None:
+    """Any error but an ImportError once ended every command."""
+    (tmp_path / "triton.py").write_text(f"raise {error}")
+    root = Path(dispatch.__file__).parents[2]
+    path = os.pathsep.join(map(str, (tmp_path, root)))
+    environment = {**os.environ, "PYTHONPATH": path, "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-c", BROKEN]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kind = error.partition("(")[0]
+    why = f"triton cannot be imported: {kind}: no libtriton"
+    assert done.stdout.splitlines() == [
+        "torch.Size([1, 2]) False",
+        f"PyTorch reference ({why})",
+        f"{why} install the Triton that this PyTorch asks for: pip install 'tts-cli[gpu]'",
+    ]

@@ -14,11 +14,13 @@ import torch
 from fakes import FakeCapturer, lanes_runner
 from torch import Tensor
 
+from kernels.launch.dispatch import KernelFailed
 from models.device.beside import Beside, Result
 from models.device.graphs import Capturers, CudaCapturer, GraphRunner, cuda_capturers
 from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 from models.fish_speech import loader as fish_loader
 from models.qwen3_tts import loader as qwen_loader
+from tts_cli.errors import Interrupted
 
 
 class Work:
@@ -35,6 +37,11 @@ class Work:
         if self.capturer is not None and self.capturer.is_recording and bucket in self.syncs_at:
             raise RuntimeError("operation not permitted when stream is capturing\nsecond line")
         return self.inputs[:bucket] * 2
+
+
+@pytest.fixture(autouse=True)
+def _untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("models.device.graphs._told", set())
 
 
 @pytest.fixture
@@ -255,25 +262,90 @@ def test_lack_of_memory_is_no_capture_failure(capturer: FakeCapturer) -> None:
     assert runner.stats.failures == {}
 
 
-@pytest.mark.parametrize(
-    "first", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("odd")]
-)
-def test_the_error_that_came_first_decides(capturer: FakeCapturer, first: Exception) -> None:
-    # Leaving a broken capture raises a second error, which says nothing of the cause.
+def breaks(first: BaseException) -> Callable[[int], None]:
+    """What a capture that `first` has broken raises: leaving it gives a second error, which says
+    nothing of the cause.
+    """
+
     def fail(bucket: int) -> None:
         try:
             raise first
-        except Exception:
+        except BaseException:
             raise RuntimeError("operation failed due to a previous error during capture")  # noqa: B904
 
-    runner = GraphRunner("work", fail, capturer)
+    return fail
+
+
+@pytest.mark.parametrize("first", [RuntimeError("odd"), ZeroDivisionError("odd"), OSError("odd")])
+@pytest.mark.parametrize("is_told_twice", [False, True])
+def test_whatever_a_capture_fails_by_its_bucket_stays_eager(
+    capturer: FakeCapturer, first: Exception, is_told_twice: bool
+) -> None:
+    """Only a RuntimeError did not end the run."""
+
+    def fail(bucket: int) -> None:
+        raise first
+
+    runner = GraphRunner("work", breaks(first) if is_told_twice else fail, capturer)
     runner.announce([2], size=int)
-    if isinstance(first, torch.OutOfMemoryError):
-        with pytest.raises(torch.OutOfMemoryError):
-            runner.capture()
-    else:
+    runner.capture()
+    assert runner.stats.failures == {"2": "odd"}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError(),
+        KernelFailed("swiglu: no C compiler"),
+        Interrupted(2),
+    ],
+)
+def test_what_is_no_failure_of_a_capture_is_passed_on(
+    capturer: FakeCapturer, first: BaseException
+) -> None:
+    """A signal was once taken for one, and got lost."""
+    runner = GraphRunner("work", breaks(first), capturer)
+    runner.announce([2], size=int)
+    with pytest.raises(type(first)):
         runner.capture()
-        assert runner.stats.failures == {"2": "odd"}
+    assert runner.stats.failures == {}
+
+
+def test_failures_alike_are_told_of_once_and_counted(
+    capturer: FakeCapturer, work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    work.syncs_at = {8, 4, 2}
+    for name in ("frame", "prefill"):
+        runner = GraphRunner(name, work, capturer)
+        runner.announce([8, 4, 2, 1], size=int)
+        runner.capture()
+        assert list(runner.stats.failures) == ["8", "4", "2"]
+    assert [record.getMessage() for record in caplog.records if record.levelno > 20] == [
+        "frame graph 8 not captured, runs eagerly: operation not permitted when stream is capturing"
+    ]
+
+
+def test_graphs_are_recorded_anew_where_a_kernel_failed(capturer: FakeCapturer, work: Work) -> None:
+    def fail(bucket: int) -> Tensor:
+        if bucket == 4 and is_broken:
+            raise KernelFailed("swiglu: no C compiler")
+        return work(bucket)
+
+    is_broken = True
+    runner = GraphRunner("work", fail, capturer)
+    runner.announce([8, 4, 2, 1], size=int)
+    with pytest.raises(KernelFailed):
+        runner.capture()
+    runner.run(2)
+    assert (runner.keys, runner.announced) == ([8], [2, 1, 4])
+    is_broken = False
+    runner.renew()
+    assert (runner.keys, runner.announced) == ([], [8, 4, 2, 1])
+    for bucket in (2, 4):
+        for _ in range(3):
+            assert torch.equal(runner.run(bucket), 2 * work.inputs[:bucket])
+    assert (runner.keys, runner.stats.hits) == ([2, 4], 2 * 2)
 
 
 def test_inside_somebody_elses_capture_it_runs_eagerly(capturer: FakeCapturer, work: Work) -> None:
@@ -407,6 +479,39 @@ class TestCuda:
         later.capture()
         assert later.run(8).tolist() == [2 + i for i in range(8)]
         assert torch.ones(1 << 20, device=device).sum().item() == 1 << 20
+
+    @pytest.mark.parametrize("where", ["enter", "inside"])
+    def test_a_capture_that_raises_anything_leaves_all_as_it_was(
+        self, device: torch.device, buffer: Tensor, where: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class OddError(Exception):
+            pass
+
+        def fail(*given: Any) -> None:
+            raise OddError("odd")
+
+        def work(count: int) -> Tensor:
+            out = buffer[:count] * 2
+            if where == "inside" and torch.cuda.is_current_stream_capturing() and count == 4:
+                fail()
+            return out
+
+        stream = torch.cuda.current_stream(device)
+        runner = GraphRunner("double", work, CudaCapturer(device))
+        runner.announce([8, 4], size=int)
+        runner.capture([8])
+        with monkeypatch.context() as patch:
+            if where == "enter":
+                patch.setattr(torch.cuda.CUDAGraph, "capture_begin", fail)
+            runner.capture()
+        assert runner.stats.failures == {"4": "odd"}
+        assert torch.cuda.current_stream(device) == stream
+        assert not torch.cuda.is_current_stream_capturing()
+        for count in (8, 4):
+            assert runner.run(count).tolist() == [2 * i for i in range(count)]
+        runner.announce([2], size=int)
+        runner.capture()
+        assert runner.keys == [8, 2]
 
     def test_runners_of_one_pool_survive_each_others_failure(
         self, device: torch.device, buffer: Tensor

@@ -10,9 +10,11 @@ import torch
 from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
+from kernels.launch import dispatch
+from kernels.launch.dispatch import KernelFailed
 from models.base import SlotStatus
 from tts_cli.engine.job import Job
-from tts_cli.errors import StoppedEarly
+from tts_cli.errors import SetupError, StoppedEarly
 
 
 class TestRetries:
@@ -104,6 +106,78 @@ class Holding(FakeSpeechModel):
 
     def note(self) -> None:
         self.left = [*getattr(self, "left", []), self.held is not None and self.held() is not None]
+
+
+@pytest.mark.usefixtures("falls_back")
+class TestKernels:
+    """A Triton kernel fails: rows in flight begin again without, none fails by it."""
+
+    @MODES
+    @pytest.mark.parametrize(
+        ("operation", "call"),
+        [
+            ("prefill", 0),
+            ("prefill", 3),
+            ("decode_frames", 0),
+            ("decode_frames", 7),
+            ("decode_audio", 0),
+            ("decode_audio", 2),
+            ("move", 0),
+        ],
+    )
+    def test_every_row_is_spoken_once_with_its_own_seed(
+        self, is_async: bool, operation: str, call: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        requests = [request(text, seed) for seed, text in enumerate(texts(80))]
+        model = FakeSpeechModel(8, no_kernel={operation: {call}})
+        harness = Harness(model, 8, requests, is_async=is_async, window=2)
+        with caplog.at_level(logging.WARNING):
+            assert_spoken(harness.run(), requests)
+        assert harness.engine.facts()["kernel_fall_backs"] == 1
+        assert (harness.engine.shrinks, harness.engine.batch.rows) == (0, 8)
+        assert len(caplog.records) == 1
+        assert f"({operation}: Triton Error [CUDA]: invalid argument)" in caplog.text
+
+    def test_a_row_in_flight_begins_at_its_start(self) -> None:
+        model = FakeSpeechModel(2, no_kernel={"decode_frames": {5}})
+        Harness(model, 2, [request("x" * 30, 1), request("y" * 20, 2)], is_async=True).run()
+        assert model.groups == [["x" * 30, "y" * 20]] * 2
+
+    def test_a_reference_is_encoded_again(self) -> None:
+        calls = []
+
+        def chore() -> None:
+            calls.append(len(calls))
+            if len(calls) == 2:
+                raise KernelFailed("swiglu: no C compiler")
+
+        requests = [request("x" * 9, seed) for seed in range(4)]
+        harness = Harness(FakeSpeechModel(2), 2, requests)
+        harness.engine.chore = chore
+        assert_spoken(harness.run(), requests)
+        assert len(calls) > 2
+
+    def test_where_rows_must_not_change_the_run_ends_and_keeps_what_is_spoken(self) -> None:
+        requests = [request("x", 0), *(request("x" * 40, seed) for seed in range(1, 8))]
+        model = FakeSpeechModel(8, no_kernel={"decode_frames": {3}})
+        harness = Harness(model, 8, requests, is_async=True, is_fixed=True)
+        with pytest.raises(StoppedEarly, match="with --reproducible rows must not change") as told:
+            harness.run()
+        assert "decode_frames: Triton Error" in told.value.message
+        assert "start again with --kernels reference" in str(told.value.remedy)
+        assert list(harness.ended) == [0]
+        assert dispatch.triton_failure() is None
+
+    def test_kernels_that_were_named_are_not_exchanged(self) -> None:
+        dispatch.use_kernels("portable")
+        model = FakeSpeechModel(2, no_kernel={"decode_audio": {0}})
+        with pytest.raises(SetupError, match="--kernels portable: Triton cannot be used"):
+            Harness(model, 2, [request("x")]).run()
+
+    def test_without_triton_nothing_can_fail_by_it(self) -> None:
+        model = FakeSpeechModel(2, no_kernel={"decode_audio": {0, 1}})
+        with pytest.raises(KernelFailed):
+            Harness(model, 2, [request("x")]).run()
 
 
 class TestMemory:

@@ -81,7 +81,8 @@ class Run:
 
     def evict(self) -> None:
         """Lack of memory: everybody starts again."""
-        rows = self.scheduler.shrink()
+        self.scheduler.batch.halve()
+        rows = self.scheduler.evict()
         assert sorted(rows) == sorted(self.place)
         self.place.clear()
         self.left.clear()
@@ -369,7 +370,7 @@ class TestCompaction:
 
 def test_one_slot_cannot_be_halved() -> None:
     with pytest.raises(ValueError, match="1 slots cannot be halved"):
-        Scheduler[int](BatchSize(1), 4).shrink()
+        BatchSize(1).halve()
 
 
 class TestFixedBatch:
@@ -389,12 +390,8 @@ class TestFixedBatch:
         assert scheduler.live == {2: 2}
 
     def test_it_does_not_fall(self) -> None:
-        scheduler: Scheduler[int] = Scheduler(BatchSize(8, is_fixed=True), 99)
-        scheduler.offer(0, 10.0)
-        scheduler.admit()
         with pytest.raises(ValueError, match="8 slots cannot be halved"):
-            scheduler.shrink()
-        assert scheduler.live == {0: 0}
+            BatchSize(8, is_fixed=True).halve()
 
 
 @pytest.mark.parametrize("max_batch", [0, -1, 3, 48])

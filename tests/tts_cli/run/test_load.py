@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from kernels.launch import dispatch
+from kernels.launch.dispatch import KernelFailed
 from tts_cli.commands import profile
 from tts_cli.config import RunConfig, describe_field
 from tts_cli.engine.scheduler import BatchSize
-from tts_cli.errors import SetupError
+from tts_cli.errors import SetupError, StoppedEarly
 from tts_cli.run import load as module
 from tts_cli.run.device import read_tf32, write_tf32
 from tts_cli.run.load import Session, prepare
@@ -34,6 +37,7 @@ class FakeModel:
     is_fixed: bool = False
     work_mib: int = 0  # of each unit of a choice
     choice: int | None = None
+    is_settled: bool = False
 
     def fix_shapes(self) -> None:
         assert not self.allocated
@@ -63,6 +67,9 @@ class FakeModel:
     def graph_runners(self) -> list[Any]:
         return []
 
+    def settle(self) -> None:
+        self.is_settled = True
+
 
 def make(
     model: FakeModel, device: str, max_batch: int, is_chosen: bool = False, is_fixed: bool = False
@@ -75,6 +82,24 @@ def make(
         0.0,
         is_chosen,
     )
+
+
+class FakeProbe:
+    """Where Triton's probe is begun, and what it tells."""
+
+    failure: str | None = None
+
+    def begin(self, device: torch.device) -> Future[str | None]:
+        found: Future[str | None] = Future()
+        found.set_result(self.failure)
+        return found
+
+
+@pytest.fixture(autouse=True)
+def probe(monkeypatch: pytest.MonkeyPatch) -> FakeProbe:
+    fake = FakeProbe()
+    monkeypatch.setattr("tts_cli.engine.kernels.begin_probe", fake.begin)
+    return fake
 
 
 @pytest.fixture
@@ -285,6 +310,96 @@ class TestReproducible:
         with pytest.raises(SetupError, match="of 64 rows") as caught:
             prepare(session, Needs(1000, 100, 50))
         assert "smaller --max-batch" in str(caught.value.remedy)
+
+
+@pytest.mark.usefixtures("falls_back")
+class TestKernels:
+    """Triton that fails before the first row is spoken."""
+
+    FAILURE = "probe: Failed to find C compiler"
+
+    def open(
+        self, monkeypatch: pytest.MonkeyPatch, device: str = "cuda", **settings: Any
+    ) -> Session:
+        monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
+        monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
+        monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+        return module.open_session(RunConfig(**settings))
+
+    @pytest.mark.parametrize("reproducible", [False, True])
+    def test_auto_goes_on_with_the_reference(
+        self,
+        reproducible: bool,
+        probe: FakeProbe,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        probe.failure = self.FAILURE
+        for _ in range(2):
+            self.open(monkeypatch, reproducible=reproducible).close()
+        assert dispatch.describe("cuda") == f"PyTorch reference ({self.FAILURE})"
+        said = [record.getMessage() for record in caplog.records if record.levelno > 20]
+        assert len(said) == 1
+        assert said[0].startswith(f"Triton cannot be used ({self.FAILURE}); install gcc")
+
+    def test_named_kernels_that_cannot_be_had(
+        self, probe: FakeProbe, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        probe.failure = self.FAILURE
+        before = read_tf32()
+        with pytest.raises(SetupError, match=f"portable: Triton cannot be used .{self.FAILURE}"):
+            self.open(monkeypatch, kernels="portable")
+        assert read_tf32() == before
+        assert dispatch.triton_failure() is None
+
+    def test_the_reference_needs_no_probe(
+        self, probe: FakeProbe, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        probe.failure = self.FAILURE
+        self.open(monkeypatch, kernels="reference").close()
+        assert not dispatch.is_triton_on()
+        assert not [record for record in caplog.records if record.levelno > 20]
+
+    @pytest.mark.parametrize("name", ["auto", "portable", "reference"])
+    def test_on_a_cpu_there_is_no_choice(
+        self, name: str, probe: FakeProbe, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        probe.failure = self.FAILURE
+        self.open(monkeypatch, "cpu", kernels=name).close()
+        assert dispatch.describe("cpu") == "PyTorch reference (not a CUDA device)"
+
+    def failing(self, monkeypatch: pytest.MonkeyPatch) -> FakeModel:
+        """A model one of whose kernels fails once, while its graphs are recorded."""
+        model, real = FakeModel(), FakeModel.capture
+
+        def capture(self: FakeModel, *sizes: int) -> None:
+            real(self, *sizes)
+            if len(self.captured) == 1:
+                raise KernelFailed("row linear: out of resource: shared memory")
+
+        monkeypatch.setattr(FakeModel, "capture", capture)
+        return model
+
+    def test_slots_are_made_again(
+        self, free_mib: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        model = self.failing(monkeypatch)
+        prepare(make(model, "cuda", 64), Needs(64, 100, 50))
+        assert model.allocated == [64, 64]
+        assert model.is_settled
+        assert not dispatch.is_triton_on()
+        assert len([record for record in caplog.records if record.levelno > 20]) == 1
+
+    def test_unless_rows_must_not_change(
+        self, free_mib: list[int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        session = make(self.failing(monkeypatch), "cuda", 64, is_fixed=True)
+        with pytest.raises(StoppedEarly, match="a Triton kernel failed"):
+            prepare(session, Needs(64, 100, 50))
+        dispatch.use_kernels("portable")
+        session = make(self.failing(monkeypatch), "cuda", 64)
+        with pytest.raises(SetupError, match="--kernels portable: Triton cannot be used"):
+            prepare(session, Needs(64, 100, 50))
 
 
 def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

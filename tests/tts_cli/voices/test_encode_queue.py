@@ -14,6 +14,7 @@ import torch
 from hostile_audio import RATE_HZ, encoded, tone
 from torch import Tensor
 
+from kernels.launch.dispatch import KernelFailed
 from models.base import ModelInfo, RequestError, SpeechRequest
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError
@@ -37,6 +38,7 @@ class FakeEncoder:
         self.batches: list[list[str]] = []
         self.threads: set[int] = set()
         self.memory = 10**9  # waves a batch may have
+        self.broken: set[int] = set()  # which batches meet a kernel that fails
 
     def encode_voices(
         self, waves: list[Tensor], modes: list[str]
@@ -45,6 +47,8 @@ class FakeEncoder:
         self.threads.add(threading.get_ident())
         if len(waves) > self.memory:
             raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
+        if len(self.batches) - 1 in self.broken:
+            raise KernelFailed("swiglu: no C compiler")
         marks = [float(wave[0]) for wave in waves]
         if -1.0 in marks:
             raise RequestError("the reference is bad\nsecond line")
@@ -164,6 +168,18 @@ class TestVoiceCache:
                 assert "\n" not in str(error)
             else:
                 assert ticket.voice.result(0).digest == f"d{value}icl"
+
+    def test_what_a_kernel_failed_at_is_encoded_again(self, model: Any) -> None:
+        """A voice is given to whoever waits for it once."""
+        cache = VoiceCache(model, CPU)
+        model.memory, model.broken = 2, {2}
+        tickets = [cache.submit(make_reference(float(mark))) for mark in range(1, 5)]
+        with pytest.raises(KernelFailed):
+            cache.encode_pending()
+        assert [ticket.voice.done() for ticket in tickets] == [True, True, False, False]
+        cache.encode_pending()
+        marks = [ticket.voice.result(0).embedding[0].item() for ticket in tickets]
+        assert marks == [101.0, 102.0, 103.0, 104.0]
 
     def test_a_lack_of_memory_makes_smaller_batches(self, model: Any) -> None:
         model.memory = 2

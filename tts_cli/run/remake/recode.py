@@ -121,11 +121,14 @@ class Recoder:
             yield order, samples
 
     def _decode(self, order: Order) -> np.ndarray[Any, Any]:
+        from tts_cli.engine.kernels import with_fallback
+
         model = self._model
         assert model is not None, "codes without a model"
         num_codes = getattr(model, "num_entries", None)
         codes = read_codes(order.kept, order.record, model.info.num_codebooks, num_codes)
-        return decode(codes, order.record, model, self._writer.takes_int16)
+        is_int16 = self._writer.takes_int16
+        return with_fallback(lambda: decode(codes, order.record, model, is_int16), model)
 
     def _take(self, record: RowRecord) -> int | None:
         """Which take the file is to be; None: the row's own file, of one that has no others.

@@ -1,0 +1,95 @@
+"""A small kernel that tells whether Triton works here, before anything is built on it: compiled and
+launched it needs a C compiler, ptxas, a driver and a GPU that fit each other, of which an import
+needs none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from concurrent.futures import Future
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from kernels.launch.dispatch import HAS_TRITON, KernelFailed, failure_of, jit, tl, triton_failure
+from kernels.launch.own_hash import wait_for_hash
+
+SIZE = 16
+COMPILER_REMEDY = "install gcc (with the headers of Python and libc), or name a compiler in CC"
+PTXAS_REMEDY = (
+    "install the Triton that this PyTorch asks for, or name a newer ptxas in TRITON_PTXAS_PATH"
+)
+IMPORT_REMEDY = "install the Triton that this PyTorch asks for: pip install 'tts-cli[gpu]'"
+OTHER_REMEDY = "`tts-cli doctor` shows what Triton finds"
+
+
+@jit
+def _probe_kernel(out_ptr, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(out_ptr + place, 2 * place)
+
+
+def probe(device: torch.device) -> str | None:
+    """Why Triton cannot be used on a device; None: its probe was compiled, launched and right."""
+    if (failure := triton_failure()) is not None:
+        return failure
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        out = torch.zeros(SIZE, dtype=torch.int32, device=device)
+        try:
+            _probe_kernel[(1,)](out, SIZE=SIZE)
+        except KernelFailed as error:
+            return str(error)
+        found = out.tolist()
+    return None if found == list(range(0, 2 * SIZE, 2)) else f"probe: it wrote {found}"
+
+
+def begin_probe(device: torch.device) -> Future[str | None]:
+    """Begin it in a thread of its own: it takes a while, hardly any of it in Python."""
+    found: Future[str | None] = Future()
+
+    def work() -> None:
+        wait_for_hash()
+        try:
+            found.set_result(probe(device))
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, name="probe").start()  # whose end an exit waits for
+    return found
+
+
+def remedy_for(failure: str) -> str:
+    """What to do about why Triton cannot be used."""
+    if not HAS_TRITON:
+        return IMPORT_REMEDY
+    words = failure.lower()
+    if "ptxas" in words:
+        return PTXAS_REMEDY
+    if any(sign in words for sign in ("compiler", "gcc", "clang", " cc", ".c'", "python.h")):
+        return COMPILER_REMEDY
+    return OTHER_REMEDY
+
+
+def tools(device: torch.device) -> dict[str, str]:
+    """What Triton builds kernels with, by name: where it is, or that it is not found."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is not None:
+        compiler = shutil.which(compiler)
+    return {
+        "C compiler": compiler or "not found",
+        "ptxas": _ptxas(device) if HAS_TRITON else "not found",
+    }
+
+
+def _ptxas(device: torch.device) -> str:
+    try:
+        from triton.backends.nvidia.compiler import get_ptxas
+
+        major, minor = torch.cuda.get_device_capability(device)
+        found: Any = get_ptxas(10 * major + minor)
+        return f"{found.path} ({found.version})"
+    except Exception as error:  # of Triton's own, which may change
+        return failure_of("not found", error)
