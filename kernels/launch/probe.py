@@ -27,8 +27,8 @@ OTHER_REMEDY = "`tts-cli doctor` shows what Triton finds"
 
 
 @jit
-def _probe_kernel(out_ptr, SIZE: tl.constexpr):
-    place = tl.arange(0, SIZE)
+def _probe_kernel(out_ptr, BLOCK: tl.constexpr):
+    place = tl.arange(0, BLOCK)
     tl.store(out_ptr + place, 2 * place)
 
 
@@ -39,7 +39,7 @@ def probe(device: torch.device) -> str | None:
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         out = torch.zeros(SIZE, dtype=torch.int32, device=device)
         try:
-            _probe_kernel[(1,)](out, SIZE=SIZE)
+            _probe_kernel[(1,)](out, BLOCK=SIZE)
         except KernelFailed as error:
             return str(error)
         found = out.tolist()

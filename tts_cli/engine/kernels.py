@@ -90,9 +90,17 @@ def leave_triton(failure: str, model: SpeechModel, is_fixed: bool) -> None:
         runner.renew()
 
 
-def with_fallback(work: Callable[[], Result], model: SpeechModel, is_fixed: bool = False) -> Result:
-    """Do work that can be done twice; where a kernel fails, once more without Triton. Raises
-    StoppedEarly, see `leave_triton`.
+def with_fallback(
+    work: Callable[[], Result],
+    model: SpeechModel,
+    is_fixed: bool = False,
+    undo: Callable[[], object] = lambda: None,
+) -> Result:
+    """Do work that can be done twice; where a kernel fails, once more without Triton. Raises as
+    `leave_triton` does.
+
+    Args:
+        undo: is done in between.
     """
     try:
         return work()
@@ -100,4 +108,5 @@ def with_fallback(work: Callable[[], Result], model: SpeechModel, is_fixed: bool
         failure = str(error)
     # Outside of the handler, because the error holds what the attempt had allocated.
     leave_triton(failure, model, is_fixed)
+    undo()
     return work()

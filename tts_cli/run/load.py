@@ -312,7 +312,8 @@ def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bo
         model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
 
     try:
-        with_fallback(make, model, session.batch.is_fixed)
+        # Else the memory of the first slots would be missing for the second.
+        with_fallback(make, model, session.batch.is_fixed, undo=partial(drop_slots, session))
     except torch.OutOfMemoryError:
         return False
     return True

@@ -125,10 +125,12 @@ def break_launches(monkeypatch, kernel, error: BaseException) -> None:
         (AssertionError("x" * 500 + "!"), f"{'x' * 150} ... {'x' * 149}!"),
     ],
 )
-def test_a_kernel_that_cannot_be_launched_is_named(with_kernel, monkeypatch, error, told) -> None:
+def test_a_kernel_that_cannot_be_launched_is_named(
+    device, with_kernel, monkeypatch, error, told
+) -> None:
     break_launches(monkeypatch, _rms_norm_kernel, error)
     with pytest.raises(dispatch.KernelFailed) as caught:
-        with_kernel(swiglu, torch.ones(1, 4))
+        with_kernel(swiglu, torch.ones(1, 4, device=device))
     assert str(caught.value) == f"swiglu: {told}"
     assert caught.value.__cause__ is error
 
@@ -142,10 +144,12 @@ def test_a_kernel_that_cannot_be_launched_is_named(with_kernel, monkeypatch, err
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
 )
-def test_lack_of_memory_is_no_failure_of_a_kernel(with_kernel, monkeypatch, error, kind) -> None:
+def test_lack_of_memory_is_no_failure_of_a_kernel(
+    device, with_kernel, monkeypatch, error, kind
+) -> None:
     break_launches(monkeypatch, _rms_norm_kernel, error)
     with pytest.raises(kind):
-        with_kernel(swiglu, torch.ones(1, 4))
+        with_kernel(swiglu, torch.ones(1, 4, device=device))
 
 
 @pytest.mark.usefixtures("falls_back")

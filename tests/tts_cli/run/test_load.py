@@ -385,7 +385,7 @@ class TestKernels:
     ) -> None:
         model = self.failing(monkeypatch)
         prepare(make(model, "cuda", 64), Needs(64, 100, 50))
-        assert model.allocated == [64, 64]
+        assert model.allocated == [64, 1, 64]  # the first ones are gone before the second come
         assert model.is_settled
         assert not dispatch.is_triton_on()
         assert len([record for record in caplog.records if record.levelno > 20]) == 1
