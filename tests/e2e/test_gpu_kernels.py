@@ -31,7 +31,6 @@ FLAGS = ("--device", "cuda", "--max-batch", 64, "--save-codes", "--seed", 7, "--
 FLOAT32 = ("--dtype", "float32")
 TOLD = "warning: Triton cannot be used ("
 NO_COMPILER = {"CC": "/bin/false"}  # and a cache that holds nothing
-FEW = 4  # rows whose codes may differ where Triton's kernels, which sum in another order, spoke
 
 
 class Done(NamedTuple):
@@ -170,7 +169,7 @@ class TestFallBack:
         assert done.device["kernel_fall_backs"] == 1
         rows = different(done.codes(), reference)
         print(f"\nvocoder failed: codes that differ from the reference's: {rows}")
-        assert len(rows) <= FEW  # those that had ended are not spoken again
+        assert rows == []  # those that had ended were not spoken again
 
     def test_in_bfloat16(self, synth: Synth) -> None:
         """Which has kernels of its own, and graphs that hold them."""
@@ -197,7 +196,7 @@ class TestCapture:
         assert different(codes, usual.codes()) == []
         rows = different(codes, reference)
         print(f"\ncapture failed: codes that differ from the reference's: {rows}")
-        assert len(rows) <= FEW
+        assert rows == []
 
 
 class TestHeld:
@@ -240,7 +239,7 @@ def test_doctor(tmp_path: Path, no_compiler: dict[str, str]) -> None:
     ):
         done = run(tmp_path, "nothing", "doctor", "--json", env=env)
         (found,) = (one for one in json.loads(done.out) if one["name"] == "kernels")
-        assert (found["status"], done.code) == (status, 0), done.out
+        assert found["status"] == status, done.out
         assert words in found["detail"]
         assert "C compiler " in found["detail"]
         assert "ptxas " in found["detail"]
