@@ -24,6 +24,7 @@ from tts_cli.commands.streams import (
     flush,
     is_stdout_error,
     open_closed_streams,
+    shown,
     silence,
     stdout_error,
 )
@@ -148,9 +149,9 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if self._invocation.is_debug:
-            return super().format(record)
+            return shown(super().format(record))
         label = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        return label + record.getMessage()
+        return label + shown(record.getMessage())
 
 
 @contextlib.contextmanager

@@ -406,7 +406,7 @@ def test_nothing_leads_outside(bench: Workbench) -> None:
         result = export(bench, to, "--json")
         assert result.code == 1, result.err
         assert result.json["rows"] == 1
-        assert sum(result.json["left_out"].values()) == 5
+        assert sum(result.json["left_out"].values()) == 4  # and one line makes no sense
         assert not any(path.is_symlink() for path in (bench.folder / to).rglob("*"))
     assert sorted(path.name for path in secret.iterdir()) == ["s.wav"]
 

@@ -16,6 +16,7 @@ from typing import Any
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import JoinedChapter, Span
 from tts_cli.book.script import Sentence
+from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.deliver.subtitles import Spoken
 from tts_cli.output.atomic import write_atomic
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 NAME = "book.json"
 SCHEMA = 1
 MAX_BYTES = 1 << 29
+_SUFFIXES = tuple(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b"))  # of what books make
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,8 @@ def _made_file(entry: dict[str, Any]) -> MadeFile:
     path, key, size = entry["path"], entry["key"], entry["bytes"]
     if not (isinstance(path, str) and isinstance(key, str) and isinstance(size, int)):
         raise TypeError(f"{str(path)[:60]!r} is no file")
-    if not path or Path(path).name != path or path.startswith(".") or "\\" in path or "\0" in path:
+    is_name = Path(path).name == path and not path.startswith(".") and not {*"\\\0"} & {*path}
+    if not is_name or not path.endswith(_SUFFIXES):
         raise ValueError(f"{path[:60]!r} is no name of a file here")
     return MadeFile(path, key, size)
 

@@ -87,6 +87,8 @@ def devices(ctx: click.Context, incomplete: str) -> Iterator[str]:
 @completer
 def ids(ctx: click.Context, incomplete: str) -> Iterator[str]:
     """Ids of the rows in --out, by its journal."""
+    from tts_cli.manifest.ids import is_recorded_id
+
     out: Any = ctx.params.get("out")
     found: dict[str, None] = {}
     with open(Path(out) / "timings.jsonl", "rb") as file:
@@ -95,7 +97,7 @@ def ids(ctx: click.Context, incomplete: str) -> Iterator[str]:
                 row_id = json.loads(line)["id"]
             except (ValueError, KeyError, TypeError):
                 continue
-            if isinstance(row_id, str) and row_id.startswith(incomplete):
+            if is_recorded_id(row_id) and row_id.startswith(incomplete):
                 found[row_id] = None
             if len(found) >= MAX_IDS:
                 break

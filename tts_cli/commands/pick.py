@@ -15,6 +15,7 @@ import click
 
 from tts_cli.commands.options import common_options, config_option, group
 from tts_cli.commands.sections import SectionedCommand
+from tts_cli.commands.streams import shown
 from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
@@ -199,7 +200,7 @@ def described(take: dict[str, Any]) -> str:
     seconds = take["audio_s"]
     length = f", {seconds:.2f} s" if isinstance(seconds, (int, float)) else ""
     suspect = f", suspect: {', '.join(map(str, take['suspect']))}" if take["suspect"] else ""
-    return f"take {take['take']} (seed {take['seed']}{length}{suspect})"
+    return shown(f"take {take['take']} (seed {take['seed']}{length}{suspect})")
 
 
 def show_takes(out: Path, config: RunConfig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 from typing import TextIO
 
@@ -15,6 +16,8 @@ from tts_cli.errors import SetupError
 _ERRNOS = frozenset(
     [errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, getattr(errno, "EDQUOT", 0)]
 )
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def open_closed_streams() -> None:
@@ -54,6 +57,11 @@ def show_or_warn(text: str) -> str | None:
             raise
         return str(stdout_error(error))
     return None
+
+
+def shown(text: str) -> str:
+    """A text as a terminal may have it, which would obey control characters of whoever wrote it."""
+    return _CONTROL.sub("?", text)
 
 
 def silence(stream: TextIO) -> None:

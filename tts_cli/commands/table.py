@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 import click
 
+from tts_cli.commands.streams import shown
+
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under column names; numbers (from the second column on) are right-aligned."""
+    rows = [[shown(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.text.pauses import without_pauses
 
 MAX_TEXTS = 20  # of a list, such as `suspect`
@@ -89,7 +90,7 @@ def speech_of(values: Any, place: int) -> Speech | None:
     if not isinstance(values, dict) or values.get("status") not in ("ok", "failed"):
         return None
     row_id, take = values.get("id"), values.get("take", 1)
-    if not isinstance(row_id, str) or not row_id or _whole(take) is None:
+    if not is_recorded_id(row_id, values["status"]) or _whole(take) is None:
         return None
     seed = _whole(values.get("seed"))
     names = ("prefill_ms", "decode_ms", "vocoder_ms", "write_ms")

@@ -17,6 +17,7 @@ from typing import Any
 
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.listen.speech import Speech, speech_of
+from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.output.journal import JOURNAL_NAME
 from tts_cli.output.plain_file import require_plain_file
 from tts_cli.output.run_file import REPORT_NAME
@@ -228,7 +229,9 @@ def _choices(out: Path) -> dict[str, int]:
     if not isinstance(entries, dict):
         return {}
     numbers = {
-        row_id: entry.get("take") for row_id, entry in entries.items() if isinstance(entry, dict)
+        row_id: entry.get("take")
+        for row_id, entry in entries.items()
+        if is_recorded_id(row_id) and isinstance(entry, dict)
     }
     return {row_id: take for row_id, take in numbers.items() if isinstance(take, int)}
 

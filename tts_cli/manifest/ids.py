@@ -13,6 +13,7 @@ import unicodedata
 from array import array
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TypeGuard
 
 from tts_cli.config import SUBTITLES, SUBTYPES
 
@@ -32,7 +33,12 @@ _RESERVED = {
 
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
 # Most ids: with none of the things that need a closer look, and short.
-_PLAIN_ID = re.compile(r"(?!truncated/|takes/)(?:[a-z0-9_-]{5,40}/){0,8}[a-z0-9_-]{5,40}")
+_PART = (
+    r"(?:[A-Za-z0-9_-]{5,40}"
+    r"|(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:/|\Z))[A-Za-z0-9_-]{1,4})"
+)
+_PLAIN_ID = re.compile(rf"(?!(?i:truncated|takes)/)(?:{_PART}/){{0,8}}{_PART}")
+_LINE_ID = re.compile(r"#(?:.*:)?[0-9]{1,12}")  # of a row without an id, see `BadRow.record_id`
 _DEVICE_NAMES = frozenset(
     ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
 )
@@ -53,6 +59,29 @@ def id_problem(row_id: str) -> str | None:
     """Why `row_id` cannot name an output file, or None if it can."""
     if _PLAIN_ID.fullmatch(row_id):
         return None
+    if problem := _path_problem(row_id):
+        return problem
+    folder, _, rest = row_id.casefold().partition("/")
+    if rest and (kept := _RESERVED.get(folder)):
+        return f"starts with '{folder}/', which is kept for {kept}"
+    return None
+
+
+def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:
+    """Whether a line of a folder can be of a row with this id. Folders come from anybody, so it is
+    asked of every id that is read from one: it has to pass what one of a manifest has to, but that
+    rows of earlier versions may have names that are reserved now. Rows that are bad in a manifest
+    and have no id are recorded as `#LINE`, which is no file's, so such a line cannot be ok.
+    """
+    if not isinstance(row_id, str):
+        return False
+    if _PLAIN_ID.fullmatch(row_id) or _path_problem(row_id) is None:
+        return True
+    return status != "ok" and row_id.isprintable() and _LINE_ID.fullmatch(row_id) is not None
+
+
+def _path_problem(row_id: str) -> str | None:
+    """Why no file could have this name, or one outside of the folder."""
     if not row_id:
         return "is empty"
     if len(row_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
@@ -67,8 +96,6 @@ def id_problem(row_id: str) -> str | None:
     for position, part in enumerate(parts):
         if problem := _part_problem(part, is_folder=position < len(parts) - 1):
             return problem
-    if len(parts) > 1 and (kept := _RESERVED.get(parts[0].casefold())):
-        return f"starts with '{parts[0].casefold()}/', which is kept for {kept}"
     return None
 
 

@@ -106,7 +106,8 @@ class BadRow:
         """The id the failure is recorded under; '#' keeps it apart from ids of rows."""
         if self.id is not None:
             return self.id
-        return f"#{self.file}:{self.line}" if self.file else f"#{self.line}"
+        file = "".join(char if char.isprintable() else "?" for char in self.file)
+        return f"#{file}:{self.line}" if file else f"#{self.line}"
 
 
 def shown(value: object, limit: int = 60) -> str:

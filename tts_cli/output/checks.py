@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tts_cli.errors import SetupError
+from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.output.atomic import write_atomic
 from tts_cli.output.plain_file import require_plain_file
 
@@ -188,7 +189,7 @@ def check_of(values: Any) -> Check | None:
     if not isinstance(values, dict) or values.get("verdict") not in (OK, SUSPECT):
         return None
     row_id, take, sha256 = values.get("id"), _whole(values.get("take")), values.get("sha256")
-    if not isinstance(row_id, str) or not row_id or take is None or not isinstance(sha256, str):
+    if not is_recorded_id(row_id) or take is None or not isinstance(sha256, str):
         return None
     reasons = values.get("reasons")
     return Check(

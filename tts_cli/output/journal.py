@@ -21,9 +21,10 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from tts_cli.errors import SetupError, UsageError, disk_full, is_disk_error
+from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.output.plain_file import open_to_append, require_plain_file
 from tts_cli.output.record import CopiedLine, RowRecord
-from tts_cli.output.record_table import TEXT, FolderRows, RecordTable, RowFile, parse
+from tts_cli.output.record_table import TEXT, FolderRows, Line, RecordTable, RowFile, line_of, parse
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class Journal:
         return self._table.top(row_id)
 
     def line(self, row_id: str, take: int) -> dict[str, Any] | None:
-        """The last line of a take, whole; None if there is none. Raises OSError."""
+        """The last line of a take, whole; None if there is none of sense. Raises OSError."""
         offset = self._table.offset(row_id, take)
         if offset is None:
             return None
@@ -131,7 +132,9 @@ class Journal:
             while raw := file.readline(MAX_LINE_BYTES):
                 line = parse(raw) if raw.endswith(b"\n") else None
                 if line is not None and is_meant(line, offset):
-                    yield json.loads(raw)
+                    values = _whole(raw, line)
+                    if values is not None:
+                        yield values
                 offset += len(raw)
 
     def chosen(self) -> Iterator[dict[str, Any]]:
@@ -143,7 +146,9 @@ class Journal:
             return
         with open(self.path, "rb") as file:
             for offset in offsets:
-                yield _line_at(file, offset)
+                values = _line_at(file, offset)
+                if values is not None:
+                    yield values
 
     def schema(self, row_id: str, take: int = 1) -> int | None:
         """The schema of the last line, see `record.SCHEMA`; None if there is none."""
@@ -265,7 +270,7 @@ class Journal:
         assert self._handle is not None
         found = _FIRST_ID.match(torn)
         row_id = json.loads(b'"%b"' % found[1]) if found else None
-        if row_id is not None and self._table.file(row_id) is None:
+        if is_recorded_id(row_id, "failed") and self._table.file(row_id) is None:
             record = RowRecord(row_id, "failed", error="its line was torn by a crash")
             line = record.to_line().encode()
             os.write(self._handle, line)
@@ -298,11 +303,21 @@ def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
                 yield line.row_key, raw
 
 
-def _line_at(file: BinaryIO, offset: int) -> dict[str, Any]:
-    """A line that made sense before."""
+def _line_at(file: BinaryIO, offset: int) -> dict[str, Any] | None:
     file.seek(offset)
-    values: dict[str, Any] = json.loads(file.readline(MAX_LINE_BYTES))
-    return values
+    raw = file.readline(MAX_LINE_BYTES)
+    return _whole(raw, parse(raw))
+
+
+def _whole(raw: bytes, line: Line | None) -> dict[str, Any] | None:
+    """All that a line says; None where that makes no sense, or is not what was remembered of it:
+    `parse` reads the head alone, and json has the last of two fields of one name.
+    """
+    try:
+        values: dict[str, Any] = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return values if line_of(values) == line else None
 
 
 def _skip_line(file: BinaryIO) -> bytes:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.manifest.ids import IdTable, id_hash, id_problem
+from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
 from tts_cli.output.journal import JOURNAL_NAME
 from tts_cli.output.leftovers import audio_files
 
@@ -53,5 +53,5 @@ def recorded_ids(out: Path) -> Iterator[str]:
                 row_id = json.loads(raw)["id"]
             except (ValueError, RecursionError, TypeError, KeyError):
                 continue
-            if isinstance(row_id, str) and id_problem(row_id) is None:
+            if is_recorded_id(row_id):
                 yield row_id

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tts_cli.manifest.ids import IdTable, id_hash
+from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
 from tts_cli.output.record import EXTRA, HELD, OWN, ROLES, SCHEMA
 
 # The low bits of a take's state; the others are of its hashes.
@@ -247,11 +247,16 @@ def parse(raw: bytes) -> Line | None:
     """What is remembered of a whole line of the file; None for one that makes no sense."""
     found = _HEAD.match(raw)
     if found is None or not raw.endswith(b"}\n"):
-        return _parse_any(raw)
+        try:
+            return line_of(json.loads(raw))
+        except (ValueError, RecursionError):
+            return None
     row_id, status, take, role, request_hash, delivery_hash, size, sha256, frames, audio_s = (
         found.groups()
     )
     name = json.loads(b'"%b"' % row_id) if b"\\" in row_id else row_id.decode()
+    if not is_recorded_id(name, status.decode()):
+        return None
     hashes = request_hash.decode(), delivery_hash.decode()
     return Line(
         key=_key(name, int(take)),
@@ -264,12 +269,8 @@ def parse(raw: bytes) -> Line | None:
     )
 
 
-def _parse_any(raw: bytes) -> Line | None:
-    """The same for lines of other forms: of earlier versions, or rewritten by somebody."""
-    try:
-        values: Any = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
+def line_of(values: Any) -> Line | None:
+    """The same of what a line says, of any form: of earlier versions, or rewritten by somebody."""
     if not isinstance(values, dict) or values.get("status") not in ("ok", "failed"):
         return None
     row_id, request_hash = values.get("id"), values.get("request_hash")
@@ -278,7 +279,7 @@ def _parse_any(raw: bytes) -> Line | None:
     take, role = values.get("take", 1), values.get("role", OWN)
     if role not in ROLES:
         return None
-    if not isinstance(row_id, str) or not isinstance(request_hash, str):
+    if not is_recorded_id(row_id, values["status"]) or not isinstance(request_hash, str):
         return None
     if not isinstance(delivery_hash, (str, type(None))) or (schema and delivery_hash is None):
         return None

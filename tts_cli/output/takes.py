@@ -136,9 +136,11 @@ class TakeFolder:
         """Hold a take, and make it the row's file. Whether that is anything new.
 
         Raises:
-            RowError: its file is gone, or not what was recorded.
+            RowError: its file is gone, or not what was recorded; the row's can have no such name.
             DiskFull: nothing has changed.
         """
+        if problem := id_problem(row_id):
+            raise RowError(f"row '{row_id}' {problem}")
         line, file = self.journal.line(row_id, take), self.journal.file(row_id)
         assert line is not None
         is_file = file is not None and file.take == take
@@ -176,8 +178,7 @@ class TakeFolder:
             chosen = [path for path in paths if path.stem == str(file.take)]
             if len(chosen) > 1:  # in several formats
                 line = self.journal.line(row_id, file.take)
-                assert line is not None
-                chosen = [path for path in chosen if path.suffix == suffix_of(line)]
+                chosen = [path for path in chosen if line and path.suffix == suffix_of(line)]
             if chosen and self._is_wrong(self.out / f"{row_id}{chosen[0].suffix}", chosen, paths):
                 self._switch(row_id, file.take, chosen[0].suffix)
                 mended += 1

@@ -76,7 +76,19 @@ def test_no_file_is_no_book(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["../a.wav", "/etc/a.wav", ".a.wav", "a\\b.wav", "a/b.wav", "", "a\0b", None, 5]
+    "name",
+    [
+        "../a.wav",
+        "/etc/a.wav",
+        ".a.wav",
+        "timings.jsonl",
+        "a\\b.wav",
+        "a/b.wav",
+        "",
+        "a\0b",
+        None,
+        5,
+    ],
 )
 def test_only_names_are_believed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str | int | None

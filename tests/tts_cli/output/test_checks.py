@@ -74,6 +74,8 @@ LINE = json.loads(WHOLE.to_line())
         {},
         {**LINE, "id": ""},
         {**LINE, "id": 1},
+        {**LINE, "id": "../a"},
+        {**LINE, "id": "#7"},
         {**LINE, "take": -1},
         {**LINE, "take": True},
         {**LINE, "sha256": None},
@@ -122,9 +124,9 @@ def test_garbage_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_half_a_surrogate_pair_is_written(tmp_path: Path) -> None:
-    write_checks(tmp_path, [Check("\ud800", 1, "00", OK)])
+    write_checks(tmp_path, [Check("a", 1, "00", SUSPECT, (Reason("words", "\ud800", 1.0),))])
     (check,) = read_checks(tmp_path)
-    assert check.id == "\ud800"
+    assert check.reasons[0].text == "\ud800"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")

@@ -317,8 +317,9 @@ def test_any_text_can_be_recorded(tmp_path: Path) -> None:
     "changes",
     [
         {},
-        {"id": 'a"b\\', "path": 'a"b\\.wav'},
-        {"id": "日本/\udcff\n"},
+        {"path": 'a"b\\.wav'},
+        {"id": "日本/ü"},
+        {"id": "#../rows.csv:7", "status": "failed"},
         {"sha256": "0123456789abcdef" * 4, "bytes": 2**40, "frames": 7},
         {"status": "failed", "error": '", "status": "ok'},
         {"audio_s": 123456.789012, "request_hash": "", "delivery_hash": ""},
@@ -349,7 +350,20 @@ def test_the_longest_row_fits_a_line(tmp_path: Path) -> None:
 
 def test_our_own_lines_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would notice another order of the fields, but for the time a resume takes."""
-    monkeypatch.setattr("tts_cli.output.record_table._parse_any", lambda raw: None)
+    monkeypatch.setattr("tts_cli.output.record_table.line_of", lambda values: None)
     ours = replace(OK, request_hash="12", delivery_hash="34")
     for record in (ours, replace(ours, id="日本/x", sha256="a" * 64)):
         assert parse(record.to_line().encode()) is not None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [b'"id": "../a"}', b'"take": 7}', b'"status": "failed"}', b'"id": ["a"]}', b'"id"}', b"[}"],
+)
+def test_a_line_says_what_its_head_says(tmp_path: Path, more: bytes) -> None:
+    """json has the last of two fields of one name, and `pick` wrote where that one led."""
+    line = replace(OK, request_hash="12", delivery_hash="34").to_line().encode()
+    (tmp_path / "timings.jsonl").write_bytes(line[:-2] + b", " + more + b"\n")
+    journal = Journal(tmp_path, is_read_only=True)
+    assert journal.status("a") == "ok"
+    assert (journal.line("a", 1), list(journal.file_lines())) == (None, [])

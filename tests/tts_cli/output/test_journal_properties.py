@@ -20,7 +20,7 @@ from tts_cli.output.journal import JOURNAL_NAME, Journal, RowRecord
 Said = dict[str, tuple[str, str, str]]  # id -> status, request hash, delivery hash
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # nothing waits for a disk there
-KNOWN = ("a", "part/b", "ü", "日本語", "#7", 'quo"te\\', "line\nend", "\ud800")
+KNOWN = ("a", "part/b", "ü", "日本語", "takes/a/1", "e\u0301/x.y-1")
 HASHES = ("", "h1", "h2")
 ENTRIES = st.tuples(
     st.sampled_from(KNOWN),
@@ -41,7 +41,7 @@ SHAPES = JSON.filter(lambda value: not isinstance(value, dict)).map(
     lambda v: json.dumps(v).encode()
 )
 STRANGERS = st.fixed_dictionaries(
-    {"id": st.sampled_from(["stranger", "../../x", "", 5, None, ["a"]])},
+    {"id": st.sampled_from(["stranger", "../../x", "", "#7", "x\n", "\ud800", 5, None, ["a"]])},
     optional={
         name: JSON | st.sampled_from(["ok", "failed", "f" * 64, -1, 2**70, 1e300])
         for name in ("status", "request_hash", "delivery_hash", "bytes", "frames", "sha256", "take")

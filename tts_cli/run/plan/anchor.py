@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import RowError, StoppedEarly, UsageError
-from tts_cli.manifest.ids import fold_id
+from tts_cli.manifest.ids import fold_id, is_recorded_id
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.output.atomic import write_atomic
@@ -266,7 +266,7 @@ def _kept_id(out: Path | None) -> str | None:
             found = json.loads(file.read(_MAX_BYTES))["id"]
     except (OSError, ValueError, RecursionError, TypeError, KeyError):
         return None
-    return found if isinstance(found, str) else None
+    return found if is_recorded_id(found) else None
 
 
 def keep_anchor(out: Path, row_id: str, digest: str) -> None:

@@ -33,13 +33,13 @@ def test_rows_come_in_the_order_people_count(tmp_path: Path) -> None:
 
 
 def test_a_usual_row_has_what_the_page_needs(tmp_path: Path) -> None:
-    write_folder(tmp_path, [record("x y", seed=0, spoken_text=TEXT, level_dbfs=0.0)])
+    write_folder(tmp_path, [record("x/ü", seed=0, spoken_text=TEXT, level_dbfs=0.0)])
     (row,) = content(tmp_path)["rows"]
     (take,) = row.pop("takes")
     assert len(take.pop("waveform")) == 160
-    assert take == {"take": 1, "seed": 0, "audio_s": 4.0, "url": "x%20y.wav", "level_dbfs": 0.0}
+    assert take == {"take": 1, "seed": 0, "audio_s": 4.0, "url": "x/%C3%BC.wav", "level_dbfs": 0.0}
     assert row == {
-        "id": "x y",
+        "id": "x/ü",
         "status": "ok",
         "voice": "clara",
         "text": TEXT,

@@ -1,0 +1,149 @@
+"""A folder that somebody else has made: whatever its lines say, no command leaves it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import outside
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from properties import TIMES
+from spoken_folders import record, tone, with_file, write_folder
+from workbench import Workbench
+
+from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.output.checks import OK, Check
+
+pytestmark = pytest.mark.slow
+
+SOUND = tone(0.4)
+FILE = with_file(SOUND)
+NAMES = ("..", ".", "", "mine", "takes", "truncated", "removed", ".voices", "a.wav", "CON", "nul.x")
+ODD_NAMES = ("#", "#1", "#:7", "-o", "a b", "x\ny", "\x1b[31m", "\ud800", "\0", "\\", "~", "$(id)")
+PARTS = st.sampled_from((*NAMES, *ODD_NAMES))
+IDS = st.builds("/".join, st.lists(PARTS, min_size=1, max_size=5))
+RUN = ("--max-seconds", 0.1, "--accept-truncated", "--retries", 0)
+MODEL_FREE: Sequence[Sequence[str]] = (
+    ("pick", "hp"),
+    ("check", "hp", "--pick", "best"),
+    ("report", "hp"),
+    ("encode", "hp", "--format", "flac"),
+    ("encode", "hp", "--format", "flac", "--out", "new"),
+    ("merge", "hp", "--out", "new"),
+    *(("export", "hp", "--to", to, "--out", "new") for to in ("ljspeech", "audiofolder", "nemo")),
+    ("export", "hp", "--to", "webdataset", "--out", "new", "--all-takes"),
+)
+
+
+def stranger(place: Path, row_id: str, said: str | None = None) -> Path:
+    """A folder with a row of an id, two takes of it, and all files that tell of it.
+
+    Args:
+        place: the folder around; nothing in it may be touched but what a command is to make.
+        said: an id that the lines say first.
+    """
+    out = place / "hp"
+    lines = [
+        record("good", **FILE),
+        record(row_id, **FILE),
+        record(row_id, take=2, role="extra", path=f"takes/{row_id}/2.wav", **FILE),
+        record(row_id, take=3, role="held", path=f"takes/{row_id}/3.wav", **FILE),
+    ]
+    write_folder(out, lines, audio={"good.wav": SOUND, "mine.wav": SOUND})
+    for name in (row_id, *(f"takes/{row_id}/{take}" for take in (1, 2, 3))):
+        path = Path(os.path.normpath(out / f"{name}.wav"))
+        if path.is_relative_to(place):
+            with contextlib.suppress(OSError, ValueError):  # no file has such a name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(SOUND)
+    if said is not None:
+        text = (out / "timings.jsonl").read_text()
+        ours = json.dumps(row_id)
+        text = text.replace(f'"id": {ours}', f'"id": {json.dumps(said)}')
+        text = text.replace('"write_ms"', f'"id": {ours}, "write_ms"')
+        (out / "timings.jsonl").write_text(text)
+    check = Check(row_id, 1, str(FILE["sha256"]), OK).to_line()
+    (out / "checks.jsonl").write_text(check)
+    (out / "takes.json").write_text(json.dumps({"choices": {row_id: {"take": 2}}}))
+    (out / "anchor.json").write_text(json.dumps({"id": row_id, "digest": "0"}))
+    sentence = {"id": row_id, "start_s": 0, "end_s": 0.1}
+    made = {"path": "mine.wav", "key": "", "bytes": len(SOUND), "sentences": [sentence]}
+    chapter = {**made, "sample_rate_hz": 8000, "samples": 1}
+    book = {"schema": 1, "chapters": [chapter], "files": []}
+    (out / "book.json").write_text(json.dumps(book, indent=1))
+    return out
+
+
+def run(bench: Workbench, place: Path, *args: object) -> None:
+    """Run a command in a folder; what it makes lies in `hp` and `new`, whatever it is told."""
+    before = {path: path.read_bytes() for path in place.glob("*") if path.is_file()}
+    with outside.watched(place) as touched:
+        result = bench.run(*args)
+    assert not touched, (args, touched)
+    assert {path: path.read_bytes() for path in place.glob("*") if path.is_file()} == before, args
+    assert "internal error" not in result.err, (args, result.err)
+    assert "\x1b" not in result.out + result.err, args
+    shutil.rmtree(place / "new", ignore_errors=True)
+
+
+@pytest.mark.parametrize("tries", [8, pytest.param(300 * TIMES, marks=pytest.mark.long)])
+def test_ids_of_a_stranger(bench: Workbench, monkeypatch: pytest.MonkeyPatch, tries: int) -> None:
+    """`pick hp ../mine=2` replaced mine.wav beside the folder, and removed its codes."""
+    manifest = bench.write([{"id": "good", "text": "Hello."}])
+    book = bench.write("# One\n\nHello there.\n", "book.md")
+
+    @settings(
+        max_examples=tries,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(IDS, st.none() | st.just("good") | IDS)
+    @example("../mine", None)
+    @example("../mine", "good")
+    @example("#../../../mine:1", None)
+    @example("takes/good/2", None)
+    def holds(row_id: str, said: str | None) -> None:
+        place = bench.folder / "place"
+        for folder in (place, bench.folder / "kept"):
+            shutil.rmtree(folder, ignore_errors=True)
+        place.mkdir()
+        monkeypatch.chdir(place)
+        stranger(place, row_id, said)
+        for name in ("mine.wav", "mine.flac", "mine.codes.safetensors"):
+            (place / name).write_text("somebody's")
+        shutil.copytree(place / "hp", bench.folder / "kept", symlinks=True)
+        names = {name for name in (row_id, said) if name and "\0" not in name}
+        picks = [("pick", "hp", "--", f"{name}={take}") for name in names for take in (1, 2, 3)]
+        given_model = ("--model", bench.model, "--device", "cpu", *RUN)
+        speaking = [
+            ("synth", manifest, "--out", "hp", *given_model, "--takes", 1),
+            ("synth", manifest, "--out", "hp", *given_model, "--only", "suspects", "--overwrite"),
+            ("book", book, "--out", "hp", *given_model),
+        ]
+        for args in (*MODEL_FREE, *picks, *speaking):
+            run(bench, place, *args)
+            shutil.rmtree(place / "hp")
+            shutil.copytree(bench.folder / "kept", place / "hp", symlinks=True)
+
+    holds()
+
+
+def test_which_ids_are_recorded() -> None:
+    for name in ("a", "sub/b", "ü/é", "takes/a/1", "removed/a", "000001", "a" * 200):
+        assert is_recorded_id(name), name
+    for other in ("", ".", "..", "../a", "a/../b", "/a", "a\0", "a\nb", "a b", "CON", None):
+        assert not is_recorded_id(other), other
+        assert not is_recorded_id(other, "failed"), other
+    for bad in ("#7", "#rows.csv:7", "#../my rows/a:b.csv:7"):
+        assert is_recorded_id(bad, "failed"), bad
+        assert not is_recorded_id(bad), bad
+    for other in ("#", "#a", "#\x1b:7", "#a\nb:7", 7, ["a"]):
+        assert not is_recorded_id(other, "failed"), other
