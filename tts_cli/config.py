@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +74,43 @@ RANGES: dict[str, Range] = {
 }
 
 
-def _setting(default: Any, help: str, unset: str = "") -> Any:
+class Scope(Enum):
+    """Where a setting may come from, beside the command line and variables."""
+
+    ANY = "any file"
+    USERS = "the user's file"  # a project's may be anybody's
+    ONE_RUN = "no file"  # all that somebody else's could do harm with, unseen
+
+
+class About(Enum):
+    """What a setting is about."""
+
+    SPEECH = "what is said, and how"
+    DELIVERY = "what is made of it"
+    ROWS = "how the manifest is read, and which of it"
+    RUN = "how, where and whether anything is done"
+    SCREEN = "what is shown"
+
+
+def _setting(
+    default: Any,
+    help: str,
+    unset: str = "",
+    *,
+    about: About = About.RUN,
+    scope: Scope = Scope.ONE_RUN,
+) -> Any:
     """A field with the help of its flag; `unset` says what the default None stands for."""
-    return field(default=default, metadata={"help": help, "unset": unset})
+    metadata = {"help": help, "unset": unset, "about": about, "scope": scope}
+    return field(default=default, metadata=metadata)
+
+
+# Settings that any file may give: whoever writes it can do no harm with them.
+_speech = partial(_setting, about=About.SPEECH, scope=Scope.ANY)
+_delivery = partial(_setting, about=About.DELIVERY, scope=Scope.ANY)
+_rows = partial(_setting, about=About.ROWS, scope=Scope.ANY)
+_running = partial(_setting, about=About.RUN, scope=Scope.ANY)
+_screen = partial(_setting, about=About.SCREEN)  # not these: messages are not for others to hide
 
 
 @dataclass(frozen=True)
@@ -82,27 +118,27 @@ class RunConfig:
     """Every shared and `synth` setting. None means: decided later, as the help says."""
 
     # model
-    model: str | None = _setting(
+    model: str | None = _speech(
         None,
         "Model folder, repository on the Hugging Face hub, or synthetic:NAME for random weights.",
         "the sample voice",
     )
-    revision: str | None = _setting(
+    revision: str | None = _speech(
         None, "Branch, tag or commit of a hub repository.", "the repository's main branch"
     )
     accept_licence: bool = _setting(
         False, "Accept the licence of the checkpoint's weights, where it asks; is remembered."
     )
     # device
-    device: str = _setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
-    dtype: str = _setting("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")
-    max_batch: int | None = _setting(
+    device: str = _running("auto", "Where to compute: auto, cpu, cuda or cuda:N.")
+    dtype: str = _speech("auto", "Precision; auto is bfloat16 on cuda and float32 on cpu.")
+    max_batch: int | None = _running(
         None,
         "Rows spoken at once, a power of two; fewer take less memory.",
         "up to 256 on cuda, 512 from 1,024 rows on, 16 on cpu",
     )
-    no_graphs: bool = _setting(False, "Run without CUDA graphs; slower, same audio.")
-    kernels: str = _setting(
+    no_graphs: bool = _running(False, "Run without CUDA graphs; slower, same audio.")
+    kernels: str = _running(
         "auto",
         "Kernels on cuda: auto; portable, which are those of older and consumer GPUs; or "
         "reference, PyTorch's own operations, to which auto falls back where Triton fails.",
@@ -112,14 +148,15 @@ class RunConfig:
         "Folder of compiled kernels; a copy of a warmed-up one spares other machines of the same "
         "GPU and versions the compiling.",
         "TRITON_CACHE_DIR, or .triton/cache in the home folder",
+        scope=Scope.USERS,
     )
-    reproducible: bool = _setting(
+    reproducible: bool = _speech(
         False,
         "On cuda, give a row the same audio whatever is spoken beside it, in whatever order, run, "
         "shard or worker: all work in shapes that --max-batch decides alone. Slower; on a CPU in "
         "float32 it is always so.",
     )
-    workers: str | None = _setting(
+    workers: str | None = _running(
         None,
         "Speak with N workers through Ray, a GPU each (on a CPU a share of the cores), or with all "
         "GPUs there are; into one folder, as one run. Needs the extra ray.",
@@ -130,70 +167,75 @@ class RunConfig:
         "Put the workers on a Ray cluster that runs already: HOST:PORT, or auto for the one of "
         "this machine; without --workers, on all of its free GPUs.",
         "a Ray of the run's own on this machine",
+        scope=Scope.USERS,
     )
     # every command
-    json: bool = _setting(False, "Print the result as JSON on stdout.")
-    verbosity: int = _setting(0, "Messages on stderr: -1 warnings only, 0 normal, 1 details.")
-    debug: bool = _setting(
+    json: bool = _screen(False, "Print the result as JSON on stdout.")
+    verbosity: int = _screen(0, "Messages on stderr: -1 warnings only, 0 normal, 1 details.")
+    debug: bool = _screen(
         False, "As -v, with times, threads and modules, what libraries say, and tracebacks."
     )
-    progress: str = _setting(
+    progress: str = _screen(
         "auto",
         "How far a run is: auto is a bar on a terminal and a line every 30 s elsewhere, log always "
         "the lines.",
+        scope=Scope.ANY,
     )
     # which rows
-    manifest_format: str | None = _setting(
+    manifest_format: str | None = _rows(
         None, "How to read the manifest.", "by its suffix; jsonl on stdin"
     )
-    sheet: str | None = _setting(None, "Sheet of an .xlsx manifest.", "the first that shows")
-    encoding: str | None = _setting(
+    sheet: str | None = _rows(None, "Sheet of an .xlsx manifest.", "the first that shows")
+    encoding: str | None = _rows(
         None, "Encoding of the manifest, such as cp1252 or utf-16.", "UTF-8, or as its bytes show"
     )
-    map: str | None = _setting(
+    map: str | None = _rows(
         None,
         "What the manifest's columns are: COLUMN=field,COLUMN=field, as in "
         '"Line ID=id,Dialogue=text,Character=character". A name with a comma, an equals sign or a '
         "quote stands in double quotes; COLUMN= is no field.",
         "columns have the names of fields",
     )
-    extra: str = _setting(
+    extra: str = _rows(
         "error", "Columns that are no fields: an error, kept in timings.jsonl, or dropped."
     )
-    cast: Path | None = _setting(  # noqa: RUF009
+    cast: Path | None = _speech(  # noqa: RUF009
         None, "Who speaks in which voice: a TOML file with a table a character.", "none"
     )
-    ids: str = _setting(
+    ids: str = _rows(
         "number",
         "What names rows without an id: their number, or their content (a hash of text and voice), "
         "so that a line put in at the top speaks one line.",
     )
-    limit: int | None = _setting(None, "Take only the first N rows.", "all")
+    limit: int | None = _setting(None, "Take only the first N rows.", "all", about=About.ROWS)
     shard: tuple[int, int] | None = _setting(
-        None, "Take part I of N; a row's part depends on its id alone.", "all"
+        None, "Take part I of N; a row's part depends on its id alone.", "all", about=About.ROWS
     )
-    skip_invalid: bool = _setting(False, "Speak the good rows, record the bad ones as failed.")
+    skip_invalid: bool = _rows(False, "Speak the good rows, record the bad ones as failed.")
     dry_run: bool = _setting(
         False, "Check everything, tell what would be spoken and why; change nothing."
     )
     # cloning
-    voices: Path | None = _setting(  # noqa: RUF009
+    voices: Path | None = _speech(  # noqa: RUF009
         None, "Folder of voice files.", "voices in the user's data folder, see `tts-cli voices -h`"
     )
     ref_root: Path | None = _setting(  # noqa: RUF009
-        None, "Folder that every ref_audio must lie in, links followed.", "anywhere"
+        None,
+        "Folder that every ref_audio must lie in, links followed.",
+        "anywhere",
+        scope=Scope.USERS,
     )
-    ref_silence: float | None = _setting(
+    ref_silence: float | None = _speech(
         None, "Seconds of silence behind a reference of mode icl, 0 to 10.", "by the model's family"
     )
-    anchor: str | None = _setting(
+    anchor: str | None = _speech(
         None,
         "Give all rows whose voice nothing fixes (Fish Speech without a reference) the voice of "
         "one row, which is spoken first: its id, or first, which is the first row of about 3 to "
         "20 s. Its speech and text are the reference of the others.",
         "every row has a voice of its own",
     )
-    clone_model: str | None = _setting(
+    clone_model: str | None = _speech(
         None,
         "Base checkpoint, folder or repository, that keeps the voices a VoiceDesign checkpoint "
         "makes up: of rows in parts (long, or with pauses) one part is spoken as described, the "
@@ -201,46 +243,46 @@ class RunConfig:
         "none: such rows are not split",
     )
     # how rows are spoken
-    voice: str | None = _setting(None, "Speaker of rows that name none.", "the checkpoint's first")
-    language: str = _setting("auto", "Language of rows that name none.")
-    normalize: str | None = _setting(
+    voice: str | None = _speech(None, "Speaker of rows that name none.", "the checkpoint's first")
+    language: str = _speech("auto", "Language of rows that name none.")
+    normalize: str | None = _speech(
         None,
         "Read figures, money, dates, units and abbreviations in words: auto (by each row's "
         "language), off, or a language, which rows of language auto are then taken for.",
         "auto for the sample voice, off for others",
     )
-    lexicon: Path | None = _setting(  # noqa: RUF009
+    lexicon: Path | None = _speech(  # noqa: RUF009
         None, "Words to be said in a way of their own: lines of from, to, language, case.", "none"
     )
-    layout: str = _setting(
+    layout: str = _speech(
         "auto",
         "Where the text stands: in front of the speech (non_streaming), or beside it.",
     )
-    seed: int = _setting(0, "Run seed, 0 to 2^53-1; a row's seed is made of it and the id.")
+    seed: int = _speech(0, "Run seed, 0 to 2^53-1; a row's seed is made of it and the id.")
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
-    max_seconds: float | None = _setting(
+    max_seconds: float | None = _speech(
         None, "Longest audio of a row, in seconds; longer is a runaway.", "by its text"
     )
-    split: str = _setting(
+    split: str = _speech(
         "auto",
         "Speak longer rows in parts of at most so many characters (UTF-8 bytes), cut between "
         "paragraphs, sentences, clauses, words, and joined: a number, off, or auto: rows longer "
         "than the checkpoint speaks well, in parts of 0.6 of that.",
     )
-    pause_paragraph: float = _setting(0.8, "Seconds between parts where a paragraph ends.")
-    pause_sentence: float = _setting(0.35, "Seconds between parts where a sentence ends.")
-    pause_clause: float = _setting(0.15, "Seconds between parts within a sentence.")
-    retries: int = _setting(
+    pause_paragraph: float = _speech(0.8, "Seconds between parts where a paragraph ends.")
+    pause_sentence: float = _speech(0.35, "Seconds between parts where a sentence ends.")
+    pause_clause: float = _speech(0.15, "Seconds between parts within a sentence.")
+    retries: int = _running(
         2,
         "Times a row is tried again with another seed when its speech never ends, ends too early "
         "for its text, or stands still. A later run goes on with further seeds.",
     )
-    accept_truncated: bool = _setting(
+    accept_truncated: bool = _speech(
         False,
         "Keep rows that reach their cap, end too early or stand still as they are, instead of "
         "failing them.",
     )
-    wordless: str = _setting(
+    wordless: str = _speech(
         "silence",
         "What becomes of rows without any letter or digit: half a second of silence, or a failure.",
     )
@@ -248,39 +290,39 @@ class RunConfig:
     out: Path | None = _setting(  # noqa: RUF009
         None, "Folder for the audio, timings.jsonl and run.json.", "nothing is written"
     )
-    format: str = _setting("wav", "Audio format; ogg (Vorbis), mp3 and opus are lossy.")
-    subtype: str = _setting(
+    format: str = _delivery("wav", "Audio format; ogg (Vorbis), mp3 and opus are lossy.")
+    subtype: str = _delivery(
         "PCM_16",
         "Sample format of wav and flac; FLOAT, ULAW and ALAW (telephony, lossy): wav only.",
     )
-    sample_rate: int | None = _setting(
+    sample_rate: int | None = _delivery(
         None,
         "Sample rate in Hz, 8000 to 192000.",
         "the checkpoint's",
     )
-    loudness: str | None = _setting(
+    loudness: str | None = _delivery(
         None,
         "Level of each file: LUFS (-40 to -10, ITU-R BS.1770-4; true peaks up to -1 dBTP), ebu "
         "(-23), podcast (-16), or acx (RMS -20 dB, peaks up to -3 dB, noise floor looked at).",
         "as the model speaks",
     )
-    highpass: float | None = _setting(
+    highpass: float | None = _delivery(
         None, "Take out rumble and DC below so many Hz, 10 to 500; 60 to 80 suit speech.", "off"
     )
-    trim: bool = _setting(False, "Cut silence at both ends down to 0.05 s.")
-    pad: tuple[float, float] | None = _setting(
+    trim: bool = _delivery(False, "Cut silence at both ends down to 0.05 s.")
+    pad: tuple[float, float] | None = _delivery(
         None,
         "Seconds of silence, 0 to 60, put at both ends, or in front and behind: 0.5,1.",
         "none",
     )
-    save_codes: bool = _setting(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
-    subtitles: str | None = _setting(
+    save_codes: bool = _delivery(False, "Also write <id>.codes.safetensors, codes (F, K) int16.")
+    subtitles: str | None = _delivery(
         None,
         "Also subtitles with the times of the audio, of each row, or of each chapter of a book: "
         "srt, vtt or both.",
         "none",
     )
-    max_failures: str | None = _setting(
+    max_failures: str | None = _running(
         None,
         "Stop with exit code 4 once more rows than N, or than P% of the run, have failed.",
         "no limit",
@@ -307,6 +349,7 @@ class RunConfig:
         "them a line, or the word suspects for rows that failed or that `tts-cli check` names. Can "
         "be given several times. Says which rows, not that they are spoken again.",
         "all",
+        about=About.ROWS,
     )
     takes: int = _setting(
         0,
@@ -315,18 +358,18 @@ class RunConfig:
     )
 
     # what is listened to
-    asr: str | None = _setting(
+    asr: str | None = _running(
         None,
         "What hears the words: pocketsphinx (English, on a CPU), or the folder or hub repository "
         "of a Whisper checkpoint.",
         "nothing: no audio is read",
     )
-    batch: int | None = _setting(
+    batch: int | None = _running(
         None,
         "Heard at once: processes of pocketsphinx, or windows of 30 s by Whisper.",
         "one process a core; 64 windows on cuda, 4 on cpu",
     )
-    drift: bool = _setting(
+    drift: bool = _running(
         False,
         "Also measure how like its voice each row sounds, by the speaker encoder of the folder's "
         "checkpoint, or of --model: a Qwen3-TTS Base, whose weights are read.",
@@ -493,6 +536,21 @@ class RunConfig:
 def flag(name: str) -> str:
     """The flag of a field: max_batch -> --max-batch."""
     return "--" + name.replace("_", "-")
+
+
+def scope_of(name: str) -> Scope:
+    """Where a setting, or an option that is none, may come from."""
+    return Scope.ANY if name in SAMPLING_FLAGS else _metadata(name).get("scope", Scope.ONE_RUN)
+
+
+def about_of(name: str) -> About | None:
+    """What a setting is about; None for what is none."""
+    return About.SPEECH if name in SAMPLING_FLAGS else _metadata(name).get("about")
+
+
+@cache
+def _metadata(name: str) -> Mapping[str, Any]:
+    return next((entry.metadata for entry in fields(RunConfig) if entry.name == name), {})
 
 
 def describe_field(name: str) -> tuple[Any, str, str]:

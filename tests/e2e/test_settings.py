@@ -7,10 +7,16 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from workbench import ROOT, Workbench
+
+from tts_cli.commands.settings import load_settings
+from tts_cli.errors import UsageError
+from tts_cli.main import cli
 
 ROW = [{"id": "a", "text": "Hello there."}]
 CAP = ("--max-seconds", 0.2, "--accept-truncated")
@@ -119,6 +125,97 @@ def test_files_that_are_none(bench: Workbench, project: Path, content: str, word
     assert len(result.err) < 600
     assert not bench.out().path.exists()
     assert bench.run("synth", "--help").code == 0
+
+
+# What a project's file, which may be anybody's, may say: nothing that names what is written,
+# accepts terms, sends texts or voices to a host, widens what may be read, or hides messages.
+HARMLESS = (
+    *("model", "revision", "device", "dtype", "max_batch", "no_graphs", "kernels", "reproducible"),
+    *("workers", "manifest_format", "sheet", "encoding", "map", "extra", "cast", "ids"),
+    *("skip_invalid", "voices", "ref_silence", "anchor", "clone_model", "voice", "language"),
+    *("normalize", "lexicon", "layout", "seed", "max_seconds", "split", "pause_paragraph"),
+    *("pause_sentence", "pause_clause", "retries", "accept_truncated", "wordless", "format"),
+    *("subtype", "sample_rate", "loudness", "highpass", "trim", "pad", "save_codes", "subtitles"),
+    *("max_failures", "progress", "asr", "batch", "drift", "greedy", "subtalker_greedy"),
+    *("temperature", "top_k", "top_p", "repetition_penalty", "subtalker_temperature"),
+    *("subtalker_top_k", "subtalker_top_p", "join", "instruct", "to", "splits", "shard_mb"),
+    *("copy", "of_voice", "of_language", "min_s", "max_s", "max_error", "no_suspects"),
+    "all_takes",
+)
+WRITTEN_THERE = {("voices add", "voices"), ("voices design", "voices")}
+OF_A_FLAG_ALONE = {("voices design", "instruct")}
+
+
+def test_what_a_projects_file_may_say(bench: Workbench, project: Path) -> None:
+    """All settings of all commands. `[say] target = "mine.wav"` replaced that file."""
+    ctx = click.Context(cli, info_name="tts-cli")
+    num_refused = 0
+    for names, command in commands_of(ctx, cli):
+        for param in command.params:
+            if not isinstance(param, click.Option) or param.hidden:
+                continue
+            name = str(param.name)
+            section = ".".join(names)
+            write(project, f"[{section}]\n{name} = {value_of(param)}\n")
+            try:
+                found = load_settings(ctx, names, command)
+            except UsageError as error:
+                refused = "command line", "is not for a project's file"
+                is_allowed = not any(words in str(error) for words in refused)
+            else:
+                is_allowed = True
+                assert name in found.values
+            place = " ".join(names), name
+            is_harmless = name in HARMLESS and place not in WRITTEN_THERE | OF_A_FLAG_ALONE
+            assert is_allowed == is_harmless, place
+            num_refused += not is_allowed
+    assert num_refused > 50
+
+
+def commands_of(
+    ctx: click.Context, group: click.Group
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with its names, those below others too."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        yield (name,), command
+        if isinstance(command, click.Group):
+            yield from (((name, *names), one) for names, one in commands_of(ctx, command))
+
+
+def value_of(param: click.Option) -> str:
+    """A value of the kind that a flag takes; whether it is a good one is no matter."""
+    if param.is_flag:
+        return "true"
+    return "1" if param.type in (click.INT, click.FLOAT) or param.count else '"x"'
+
+
+def test_say_into_a_file_that_a_project_names(bench: Workbench, project: Path) -> None:
+    mine = project / "below" / "mine.wav"
+    mine.write_text("mine")
+    for line in ('target = "mine.wav"', 'out = "mine.wav"', f'target = "{mine}"'):
+        path = write(project, f"[say]\n{line}\n")
+        result = bench.run("say", "Hi.", "-q", "--model", bench.model, *CAP)
+        assert result.code == 2
+        assert f"{path}:2: " in result.err
+        assert "can only be given on the command line" in result.err
+    assert mine.read_text() == "mine"
+    path.unlink()
+    flags = ("--model", bench.model, "--device", "cpu", *CAP)
+    assert bench.run("say", "Hi.", "-o", mine, *flags).code == 0  # as ever
+    assert mine.read_bytes().startswith(b"RIFF")
+
+
+def test_voices_are_not_made_where_a_project_says(bench: Workbench, project: Path) -> None:
+    path = write(project, 'voices = "theirs"\n')
+    args = ("voices", "add", "anna", "--ref-audio", "no.wav", "--model", "synthetic:qwen3-tts-0.6b")
+    result = bench.run(*args)
+    assert result.code == 2
+    words = "voices of a project's file is not for a command that writes there; give --voices"
+    assert f"error: {path}:1: {words}" in result.err
+    assert words not in bench.run(*args, "--voices", "mine").err
+    assert shown(bench, "voices")["voices"][0] == str(project / "theirs")
 
 
 def test_validate_knows_the_flags_that_only_synth_has(bench: Workbench, project: Path) -> None:

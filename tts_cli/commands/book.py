@@ -25,7 +25,7 @@ from tts_cli.commands.options import (
     worker_options,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
-from tts_cli.config import RunConfig
+from tts_cli.config import RunConfig, Scope
 from tts_cli.errors import ManifestError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ _book_options = group(
     click.option(
         "--join",
         cls=SectionedOption,
+        scope=Scope.ANY,
         type=click.Choice(("m4b",)),
         help="Also one file of all chapters, with chapter marks.  [default: none]",
     ),

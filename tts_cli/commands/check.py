@@ -321,7 +321,9 @@ def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[
     folder = str(found.folder.path)
     choices = [f"{row_id}={one.take.speech.take}" for row_id, one in best.items()]
     if choices:
-        commands.append(["pick", folder, *choices[:_MAX_PICKS]])
+        shown = choices[:_MAX_PICKS]
+        dash = ["--"] * any(choice.startswith("-") for choice in shown)
+        commands.append(["pick", folder, *dash, *shown])
     if len(choices) > _MAX_PICKS:
         commands.append(["check", folder, "--pick", "best"])
     bad = {one.row.id for one in found.suspects} | {row.id for row in found.failed}

@@ -13,7 +13,7 @@ import click
 from tts_cli.commands.options import FolderPath, common_options, config_option, group
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.table import show_table
-from tts_cli.config import PROGRESS, RunConfig
+from tts_cli.config import PROGRESS, RunConfig, Scope
 
 if TYPE_CHECKING:
     from tts_cli.export.write import Exported, Wanted
@@ -31,6 +31,8 @@ _seconds = click.FloatRange(min=0)
 
 
 def _option(*names: str, **settings: Any) -> Any:
+    """One that a file may give, but for what says where a data set goes."""
+    settings.setdefault("scope", Scope.ANY)
     return click.option(*names, cls=SectionedOption, **settings)
 
 
@@ -47,6 +49,7 @@ _output_options = group(
     _option(
         "--out",
         "-o",
+        scope=Scope.ONE_RUN,
         type=FolderPath(path_type=Path),
         metavar="DIR",
         required=True,
@@ -77,6 +80,7 @@ _output_options = group(
     ),
     _option(
         "--overwrite",
+        scope=Scope.ONE_RUN,
         is_flag=True,
         help="Replace an export of the same folder that was made with other settings.",
     ),

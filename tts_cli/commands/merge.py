@@ -13,7 +13,7 @@ import click
 
 from tts_cli.commands.options import FolderPath, common_options, config_option, group
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
-from tts_cli.config import PROGRESS, RunConfig
+from tts_cli.config import PROGRESS, RunConfig, Scope
 from tts_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ _output_options = group(
     click.option(
         "--copy",
         cls=SectionedOption,
+        scope=Scope.ANY,
         is_flag=True,
         help="Copy files, where a hard link would be one file with two names.",
     ),

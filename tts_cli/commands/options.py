@@ -31,6 +31,7 @@ from tts_cli.config import (
     SUBTITLES,
     SUBTYPES,
     WORDLESS,
+    Scope,
     describe_field,
     flag,
 )
@@ -205,11 +206,15 @@ row_options = group(
     config_option("wordless", type=_choice(WORDLESS)),
 )
 
-voices_option = config_option("voices", type=click.Path(path_type=Path), metavar="DIR")
+
+def voices_option(scope: Scope | None = None) -> Decorator[Any]:
+    """The folder of voice files; `scope`: see `SectionedOption`."""
+    return config_option("voices", type=click.Path(path_type=Path), metavar="DIR", scope=scope)
+
 
 reference_options = group(
     "Cloning",
-    voices_option,
+    voices_option(),
     config_option(
         "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
     ),

@@ -27,7 +27,7 @@ from tts_cli.commands.options import (
     sampling_options,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
-from tts_cli.config import SUBTYPES, RunConfig
+from tts_cli.config import SUBTYPES, RunConfig, Scope
 from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ _row_options = group(
     click.option(
         "--instruct",
         cls=SectionedOption,
+        scope=Scope.ANY,
         metavar="TEXT",
         help="Style, or for VoiceDesign the voice, where the checkpoint takes it.  [default: none]",
     ),

@@ -8,15 +8,25 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from tts_cli.config import Scope
+
 UNNAMED = "Options"
 
 
 class SectionedOption(click.Option):
     """An option that knows its heading; whoever groups options sets it. Its value may come from a
     variable of its command (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
+
+    Args:
+        scope: where else; None: where the setting of its name may, and from no file if there is
+            none.
     """
 
     section = UNNAMED
+
+    def __init__(self, *args: Any, scope: Scope | None = None, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.scope = scope
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """The variable's value; that of the command counts first."""

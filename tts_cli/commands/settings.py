@@ -8,8 +8,9 @@ first; `validate` heeds `[synth]` too, and checks there what only `synth` has. c
 carries them.
 
 A project's file may come from anybody: it is read only if it belongs to the user, what it sets is
-told in every run, and it can set nothing that replaces files, accepts terms, widens what rows may
-read or hides messages.
+told in every run, and it can set only what is marked for it beside the setting (`Scope.ANY`):
+nothing that names what is written, accepts terms, says to whom texts and voices go, widens what
+rows may read or hides messages.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.config import SAMPLING_FLAGS, RunConfig
+from tts_cli.config import SAMPLING_FLAGS, RunConfig, Scope, flag, scope_of
 from tts_cli.errors import UsageError
 from tts_cli.manifest.toml_file import TomlFile
 
@@ -34,17 +35,6 @@ FILE_NAME = "tts-cli.toml"
 PREFIX = "TTS_CLI"  # of variables
 FILE_VARIABLE = f"{PREFIX}_SETTINGS"
 OFF = "off"
-# What is said on the command line, or not at all.
-_ONE_RUN = frozenset(
-    (
-        *("out", "json", "verbose", "quiet", "debug", "limit", "shard", "dry_run", "overwrite"),
-        *("retry_failed", "verify_files", "take_over", "only", "takes", "accept_licence"),
-        *("pick", "page"),
-    )
-)
-# A bound that a project could only widen, a folder of programs, and a machine that it would send
-# texts and voices to.
-_USERS_OWN = frozenset(("ref_root", "kernel_cache", "ray_address"))
 _SECTIONS = {"validate": ("synth", "validate")}  # whose command line it tries
 _KNOWN = {entry.name for entry in fields(RunConfig)} - {"sampling", "verbosity"}
 _KNOWN |= set(SAMPLING_FLAGS)
@@ -55,7 +45,8 @@ class Settings:
     """What files say for one command."""
 
     values: dict[str, Any] = field(default_factory=dict)  # by name of the parameter
-    places: dict[str, str] = field(default_factory=dict)  # file and line of each
+    places: dict[str, str] = field(default_factory=dict)  # file and line of each, and of what is
+    # not taken: it is for all commands, and this one needs it from the user
 
     def default_map(self) -> dict[str, Any]:
         """As click takes it."""
@@ -134,11 +125,21 @@ def load_settings(ctx: click.Context, names: tuple[str, ...], command: click.Com
             place = file.place(*keys)
             others = _flags_of(ctx, keys[0]) if len(keys) == 2 and keys[0] != names[0] else {}
             flags = others | params
-            _check_name(name, len(keys) == 1, flags, place, commands, is_users)
+            _check_name(name, len(keys) <= len(names), flags, place, commands, is_users)
             checked = _checked(ctx, flags[name], value, path, place) if name in flags else None
-            if name in params:
-                found.values[name], found.places[name] = checked, place
+            if name not in params:
+                continue
+            found.places[name] = place
+            if is_users or _scope(name, params) is Scope.ANY:
+                found.values[name] = checked
+            else:
+                found.values.pop(name, None)
     return found
+
+
+def _scope(name: str, flags: Mapping[str, click.Option]) -> Scope:
+    """Where a setting may come from: by its flag, where that says more than the setting."""
+    return getattr(flags.get(name), "scope", None) or scope_of(name)
 
 
 def _flags_of(ctx: click.Context, name: str) -> dict[str, click.Option]:
@@ -217,15 +218,20 @@ def _check_name(
     """Raise UsageError for a key that stands for nothing here."""
     from tts_cli.manifest.row import nearest
 
-    if name in _ONE_RUN:
+    is_setting = name in _KNOWN
+    scope = _scope(name, {} if is_shared and is_setting else params)
+    if scope is Scope.ONE_RUN and (is_setting or name in params):
         raise UsageError(f"{place}: {name} can only be given on the command line")
-    if name in _USERS_OWN and not is_users:
+    if scope is Scope.USERS and not is_users:
         raise UsageError(
             f"{place}: {name} is not for a project's file", f"put it into {user_file()}"
         )
-    if name in params or (is_shared and name in _KNOWN):
+    if name in params or (is_shared and is_setting):
         return
-    known = sorted(({*_KNOWN, *commands} if is_shared else set(params)) - _ONE_RUN)
+    names = _KNOWN if is_shared else set(params)
+    known = sorted(
+        [*commands] * is_shared + [key for key in names if _scope(key, params) is not Scope.ONE_RUN]
+    )
     close = nearest(name, known)
     advice = f"did you mean '{close}'?" if close else "see `tts-cli config show`"
     raise UsageError(f"{place}: unknown key '{name[:80]}'", advice)
@@ -319,10 +325,17 @@ def tell_origins(ctx: click.Context) -> None:
     """Check what the environment says, and tell of every value that no flag gave.
 
     Raises:
-        UsageError: a variable has a value that its flag would not take.
+        UsageError: a variable has a value that its flag would not take; a project's file says what
+            is not for it to say here.
     """
     from tts_cli.commands.options import Invocation
 
+    for name, place in ctx.meta.get(__name__, {}).items():
+        if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
+            raise UsageError(
+                f"{place}: {name} of a project's file is not for a command that writes there",
+                f"give {flag(name)}",
+            )
     told: dict[str, list[str]] = {}
     found = ctx.ensure_object(Invocation).origins = origins(ctx)
     for name, origin in found.items():

@@ -42,7 +42,7 @@ class VoicesGroup(click.Group):
 
 @click.group("voices", cls=VoicesGroup, invoke_without_command=True)
 @model_options
-@voices_option
+@voices_option()
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:

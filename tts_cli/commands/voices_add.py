@@ -12,11 +12,12 @@ from tts_cli.commands.options import (
     config_option,
     voices_option,
 )
-from tts_cli.config import DTYPES, RunConfig
+from tts_cli.commands.sections import SectionedCommand
+from tts_cli.config import DTYPES, RunConfig, Scope
 from tts_cli.manifest.row import CLONE_MODES
 
 
-@click.command("add")
+@click.command("add", cls=SectionedCommand)
 @click.argument("name")
 @click.option("--ref-audio", required=True, metavar="FILE", help="The recording, 1 to 30 s.")
 @click.option("--ref-text", metavar="TEXT", help="What is said in it, word for word.")
@@ -27,7 +28,7 @@ from tts_cli.manifest.row import CLONE_MODES
     show_default="icl with --ref-text, else xvec",
 )
 @cloning_model_options
-@voices_option
+@voices_option(Scope.USERS)
 @config_option("ref_silence", type=float, metavar="SECONDS")
 @click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
 @config_option("device", metavar="DEVICE")

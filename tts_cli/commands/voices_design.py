@@ -13,10 +13,11 @@ from tts_cli.commands.options import (
     config_option,
     voices_option,
 )
-from tts_cli.config import DTYPES, RunConfig
+from tts_cli.commands.sections import SectionedCommand
+from tts_cli.config import DTYPES, RunConfig, Scope
 
 
-@click.command("design")
+@click.command("design", cls=SectionedCommand)
 @click.argument("name")
 @click.option("--instruct", required=True, metavar="TEXT", help="What the voice is like.")
 @click.option(
@@ -29,7 +30,7 @@ from tts_cli.config import DTYPES, RunConfig
     "--design-model", required=True, metavar="PATH|REPO", help="The VoiceDesign checkpoint."
 )
 @cloning_model_options
-@voices_option
+@voices_option(Scope.USERS)
 @click.option(
     "--seed",
     type=int,

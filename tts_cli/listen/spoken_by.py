@@ -1,4 +1,8 @@
-"""The command line by which a run's rows can be spoken again, from what its report tells."""
+"""The command line by which a run's rows can be spoken again, from what its report tells.
+
+The report may be a stranger's, and the line is pasted: it says how rows sound and how the manifest
+is read, nothing else, and no value can be taken for another flag.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,25 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from tts_cli.config import SAMPLING_FLAGS, RunConfig, describe_field, flag
+from tts_cli.config import (
+    SAMPLING_FLAGS,
+    About,
+    RunConfig,
+    Scope,
+    about_of,
+    describe_field,
+    flag,
+    scope_of,
+)
 
-# What concerns one run, not how its rows sound; and where they lie, which the page itself knows.
-_ONCE = {"accept_licence", "json", "verbosity", "debug", "progress", "limit", "shard", "dry_run"}
-_ONCE |= {"out", "retries", "max_failures", "verify_files", "take_over"}
-_ONCE |= {"overwrite", "retry_failed", "only", "takes"}
-_PATHS = frozenset(["model", "voices", "ref_root", "lexicon", "cast"])
+_TAKEN_OVER = (About.SPEECH, About.DELIVERY, About.ROWS)
+_PATHS = frozenset(["model", "voices", "lexicon", "cast"])
 UNKNOWN_MANIFEST = "MANIFEST"
 
 
 def spoken_by(report: Mapping[str, Any]) -> list[str]:
-    """`synth` with the manifest and all settings that are not the default, without --out.
+    """`synth` with the manifest and the settings of the speech that are not the default, without
+    --out.
 
     Args:
         report: run.json or a line of runs.jsonl; may lack anything.
@@ -30,20 +41,25 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
     settings = report.get("settings")
     if not isinstance(settings, dict):
         return args
-    for name in _names():
-        value = settings.get(name)
-        if value is None or name in _ONCE or value == describe_field(name)[0]:
+    for name in _names(settings):
+        value, default = settings.get(name), describe_field(name)[0]
+        if value is None or value == default:
             continue
-        if value is True:
-            args.append(flag(name))
+        if default is False:
+            args += [flag(name)] * (value is True)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             args += [flag(name), _absolute(str(value)) if name in _PATHS else str(value)]
     return args
 
 
-def _names() -> list[str]:
-    own = [entry.name for entry in fields(RunConfig) if entry.metadata.get("help")]
-    return [*own, *SAMPLING_FLAGS]
+def _names(settings: Mapping[str, Any]) -> list[str]:
+    names = [*(entry.name for entry in fields(RunConfig)), *SAMPLING_FLAGS]
+    taken = [
+        name for name in names if about_of(name) in _TAKEN_OVER and scope_of(name) is Scope.ANY
+    ]
+    if settings.get("reproducible") is True:  # then audio depends on it
+        taken.append("max_batch")
+    return taken
 
 
 def _absolute(path: str) -> str:

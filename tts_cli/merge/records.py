@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tts_cli import signals
+from tts_cli.config import About, about_of
 from tts_cli.manifest.ids import id_hash
 from tts_cli.merge.rows import Choice
 from tts_cli.output.atomic import write_atomic, written_whole
@@ -25,22 +26,7 @@ log = logging.getLogger(__name__)
 ANCHOR_NAME = "anchor.json"
 MERGED_FROM = "merged_from"
 _MAX_BYTES = 1 << 16
-# Settings that say which rows were spoken and where, not how they sound.
-_OF_ONE_RUN = frozenset(
-    (
-        *("out", "shard", "limit", "only", "takes", "overwrite", "retry_failed", "dry_run"),
-        *("device", "max_batch", "no_graphs", "json", "verbosity", "debug", "progress", "retries"),
-        *(
-            "workers",
-            "ray_address",
-            "verify_files",
-            "take_over",
-            "max_failures",
-            "skip_invalid",
-            "accept_licence",
-        ),
-    )
-)
+_COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 
 
 def write_journal(choice: Choice) -> None:
@@ -183,8 +169,11 @@ def _facts(report: dict[str, Any]) -> dict[str, Any]:
         names = {"source": "model", "identity": "identity of the model"}
         found |= {names[name]: model.get(name) for name in names}
     if isinstance(settings, dict):
-        skipped = _OF_ONE_RUN | {"model"}
-        found |= {name: value for name, value in settings.items() if name not in skipped}
+        found |= {
+            name: value
+            for name, value in settings.items()
+            if name != "model" and about_of(name) in _COMPARED
+        }
     return found
 
 

@@ -41,6 +41,24 @@ def test_the_settings_of_a_run_are_its_flags(
     assert sorted(words[2:]) == sorted(" ".join(pairs).split())
 
 
+def test_a_stranger_sets_nothing_but_the_speech() -> None:
+    """A pasted command had `--ray-address` and `--kernel-cache` of whoever wrote run.json."""
+    harm = {"kernel_cache": "evil", "ray_address": "evil:1", "ref_root": "/", "device": "cuda:7"}
+    settings = RunConfig().as_dict() | harm | {"out": "/evil", "accept_licence": True, "evil": 1}
+    assert spoken_by({"settings": settings}) == ["synth", "MANIFEST"]
+    # Nor does a value become a flag of its own, or swallow the next.
+    settings = {"greedy": "--ray-address=evil:1", "save_codes": "--out=/", "voice": True, "trim": 1}
+    assert spoken_by({"settings": settings}) == ["synth", "MANIFEST"]
+    assert spoken_by({"settings": {"voice": "--out=/"}})[2:] == ["--voice", "--out=/"]  # its value
+
+
+def test_rows_at_once_are_of_the_speech_where_it_depends_on_them() -> None:
+    settings = {"max_batch": 64, "reproducible": False}
+    assert spoken_by({"settings": settings})[2:] == []
+    settings["reproducible"] = True
+    assert sorted(spoken_by({"settings": settings})[2:]) == ["--max-batch", "--reproducible", "64"]
+
+
 def test_what_ran_by_default_needs_no_flag() -> None:
     report = {"manifests": ["a.jsonl", "-b.csv"], "settings": RunConfig().as_dict()}
     assert spoken_by(report) == ["synth", "a.jsonl", "./-b.csv"]
