@@ -105,15 +105,36 @@ def is_disk_error(error: OSError) -> bool:
 
 def disk_full(error: OSError, where: object) -> DiskFull:
     """The error to raise for an OSError that `is_disk_error`."""
-    return DiskFull(
-        f"cannot write {where}: {error.strerror or error}",
-        remedy="make room and run the same command again: finished rows are kept",
-    )
+    remedy = "see that the disk answers, and run the same command again: finished rows are kept"
+    if error.errno == errno.EROFS:
+        remedy = "choose another folder, or make it one to write to: finished rows are kept"
+    elif error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
+        remedy = "make room and run the same command again: finished rows are kept"
+    return DiskFull(f"cannot write {where}: {error.strerror or error}", remedy)
 
 
 def is_device_lost(error: BaseException) -> bool:
     """Whether an exception says that the device itself is lost, and with it the run."""
     return not isinstance(error, TtsCliError) and "CUDA error" in str(error)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that there is no memory: of Python, numpy or the system, or of
+    torch, whose are RuntimeErrors.
+    """
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    is_torchs = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_torchs
+
+
+def out_of_memory(error: BaseException) -> StoppedEarly:
+    """The error to raise for one that `is_out_of_memory`."""
+    return StoppedEarly(
+        f"there is no memory: {first_line(error)}",
+        "end other programs, or speak fewer rows at once (--max-batch), and run the same command "
+        "again: finished rows are kept",
+    )
 
 
 def first_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,7 +29,18 @@ from tts_cli.commands.streams import (
     silence,
     stdout_error,
 )
-from tts_cli.errors import Interrupted, SetupError, StoppedEarly, TtsCliError, UsageError
+from tts_cli.errors import (
+    Interrupted,
+    SetupError,
+    StoppedEarly,
+    TtsCliError,
+    UsageError,
+    disk_full,
+    first_line,
+    is_disk_error,
+    is_out_of_memory,
+    out_of_memory,
+)
 
 log = logging.getLogger("tts_cli")
 
@@ -230,10 +242,28 @@ def _explain(error: Exception) -> int:
     if isinstance(error, PermissionError) and error.filename:
         remedy = "check its permissions, and those of the folders above"
         error = SetupError(f"{os.fsdecode(error.filename)}: permission denied", remedy)
+    if isinstance(error, OSError) and error.filename and is_disk_error(error):
+        error = disk_full(error, os.fsdecode(error.filename))
+    if is_out_of_memory(error):
+        error = out_of_memory(error)
+    if _is_of_torchs_import(error):
+        remedy = f"install it: {start.TORCH}; `tts-cli doctor` tells what else is missing"
+        error = SetupError(f"torch cannot be imported: {first_line(error)}", remedy)
     if not isinstance(error, TtsCliError):
         kind = type(error).__name__
         error = StoppedEarly(f"internal error: {kind}: {error}", "run again with --debug")
     return _report(error)
+
+
+def _is_of_torchs_import(error: Exception) -> bool:
+    """Whether an error comes of an import of torch: it is missing, or a library that it loads."""
+    if not isinstance(error, (ImportError, OSError)) or sys.modules.get("torch") is not None:
+        return False
+    frames = traceback.walk_tb(error.__traceback__)
+    name = getattr(error, "name", None) or ""
+    return name.split(".")[0] == "torch" or any(
+        frame.f_globals.get("__name__") == "torch" for frame, _ in frames
+    )
 
 
 def _report(error: TtsCliError | Interrupted) -> int:

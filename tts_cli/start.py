@@ -24,6 +24,8 @@ MOMENTS = (
     "spoken_s",  # the last row's
 )
 
+TORCH = "pip install 'torch>=2.10'"  # what an import of it may lack
+
 _zero_s = 0.0  # when the process, or the command inside one, began
 _has_begun = False
 _reached: dict[str, float] = {}

@@ -8,10 +8,13 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from workbench import Workbench, finish, wait_until
 
+from tts_cli.output import writer
 from tts_cli.output.folder_lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
@@ -99,20 +102,49 @@ class TestDisk:
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     def test_a_full_stdout(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The rows are done all the same; only what was asked to be shown is lost."""
+        """The rows are done all the same; only what was asked to be shown is lost: an error where
+        a program is to read it.
+        """
         manifest = bench.write(ROWS[:2])
-        commands = {"synth": 0, "synth again": 0, "validate": 3}
-        for command, code in commands.items():
-            args = bench.command(manifest, *FLAGS)
-            if command == "validate":
-                args = ["validate", str(manifest), "--model", str(bench.model)]
+        flags = ("--model", bench.model, "--device", "cpu", *FLAGS[:2])
+        book = ("book", bench.write("# One\n\nHello.", "b.md"), "--out", bench.folder / "book")
+        others = {
+            ("validate", manifest, "--model", bench.model): 4,
+            ("say", "Hi.", "--json", "-o", bench.folder / "a.wav", *flags): 4,
+            ("voices", "--json"): 4,
+            (*book, *flags, "--json"): 4,
+            ("check", bench.out().path, "--json"): 4,
+            ("encode", bench.out().path, "--format", "flac"): 0,
+            ("encode", bench.out().path, "--format", "flac", "--json"): 4,
+        }
+        synth = tuple(bench.command(manifest, *FLAGS))
+        commands = {synth: 0, (*synth, "--dry-run"): 4, (*synth, "--json"): 4, **others}
+        for args, code in commands.items():
             with monkeypatch.context() as patched, open("/dev/full", "w") as full:
                 patched.setattr(sys, "stdout", full)
                 result = bench.run(*args)
             level = "error" if code else "warning"
-            assert result.code == code
+            assert result.code == code, args
             assert f"{level}: cannot write to stdout: No space left on device" in result.err
         assert bench.out().status() == {"row0": "ok", "row1": "ok"}
+        assert list((bench.folder / "book").glob("*-one.wav"))
+
+    def test_no_memory(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It ended as an internal error."""
+        real = writer.encode
+
+        def encode(*args: Any) -> bytes:
+            if args[-1].title == "row1":
+                np.empty(1 << 50)  # MemoryError
+            return real(*args)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(writer, "encode", encode)
+            result = bench.synth(ROWS[:2], *FLAGS)
+        assert result.code == 4
+        assert "error: there is no memory: Unable to allocate 8.00 PiB" in result.err
+        assert "row1" not in bench.out().status()
+        assert bench.synth(ROWS[:2], *FLAGS).code == 0
 
     def test_something_in_the_way_fails_its_row(self, bench: Workbench) -> None:
         (bench.out().path / "row1.wav").mkdir(parents=True)

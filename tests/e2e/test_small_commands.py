@@ -10,11 +10,13 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from importlib import metadata
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from spoken_folders import record, tone, with_file, write_folder
 from workbench import ROOT, MakeCheckpoint, Workbench
 
 HEAVY = ("torch", "triton", "transformers", "soundfile", "tokenizers", "huggingface_hub", "lxml")
@@ -126,3 +128,66 @@ def test_another_version_of_the_tool_leaves_rows_done(
     monkeypatch.setattr(metadata, "version", lambda _: "9.9.9")
     assert bench.run("--version").out.startswith("tts-cli 9.9.9\n")
     assert bench.run(*spoken).out == "nothing to do: all 1 rows are done already\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        'OSError("libcudart.so.12: cannot open shared object file")',
+        'ModuleNotFoundError("No module named \'torch\'", name="torch")',
+        'ImportError("libtorch_cpu.so: undefined symbol: x", name="torch._C")',
+    ],
+)
+def test_without_torch(bench: Workbench, fault: str) -> None:
+    """Every command that needs it ended as an internal error; those that do not, work."""
+    (bench.folder / "torch").mkdir()
+    (bench.folder / "torch" / "__init__.py").write_text(f"raise {fault}\n")
+    out = write_folder(bench.folder / "hp", [record("a", **with_file(tone(0.4)))])
+    manifest = bench.write([{"text": "Hello."}])
+    book = bench.write("# One\n\nHello.\n", "b.md")
+    base = "synthetic:qwen3-tts-0.6b-base"
+    design = (
+        "--instruct",
+        "Old.",
+        "--text",
+        "Hello.",
+        "--design-model",
+        "synthetic:qwen3-tts-0.6b",
+    )
+    commands: list[tuple[int, tuple[object, ...]]] = [
+        (3, ("synth", manifest, "--out", "o")),
+        (3, ("say", "Hi.")),
+        (3, ("book", book, "--out", "b")),
+        (3, ("warmup",)),
+        (3, ("profile", "--synthetic", "qwen3-tts-0.6b")),
+        (3, ("voices", "add", "x", "--ref-audio", out / "a.wav", "--model", base)),
+        (3, ("voices", "design", "x", *design, "--model", base)),
+        (3, ("check", out, "--drift", "--model", base)),
+        (3, ("check", out, "--asr", bench.folder)),
+        (3, ("doctor",)),
+        (0, ("check", out)),
+        (0, ("validate", manifest)),
+        (0, ("voices",)),
+        (0, ("pick", out)),
+        (0, ("report", out)),
+        (0, ("encode", out, "--format", "flac", "--out", "flac")),
+        (0, ("export", out, "--to", "ljspeech", "--out", "lj")),
+        (0, ("merge", out, "--out", "all")),
+    ]
+    program = textwrap.dedent(f"""
+        import sys
+        from tts_cli.main import main
+        for code, args in {[(code, list(map(str, args))) for code, args in commands]!r}:
+            print("#", args, file=sys.stderr)
+            found = main(args)
+            assert found == code, (found, args)
+    """)
+    env = {**os.environ, "PYTHONPATH": f"{bench.folder}{os.pathsep}{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=bench.folder, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("error: torch cannot be imported: ") == 9
+    assert done.stderr.count("install it: pip install 'torch>=2.10'; `tts-cli doctor` tells") == 9
+    assert "internal error" not in done.stderr

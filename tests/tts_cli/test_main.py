@@ -177,7 +177,13 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (Interrupted(signal.SIGINT), 130, "error: interrupted\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
-        (OSError(28, "No space left on device"), 3, "cannot write to stdout: No space left"),
+        (OSError(28, "No space left on device"), 4, "cannot write to stdout: No space left"),
+        (OSError(28, "No space left", "f"), 4, "cannot write f: No space left; make room and run"),
+        (OSError(30, "Read-only", "f"), 4, "cannot write f: Read-only; choose another folder, or"),
+        (OSError(5, "I/O error", "f"), 4, "cannot write f: I/O error; see that the disk answers"),
+        (OSError(12, "Cannot allocate memory"), 4, "there is no memory: [Errno 12] Cannot"),
+        (MemoryError(), 4, "error: there is no memory: MemoryError; end other programs, or"),
+        (RuntimeError("can't allocate memory: you"), 4, "there is no memory: can't allocate"),
         (OSError(13, "Permission denied", "f"), 3, "f: permission denied; check its permissions"),
         (click.UsageError("odd"), 2, "odd"),
         (click.FileError("f", "gone"), 2, "gone"),
@@ -196,6 +202,7 @@ def test_errors_become_messages_and_codes(
     assert out == ""
     assert words in err
     assert "Traceback" not in err
+    assert ("internal error" in err) == isinstance(error, ZeroDivisionError)
 
 
 def test_a_signal_that_a_library_turned_into_its_own_error(

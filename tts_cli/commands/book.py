@@ -260,7 +260,7 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
     """Say what became of the chapters."""
-    from tts_cli.commands.run_report import show_result
+    from tts_cli.commands.streams import show_or_warn
 
     for reason in made.incomplete[:MAX_TOLD]:
         log.warning("not written: %s", reason)
@@ -270,4 +270,4 @@ def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
         return
     hours, rest = divmod(round(made.seconds), 3600)
     length = f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
-    show_result(f"{len(made.made.chapters)} of {num_chapters} chapters, {length}, in {config.out}")
+    show_or_warn(f"{len(made.made.chapters)} of {num_chapters} chapters, {length}, in {config.out}")

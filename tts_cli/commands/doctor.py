@@ -16,6 +16,7 @@ from tts_cli.commands.options import common_options
 from tts_cli.commands.table import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import first_line
+from tts_cli.start import TORCH
 
 MIN_FREE_BYTES = 2 * 10**9
 
@@ -53,7 +54,7 @@ def packages() -> list[Finding]:
     """Every package a run needs, imported for real."""
     found = []
     needed = {
-        "torch": "pip install 'torch>=2.10'",
+        "torch": TORCH,
         "transformers": "pip install transformers",
         "safetensors": "pip install safetensors",
         "soundfile": "pip install soundfile",

@@ -171,6 +171,6 @@ def show(
             lines.append(f"left: {len(left) - MAX_NAMED} more; --json has them all")
         lines.append(f"files and timings.jsonl are in {writer.out}/")
         text = "\n".join(lines)
-    if (config.json or config.verbosity >= 0) and (problem := show_or_warn(text)):
-        log.warning("%s", problem)
-    return int(bool(left))
+    if not config.json and config.verbosity < 0:
+        return int(bool(left))
+    return show_or_warn(text, int(bool(left)), is_json=config.json)

@@ -86,12 +86,6 @@ def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
         return None
 
 
-def show_report(report: Mapping[str, Any]) -> None:
-    """Print a report as JSON, in the form of run.json."""
-    show_result(json.dumps(report, indent=2))
-
-
-def show_result(text: str) -> None:
-    """Print what came of the rows. The folder has it as well, so a lost stdout fails nothing."""
-    if problem := show_or_warn(text):
-        log.warning("%s", problem)
+def show_report(report: Mapping[str, Any], exit_code: int) -> int:
+    """Print a report as JSON, in the form of run.json. Returns the exit code."""
+    return show_or_warn(json.dumps(report, indent=2), exit_code, is_json=True)

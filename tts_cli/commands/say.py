@@ -184,10 +184,10 @@ class Destination:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
             return
-        from tts_cli.output.atomic import write_atomic
+        from tts_cli.output.atomic import write_alone
 
         try:
-            write_atomic(self.path.resolve(), data)
+            write_alone(self.path.resolve(), data)
         except OSError as error:
             raise SetupError(
                 f"-o {self.path}: {error.strerror or error}", "choose another"

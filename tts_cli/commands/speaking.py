@@ -16,8 +16,8 @@ from tts_cli.commands.run_report import (
     keep_report,
     plan_facts,
     show_report,
-    show_result,
 )
+from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted
 
@@ -152,7 +152,7 @@ def speak(
     )
     report = keep_report(plan, runs, report)
     if config.json:
-        show_report(report)
+        exit_code = show_report(report, exit_code)
     elif config.verbosity >= 0:
         show_summary(config, plan, survey, totals, recorder, is_stopped=error is not None)
     if error is not None:
@@ -180,7 +180,7 @@ def show_summary(
     args = click.get_current_context().ensure_object(Invocation).args
     if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
         lines.append(step)
-    show_result("\n".join(lines))
+    show_or_warn("\n".join(lines))
 
 
 def say_anchor(survey: Survey, config: RunConfig, is_gpu: bool) -> None:

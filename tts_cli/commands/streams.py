@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import re
 import sys
@@ -11,7 +12,9 @@ from typing import TextIO
 
 import click
 
-from tts_cli.errors import SetupError
+from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
+
+log = logging.getLogger(__name__)
 
 _ERRNOS = frozenset(
     [errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, getattr(errno, "EDQUOT", 0)]
@@ -41,22 +44,28 @@ def is_stdout_error(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.filename is None and error.errno in _ERRNOS
 
 
-def stdout_error(error: OSError) -> SetupError:
+def stdout_error(error: OSError) -> TtsCliError:
     """The error to report for one that `is_stdout_error`; nothing is written there any more."""
     silence(sys.stdout)
-    reason = "it is closed" if error.errno == errno.EBADF else error.strerror or str(error)
-    return SetupError(f"cannot write to stdout: {reason}", remedy="send it somewhere else")
+    remedy = "send it somewhere else"
+    if error.errno == errno.EBADF:
+        return SetupError("cannot write to stdout: it is closed", remedy)
+    return StoppedEarly(f"cannot write to stdout: {error.strerror or error}", remedy)
 
 
-def show_or_warn(text: str) -> str | None:
-    """Print what is known elsewhere too. Returns why that could not be done, or None."""
+def show_or_warn(text: str, exit_code: int = 0, *, is_json: bool = False) -> int:
+    """Print what came of a command that the folder has as well, so that a lost stdout fails
+    nothing; but a program that is to read JSON must learn that there is none. Returns the exit
+    code.
+    """
     try:
         click.echo(text)
     except OSError as error:
         if not is_stdout_error(error):
             raise
-        return str(stdout_error(error))
-    return None
+        log.log(logging.ERROR if is_json else logging.WARNING, "%s", stdout_error(error))
+        return StoppedEarly.exit_code if is_json else exit_code
+    return exit_code
 
 
 def shown(text: str) -> str:

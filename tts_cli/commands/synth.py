@@ -29,10 +29,10 @@ from tts_cli.commands.run_report import (
     folder_totals,
     plan_facts,
     show_report,
-    show_result,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.speaking import listed, speak
+from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.reader import Manifest, open_manifests
@@ -259,7 +259,8 @@ def record_unspoken(
             exit_code=exit_code,
             **plan_facts(plan),
         )
-        show_report(with_folder(report, folder_totals(runs, plan.journal)))
+        report = with_folder(report, folder_totals(runs, plan.journal))
+        exit_code = show_report(report, exit_code)
     else:
         say_nothing_to_do(config, survey)
     return exit_code
@@ -272,7 +273,7 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
         made = f"{survey.remade} files made of what is kept"
         more = [f"{survey.skipped} rows are done already"] if survey.skipped else []
         more += [f"{len(survey.unmade)} files could not be made"] if survey.unmade else []
-        show_result("; ".join([f"nothing to speak: {made}", *more]))
+        show_or_warn("; ".join([f"nothing to speak: {made}", *more]))
         return
     if config.only and not survey.summary.selected:
         reason = "no row is suspect or failed" if "suspects" in config.only else "no row"
@@ -290,7 +291,7 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
         reason = "no row of this manifest is in this shard"
     elif not survey.skipped:
         reason = "no good row"
-    show_result(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+    show_or_warn(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
 
 
 def _done(rows: int) -> str:

@@ -7,6 +7,7 @@ be another process's than the second (`stage`, `put_in_place`); what it stages h
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import re
@@ -16,11 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tts_cli.errors import disk_full, is_disk_error
+from tts_cli.output.folder_lock import is_dead
 
 log = logging.getLogger(__name__)
 
 _PART_NAME = re.compile(r"\..+\.[0-9]+\.tts-cli\.part")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+# Where there are no such files, opening a folder to be written fails.
+_NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -33,6 +37,41 @@ def write_atomic(path: Path, data: bytes) -> None:
     """
     put_in_place(stage(path, data), path)
     sync_folder(path.parent)
+
+
+def write_alone(path: Path, data: bytes) -> None:
+    """As `write_atomic`, in a folder that no run puts in order after a crash: a killed process
+    leaves nothing there. The file has no name before it is whole, where the system has such files;
+    only one that replaces another needs a temporary one, between two calls. What an earlier process
+    left of this very file is removed.
+    """
+    for part in path.parent.glob(glob.escape(f".{path.name}.") + "*.tts-cli.part"):
+        pid = part.name.removeprefix(f".{path.name}.").split(".")[0]
+        if pid.isdecimal() and is_dead(int(pid)):
+            remove_part(part)
+    try:
+        _write_nameless(path, data)
+    except OSError as error:  # not every file system has such files
+        log.debug("%s: by a temporary name: %s", path, error)
+        write_atomic(path, data)
+        return
+    sync_folder(path.parent)
+
+
+def _write_nameless(path: Path, data: bytes) -> None:
+    part = _part_of(path)
+    with _removed_on_error(part, path):
+        handle = os.open(path.parent, _NAMELESS, 0o666)
+        try:
+            _write_all(handle, data)
+            name = f"/proc/self/fd/{handle}"
+            try:
+                os.link(name, path, src_dir_fd=handle)  # given, it makes it follow the link
+            except FileExistsError:
+                os.link(name, part, src_dir_fd=handle)
+                os.replace(part, path)
+        finally:
+            os.close(handle)
 
 
 def stage(path: Path, data: bytes, number: int | None = None) -> Path:
@@ -51,13 +90,18 @@ def stage(path: Path, data: bytes, number: int | None = None) -> Path:
             part.unlink(missing_ok=True)
             handle = os.open(part, _CREATE, 0o666)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
-            os.fsync(handle)
+            _write_all(handle, data)
         finally:
             os.close(handle)
     return part
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    """Write and make durable."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+    os.fsync(handle)
 
 
 def put_in_place(part: Path, path: Path) -> None:

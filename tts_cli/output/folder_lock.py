@@ -52,12 +52,14 @@ class FolderLock:
         try:
             self._acquire()
         except OSError as error:
-            if is_disk_error(error):
+            if error.errno == errno.EROFS:
+                remedy = "choose a folder that can be written to"
+            elif is_disk_error(error):
                 raise disk_full(error, self.path) from error
-            raise SetupError(
-                f"cannot lock {self.path}: {error.strerror or error}",
-                remedy="check the folder's permissions",
-            ) from error
+            else:
+                remedy = "check the folder's permissions"
+            reason = error.strerror or error
+            raise SetupError(f"cannot lock {self.path}: {reason}", remedy) from error
         return self
 
     def __exit__(
@@ -125,10 +127,10 @@ class FolderLock:
                 raise self._refusal(None)
             return
         pid, host = owner.get("pid"), owner.get("host")
-        is_dead = isinstance(pid, int) and (has_flock or _is_dead(pid))
+        is_gone = isinstance(pid, int) and (has_flock or is_dead(pid))
         if host != socket.gethostname():  # its process ids mean nothing here
-            is_dead = has_flock and owner.get("boot") is not None and owner["boot"] == boot_id()
-        if is_dead:
+            is_gone = has_flock and owner.get("boot") is not None and owner["boot"] == boot_id()
+        if is_gone:
             log.warning("took over %s: process %s is gone", self.path.parent, pid)
         elif self.takes_over and host != socket.gethostname():
             log.warning("took over %s from process %s on %s, as told", self.path.parent, pid, host)
@@ -202,7 +204,8 @@ def _write_owner(handle: int) -> None:
     os.fsync(handle)
 
 
-def _is_dead(pid: int) -> bool:
+def is_dead(pid: int) -> bool:
+    """Whether no other process of this host has a number."""
     if sys.platform == "win32":  # there, signal 0 would end the process
         return False
     try:

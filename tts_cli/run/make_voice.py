@@ -18,7 +18,7 @@ from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row, build_row
 from tts_cli.manifest.words import is_wordless
-from tts_cli.output.atomic import write_atomic
+from tts_cli.output.atomic import write_alone
 from tts_cli.output.audio_file import encode
 from tts_cli.output.run_file import versions
 from tts_cli.run.check.row_checks import check_settings, require_speakable, row_problem
@@ -110,7 +110,7 @@ def design_voice(
             ) from None
     stored = encode_voice(reference, info, config)
     path = folder.write(name, stored, is_overwriting)
-    write_atomic(wav, data)
+    write_alone(wav, data)
     return path, stored
 
 

@@ -15,7 +15,7 @@ from tts_cli.config import SUBTYPES
 from tts_cli.deliver.metadata import Tags, synthetic
 from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.row import BadRow
-from tts_cli.output.atomic import write_atomic
+from tts_cli.output.atomic import write_alone
 from tts_cli.output.audio_file import check_format, encode, to_float
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Speech:
         coding = check_format(name, subtype, self.sample_rate_hz)
         tags = Tags(self.id, self.voice or "", comment=self.comment)
         data = encode(self.samples, self.sample_rate_hz, name, coding, tags)
-        write_atomic(target.absolute(), data)
+        write_alone(target.absolute(), data)
         return target
 
 

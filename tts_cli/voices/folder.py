@@ -101,12 +101,12 @@ class VoiceFolder:
             UsageError: it is there already.
             SetupError, DiskFull: the folder cannot be written.
         """
-        from tts_cli.output.atomic import write_atomic
+        from tts_cli.output.atomic import write_alone
 
         path = self.target(name, is_overwriting)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, encode(voice))
+            write_alone(path, encode(voice))
         except OSError as error:
             raise SetupError(
                 f"cannot write {path}: {error.strerror or error}", remedy="choose another --voices"

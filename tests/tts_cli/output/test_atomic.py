@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.output.atomic import remove_stale_parts, write_atomic
+from tts_cli.output.atomic import remove_stale_parts, write_alone, write_atomic
 
 
 def files(folder: Path) -> list[str]:
@@ -66,3 +66,57 @@ def test_a_part_of_a_dead_run_with_our_pid_is_no_obstacle(tmp_path: Path) -> Non
     write_atomic(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"new"
     assert files(tmp_path) == ["a"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files without a name are Linux's")
+@pytest.mark.parametrize("before", [None, b"old"])
+@pytest.mark.parametrize("step", ["open", "write", "fsync", "link", "replace"])
+def test_a_kill_leaves_nothing_where_nobody_tidies_up(
+    tmp_path: Path, step: str, before: bytes | None
+) -> None:
+    """`say` left its part beside the user's files for ever."""
+    path = tmp_path / "a.wav"
+    if before is not None:
+        path.write_bytes(before)
+    program = f"""
+        import os
+        from pathlib import Path
+        from tts_cli.output.atomic import write_alone
+        os.{step} = lambda *_, **__: os._exit(9)
+        write_alone(Path({str(path)!r}), b"x" * 100)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    if step == "replace" and before is None:  # nothing is to be replaced
+        assert (done.returncode, path.read_bytes()) == (0, b"x" * 100)
+        return
+    assert done.returncode == 9
+    assert (path.read_bytes() if path.exists() else None) == before
+    if step == "replace":  # the file that is replaced keeps its name until this very call
+        assert len(files(tmp_path)) == 2
+    else:
+        assert files(tmp_path) == ["a.wav"] * (before is not None)
+    write_alone(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert files(tmp_path) == ["a.wav"]
+
+
+def test_parts_of_others_stay(tmp_path: Path) -> None:
+    living = f".a.wav.{os.getppid()}.tts-cli.part"
+    for name in (living, ".b.wav.4194304.tts-cli.part", ".a.wav.x.tts-cli.part"):
+        (tmp_path / name).touch()
+    (tmp_path / ".a.wav.4194304.tts-cli.part").touch()  # above the highest number of a process
+    write_alone(tmp_path / "a.wav", b"new")
+    assert files(tmp_path) == sorted(
+        [living, ".b.wav.4194304.tts-cli.part", ".a.wav.x.tts-cli.part", "a.wav"]
+    )
+
+
+def test_where_no_file_is_nameless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tts_cli.output.atomic._NAMELESS", os.O_WRONLY)
+    for content in (b"one", b"two"):
+        write_alone(tmp_path / "a.wav", content)
+        assert (tmp_path / "a.wav").read_bytes() == content
+    assert files(tmp_path) == ["a.wav"]
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_alone(tmp_path / "folder", b"x")

@@ -211,6 +211,17 @@ def test_a_linked_lock_file_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "victim").read_text() == "precious"
 
 
+def test_a_read_only_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told to make room."""
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(SetupError, match="Read-only file system; choose a folder that can be"):
+        FolderLock(tmp_path).__enter__()
+
+
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="cannot lock"):
         FolderLock(tmp_path / "nowhere").__enter__()
