@@ -136,6 +136,21 @@ def test_ids_of_a_stranger(bench: Workbench, monkeypatch: pytest.MonkeyPatch, tr
     holds()
 
 
+def test_takes_whose_lines_say_odd_things(bench: Workbench) -> None:
+    """`pick` ended as an internal error, or never."""
+    odd = {"seed": "x", "suspect": 5, "attempts": 10**15, "audio_s": "long", "voice": 7}
+    lines = [
+        record("a", **FILE),
+        record("a", take=2, role="extra", path="b.wav", **{**FILE, **odd}),
+    ]
+    out = write_folder(bench.folder / "hp", lines)
+    result = bench.run("pick", out, "a=seed:9")
+    assert result.code == 2
+    assert "there are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)" in result.err
+    assert bench.run("pick", out).code == 0
+    assert bench.run("pick", out, "a=3").code == 2
+
+
 def test_which_ids_are_recorded() -> None:
     for name in ("a", "sub/b", "ü/é", "takes/a/1", "removed/a", "000001", "a" * 200):
         assert is_recorded_id(name), name

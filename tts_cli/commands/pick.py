@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _CHOICE = re.compile(r"(.+)=(?:(seed:)?([0-9]{1,16}))")
 _MAX_SHOWN = 20  # takes that a message lists
-_MAX_LINE_BYTES = 1 << 20
+_MAX_ATTEMPTS = 10_000  # that a line is believed
 
 _folder_options = group("Folder", config_option("take_over"))
 
@@ -144,8 +144,6 @@ def renew_totals(out: Path, totals: Any) -> None:
 
 def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
     """The line of a take. Raises UsageError, with the takes there are."""
-    from tts_cli.manifest.seeds import is_made_of
-
     lines = takes_of(journal, choice.row_id)
     if not lines:
         raise UsageError(no_row(choice.row_id, out))
@@ -155,11 +153,8 @@ def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
         asked = f"take {choice.take}"
     else:
         seed = choice.seed or 0
-        found = [line for line in spoken if line.get("seed") == seed] or [
-            line
-            for line in spoken
-            if is_made_of(line.get("seed") or 0, seed, choice.row_id, line.get("attempts") or 1)
-        ]
+        found = [line for line in spoken if line.get("seed") == seed]
+        found = found or [line for line in spoken if _is_made_of(line, seed)]
         asked = f"take of seed {seed}"
     if len(found) == 1:
         return found[0]
@@ -169,6 +164,16 @@ def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
     else:
         problem = f"{choice.row_id} has no {asked}"
     raise UsageError(f"{problem}; there are: {listed or 'none that came out well'}")
+
+
+def _is_made_of(line: dict[str, Any], run_seed: int) -> bool:
+    """Whether a take's seed is made of the one that a run had."""
+    from tts_cli.manifest.seeds import is_made_of
+    from tts_cli.output.record import RowRecord
+
+    record = RowRecord.from_line(line)
+    attempts = min(record.attempts, _MAX_ATTEMPTS)
+    return is_made_of(record.seed or 0, run_seed, record.id, attempts)
 
 
 def no_row(row_id: str, out: Path) -> str:
@@ -190,9 +195,12 @@ def takes_of(journal: Journal, row_id: str) -> list[dict[str, Any]]:
 
 
 def facts(line: dict[str, Any]) -> dict[str, Any]:
-    """What is shown of a take."""
+    """What is shown of a take; what makes no sense is not known."""
+    from tts_cli.output.record import RowRecord
+
     names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
-    return {name: line.get(name) for name in names}
+    values = vars(RowRecord.from_line(line))
+    return {name: values[name] for name in names}
 
 
 def described(take: dict[str, Any]) -> str:
