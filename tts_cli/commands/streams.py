@@ -20,7 +20,7 @@ _ERRNOS = frozenset(
     [errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, getattr(errno, "EDQUOT", 0)]
 )
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def open_closed_streams() -> None:
@@ -69,7 +69,9 @@ def show_or_warn(text: str, exit_code: int = 0, *, is_json: bool = False) -> int
 
 
 def shown(text: str) -> str:
-    """A text as a terminal may have it, which would obey control characters of whoever wrote it."""
+    """A text as a terminal may have it, which would obey control characters of whoever wrote it;
+    half a pair of surrogates cannot be encoded.
+    """
     return _CONTROL.sub("?", text)
 
 
