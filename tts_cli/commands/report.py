@@ -79,7 +79,7 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
     from tts_cli.listen.page.build import build_page
     from tts_cli.listen.page.content import audio_url, content_of
     from tts_cli.listen.spoken_folder import read_folder
-    from tts_cli.output.atomic import write_atomic
+    from tts_cli.output.atomic import write_alone
     from tts_cli.output.folder_lock import is_read_only
     from tts_cli.output.journal import JOURNAL_NAME
     from tts_cli.output.run_file import versions
@@ -98,7 +98,7 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
         log.warning("%s: rows whose audio is gone: %d; the page says which", out, totals["missing"])
     page = out / PAGE_NAME if page is None else page
     try:
-        write_atomic(page, build_page(content))
+        write_alone(page, build_page(content))
     except OSError as error:
         if is_disk_error(error):
             raise
