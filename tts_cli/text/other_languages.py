@@ -25,25 +25,34 @@ class Writing:
     code: str  # of num2words
     thousands: str  # characters between groups of three digits
     point: str  # before the decimals
+    said_point: str = ""  # "": num2words says whole number and decimals in one
     percent: str | None = None  # None: its form depends on the number
     years: range = range(0)  # numbers of four digits that are said as years
     ordinals: str = ""  # pattern behind a number that makes it an ordinal
     is_joined: bool = False  # written without spaces
     counters: str = ""  # letters that may follow at once; others take numbers of another kind
+    mistakes: str = ""  # pattern of what num2words says wrongly; such a number stays as written
 
 
 _SPACES = " \u00a0\u202f"
 LANGUAGES = {
     "german": Writing(
-        "de", f".{_SPACES}", ",", " Prozent", years=range(1100, 2000), ordinals=r"\. [^\W\d_]"
+        *("de", f".{_SPACES}", ",", "Komma", " Prozent"),
+        years=range(1100, 2000),
+        ordinals=r"\. [^\W\d_]",
     ),
-    "french": Writing("fr", _SPACES, ",", " pour cent"),
-    "spanish": Writing("es", f".{_SPACES}", ",", " por ciento"),
-    "italian": Writing("it", f".{_SPACES}", ",", " per cento"),
-    "portuguese": Writing("pt_BR", f".{_SPACES}", ",", " por cento"),
-    "russian": Writing("ru", _SPACES, ","),
-    "japanese": Writing("ja", ",", ".", "パーセント", is_joined=True),
-    "korean": Writing("ko", ",", ".", " 퍼센트", counters="년월일분초원층번호"),
+    "french": Writing("fr", _SPACES, ",", "virgule", " pour cent"),
+    "spanish": Writing(
+        *("es", f".{_SPACES}", ",", "punto", " por ciento"), mistakes="uno (?:mil|bil)"
+    ),
+    "italian": Writing("it", f".{_SPACES}", ",", "virgola", " per cento"),
+    "portuguese": Writing("pt_BR", f".{_SPACES}", ",", "vírgula", " por cento"),
+    # A million is masculine, and "million" is the beginning of "millionth".
+    "russian": Writing(
+        "ru", _SPACES, ",", mistakes="(?:одна|две) (?:миллион|миллиард|триллион)(?!н)"
+    ),
+    "japanese": Writing("ja", ",", ".", "点", "パーセント", is_joined=True),
+    "korean": Writing("ko", ",", ".", "점", " 퍼센트", counters="년월일분초원층번호"),
 }
 _SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number could be said
 
@@ -67,12 +76,19 @@ def rules_of(language: str) -> tuple[Rule, ...]:
             return None
         if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
             return None
-        if after:
+        if after and writing.said_point:
+            # Digit by digit: as one number num2words takes them for a float, or drops them.
+            digits = [str(num2words(int(digit), lang=writing.code)) for digit in after]
+            whole = str(num2words(int(before), lang=writing.code))
+            said = ("" if writing.is_joined else " ").join([whole, writing.said_point, *digits])
+        elif after:
             said = str(num2words(f"{before}.{after}", lang=writing.code))
         elif match["whole"].isdecimal() and int(before) in writing.years:
             said = str(num2words(int(before), lang=writing.code, to="year"))
         else:
             said = str(num2words(int(before), lang=writing.code))
+        if writing.mistakes and re.search(writing.mistakes, said):
+            return None
         return said + (writing.percent or "" if match["percent"] else "")
 
     edge = "(?<![A-Za-z0-9])" if writing.is_joined else r"(?<!\w)"

@@ -7,11 +7,15 @@ a text is read in linear time, whatever is in it.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tts_cli.errors import TtsCliError
 from tts_cli.text.reading import TAKEN, Change, without
+
+log = logging.getLogger(__name__)
 
 PIECE = "it"  # a group of this name is what is replaced; without one, the whole match
 Read = Callable[["re.Match[str]"], "str | None"]
@@ -81,7 +85,7 @@ def apply_rules(
     for one in rules:
         found = []
         for match in one.pattern.finditer(left):
-            spoken = one.read(match)
+            spoken = _read(one, match)
             start, end = match.span(_group(match))
             if spoken is None or TAKEN in left[start:end]:
                 continue
@@ -94,6 +98,28 @@ def apply_rules(
         Change(change.start, change.end, _capital(left, change.start, change.spoken))
         for change in changes
     ]
+
+
+def _read(one: Rule, match: re.Match[str]) -> str | None:
+    """What a rule says of a match. A reader that fails understands nothing: it never ends a run,
+    and is told of once, as texts are read several times.
+    """
+    try:
+        return one.read(match)
+    except (MemoryError, TtsCliError):
+        raise
+    except Exception as error:
+        if one.pattern.pattern not in _failed:
+            _failed.add(one.pattern.pattern)
+            log.warning(
+                "%r, and what else this happens to, stays as it is written: it could not be read "
+                "(%s: %s)",
+                *(piece(match), type(error).__name__, error),
+            )
+        return None
+
+
+_failed: set[str] = set()  # patterns of rules whose readers did
 
 
 def _group(match: re.Match[str]) -> int | str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import SetupError
-from tts_cli.text import other_languages
+from tts_cli.text import other_languages, rule
 from tts_cli.text.normalize import LANGUAGES, normalize
 from tts_cli.text.reading import Reading
 
@@ -30,6 +30,27 @@ def test_numbers(line: str) -> None:
 def test_long_rows_of_digits_are_left_or_read_but_never_fatal(language: str) -> None:
     text = "1" * 400 + " 12 " + "1,1.1 " * 50
     assert normalize(text, language)
+
+
+def test_a_reader_that_fails_leaves_its_number_and_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """num2words raised ValueError for `1.250.000,5`, which ended the run as an internal error."""
+    import num2words
+
+    def fail(number: object, **_: object) -> str:
+        if number == 7:
+            raise NotImplementedError("seven is not known")
+        return "tal"
+
+    other_languages.rules_of.cache_clear()
+    monkeypatch.setattr(rule, "_failed", set())
+    monkeypatch.setattr(num2words, "num2words", fail)
+    assert say("Es sind 5 und 7 und 7,5.", "german") == "Es sind tal und 7 und 7,5."
+    other_languages.rules_of.cache_clear()
+    assert len(caplog.records) == 1
+    assert "'7', and what else" in caplog.text
+    assert "seven is not known" in caplog.text
 
 
 def test_without_num2words_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
