@@ -77,6 +77,8 @@ class SpeechRequest:
     clone: Voice | None = None  # the reference once encoded; what a base checkpoint speaks with
     # What its bits depend on besides, where shapes are fixed (`fix_shapes`); None: on its mates.
     shapes: str | None = field(default=None, metadata={"as_before": None})
+    # The text with the spaces that it was written with, by which it is cut; None: all are plain.
+    spaced: str | None = field(default=None, metadata={"as_before": None})
 
 
 @dataclass(frozen=True)

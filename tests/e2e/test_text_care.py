@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,38 @@ def test_a_changed_entry_has_its_own_rows_spoken_again(bench: Workbench, lexicon
     assert {name for name in before if before[name] != after[name]} == {"nasa.wav", "both.wav"}
     lexicon.write_text("# nothing\n")
     assert bench.synth(ROWS, *flags).summary.startswith("3 of 5 rows spoken")
+
+
+def test_signs_that_nobody_sees_make_no_other_row(bench: Workbench) -> None:
+    """They went to the model, and into ids and hashes."""
+    rows = [{"id": "cold", "text": "Cold morning."}, {"text": "The caf\u00e9."}]
+    flags = (*CAP, "--ids", "content")
+    assert bench.synth(rows, *flags).code == 0
+    before = pairs(bench.out())
+    seen = [
+        {"id": "cold", "text": "\ufeffCo\u00adld mor\u200bning.\u200e"},
+        {"text": "The cafe\u0301."},
+    ]
+    assert bench.synth(seen, *flags).summary == "nothing to do: all 2 rows are done already"
+    spaces = [{"id": "cold", "text": "Cold\u00a0morning."}, rows[1]]
+    assert bench.synth(spaces, *flags).summary.startswith("1 of 2 rows spoken")
+    assert pairs(bench.out()) == {**before, "cold": ("Cold\u00a0morning.", "Cold morning.")}
+
+
+def test_rows_that_were_given_such_signs_are_spoken_anew_and_counted(bench: Workbench) -> None:
+    assert bench.synth(ROWS, *CAP).code == 0
+    journal = bench.out().path / "timings.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for line in lines[:2]:  # as an earlier version wrote them
+        line |= {"text": line["text"].replace(" ", "\u00ad "), "request_hash": "0" * 64}
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    texts = {line["id"]: line["text"] for line in lines}
+    rows = [{**row, "text": texts[row["id"]]} for row in ROWS]
+    told = "2 of those, for signs in their texts"
+    assert f"read otherwise: {told}" in bench.synth(rows, *CAP, "--dry-run").out
+    result = bench.synth(rows, *CAP)
+    assert result.summary.startswith("2 of 5 rows spoken")
+    assert "\n2 rows were done, and due again for signs in the text that nobody" in result.out
 
 
 def test_released_checkpoints_get_texts_as_they_are(bench: Workbench) -> None:

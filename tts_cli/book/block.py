@@ -18,12 +18,13 @@ from tts_cli.book.chapter import Chapter, Paragraph
 from tts_cli.book.marks import misspelt, require_pauses, take_voice
 from tts_cli.errors import ManifestError
 from tts_cli.text.pauses import without_pauses
+from tts_cli.text.unseen import as_seen
 
 MAX_CHAPTERS = 9_999
 MAX_TITLE_CHARS = 200
 
 _SPACES = re.compile(r"\s+")
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u00ad]+")  # control characters and soft hyphens
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 # A line of signs between scenes: * * *, ***, ---, # # #, ~, and signs made for it.
 _SCENE_BREAK = re.compile(r"(?:[*#~_=•·◦†–—-]\s*){3,60}|[*#~⁂§❦❧☙]|(?:[⁂❦❧☙]\s*){1,9}")
 
@@ -58,12 +59,12 @@ Block = Text | Heading | SceneBreak | ChapterMark
 
 def one_line(text: str) -> str:
     """Text with every run of white space as one space, none at its ends, and nothing unseen."""
-    return _UNSEEN.sub("", _SPACES.sub(" ", text)).strip()
+    return _CONTROL.sub("", _SPACES.sub(" ", as_seen(text))).strip()
 
 
 def is_scene_break(text: str) -> bool:
     """Whether a paragraph is nothing but signs that part scenes."""
-    return _SCENE_BREAK.fullmatch(text.strip()) is not None
+    return _SCENE_BREAK.fullmatch(as_seen(text).strip()) is not None
 
 
 @dataclass(frozen=True)

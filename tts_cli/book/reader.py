@@ -13,6 +13,7 @@ from tts_cli.book.chapter import Book
 from tts_cli.book.epub import read_epub
 from tts_cli.book.markdown import MarkdownReader
 from tts_cli.errors import ManifestError
+from tts_cli.text.unseen import as_seen
 
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
 MAX_FILES = 2_000
@@ -88,7 +89,7 @@ def _read_text(path: Path) -> Book:
 
 
 def _decoded(path: Path) -> str:
-    """A text file's characters, line ends as newlines."""
+    """A text file's characters as they are seen, line ends as newlines."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_TEXT_BYTES + 1)
@@ -107,4 +108,4 @@ def _decoded(path: Path) -> str:
             f"{path}:{line}: holds the control character U+{ord(found.group()):04X}",
             remedy="remove it; is it a text?",
         )
-    return text
+    return as_seen(text)

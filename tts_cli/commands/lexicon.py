@@ -58,13 +58,14 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
     from tts_cli.run.model_source import read_info
     from tts_cli.text.care import TextCare
     from tts_cli.text.language_code import named_language
+    from tts_cli.text.unseen import as_seen
     from tts_cli.voices.folder import VoiceFolder
 
     info = read_info(config)
     check_settings(config, info, VoiceFolder(config.voices))
     care = TextCare.of(config, info)
     language = named_language(config.language, info.languages)
-    found = [_read(word, care, language) for word in words]
+    found = [_read(as_seen(word), care, language) for word in words]
     if config.json:
         click.echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
         return 0

@@ -37,6 +37,17 @@ def summary_lines(
     ]
 
 
+def reread_lines(rows: int) -> list[str]:
+    """What is said of rows spoken anew for what is taken out of their texts, or typed, now."""
+    if not rows:
+        return []
+    were = "1 row was" if rows == 1 else f"{rows} rows were"
+    return [
+        f"{were} done, and due again for signs in the text that nobody sees, or that a voice is "
+        "now given as typed ones"
+    ]
+
+
 def take_lines(totals: Totals, rows: int, num_same: int, out: Path) -> list[str]:
     """What came of takes.
 

@@ -189,6 +189,8 @@ def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
         *_kept_lines(survey),
         ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
     ]
+    if survey.reread:
+        lines.append(("read otherwise", f"{survey.reread:,} of those, for signs in their texts"))
     if survey.takes:
         lines.append(("more takes", f"{survey.takes:,} of {survey.with_takes:,} rows"))
     fallen = sum(survey.fallen.values())
@@ -229,6 +231,7 @@ def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
         "pending": survey.pending,
         "reasons": _reasons(survey),
         "remade": dict(survey.kept),
+        "reread": survey.reread,
         "takes": survey.takes,
         "held": survey.held,
         "fallen": sum(survey.fallen.values()),

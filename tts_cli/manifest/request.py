@@ -51,8 +51,13 @@ class Requests:
         language = self._language
         if row.language:
             language = named_language(row.language, self.info.languages)
-        if not self.care.is_idle and (reading := self.care.read(row.text, language)).changes:
-            row = replace(row, text=reading.spoken)
+        spaced = None
+        if not self.care.leaves(row.text):
+            reading = self.care.read(row.text, language)
+            if reading.spoken != row.text:
+                row = replace(row, text=reading.spoken)
+            if reading.spaced != reading.spoken:
+                spaced = reading.spaced
         voice = row.voice
         if voice is None and row.ref_audio is None:
             voice = config.voice
@@ -69,6 +74,7 @@ class Requests:
             ref_text=row.ref_text,
             clone_mode=row.clone_mode,
             shapes=config.shapes,
+            spaced=spaced,
         )
 
     def _sampling_of(self, row: Row) -> Sampling:

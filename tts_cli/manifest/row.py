@@ -18,6 +18,7 @@ from tts_cli.config import RANGES
 from tts_cli.manifest.ids import ContentIds, default_id, id_problem
 from tts_cli.manifest.words import is_blank
 from tts_cli.text.pauses import pause_problem
+from tts_cli.text.unseen import as_seen
 
 MAX_TEXT_CHARS = 20_000
 MAX_NAME_CHARS = 200
@@ -68,7 +69,7 @@ class Row:
     line: int  # where the row starts in the manifest, from 1
     number: int  # which row it is, from 1, bad ones counted
     id: str
-    text: str  # 1 .. 20,000 characters, not blank; line ends are \n
+    text: str  # 1 .. 20,000 characters, not blank, `as_seen`; line ends are \n
     character: str | None = None  # who says it; a cast tells in which voice
     voice: str | None = None
     language: str | None = None
@@ -194,7 +195,7 @@ def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _known_text(values: Mapping[str, Any]) -> str | None:
     text = values.get("text", values.get("input"))
-    return text if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS else None
+    return as_seen(text) if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS else None
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
@@ -266,18 +267,20 @@ def _number(name: str, value: Any, is_text: bool, is_integer: bool) -> int | flo
 
 
 def _clean_text(name: str, value: str, kind: str) -> str:
-    """Line ends as newlines; other control characters are refused, never dropped unseen."""
+    """Line ends as newlines, texts as they are seen; other control characters are refused."""
     if "\r" in value:
         value = value.replace("\r\n", "\n").replace("\r", "\n")
-    limit = {"text": MAX_TEXT_CHARS, "path": MAX_PATH_CHARS}.get(kind, MAX_NAME_CHARS)
-    if len(value) > limit:
-        advice = "; split it into several rows" if name == "text" else ""
-        raise RowProblem(f"{name}: has {len(value)} characters, at most {limit} are taken{advice}")
     if match := _CONTROL.search(value):
         raise RowProblem(
             f"{name}: holds the control character U+{ord(match.group()):04X} "
             f"at position {match.start() + 1}; remove it"
         )
+    if kind == "text":
+        value = as_seen(value)
+    limit = {"text": MAX_TEXT_CHARS, "path": MAX_PATH_CHARS}.get(kind, MAX_NAME_CHARS)
+    if len(value) > limit:
+        advice = "; split it into several rows" if name == "text" else ""
+        raise RowProblem(f"{name}: has {len(value)} characters, at most {limit} are taken{advice}")
     if kind != "text" and ("\n" in value or "\t" in value):
         raise RowProblem(f"{name}: must be one line without tabs, not {shown(value)}")
     if is_blank(value):

@@ -1,8 +1,7 @@
 """Whether there is anything in a text to speak.
 
 Two questions, both asked of the text as it stands: is there anything to see in it (`is_blank`), and
-is there a letter or a digit (`is_wordless`). The text itself stays as it was written; what is
-invisible in it reaches the model.
+is there a letter or a digit (`is_wordless`).
 
 Letters and digits are those of every script, numbers such as a half or a circled one, and signs
 that are made of letters, such as those of kg or of No. Signs that people say by name (per cent,

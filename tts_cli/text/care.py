@@ -1,7 +1,8 @@
-"""What is done to a text before it is spoken: the lexicon first, then the normaliser.
+"""What is done to a text before it is spoken: the lexicon first, then the normaliser, and for a
+voice that asks for care the printed marks.
 
-The lexicon sees the text as its author wrote it, and what it says is said: the normaliser leaves
-those words alone. Neither touches a family's markup.
+The lexicon sees the text as its author wrote it, and what it says is said: the others leave those
+words alone. None touches a family's markup.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tts_cli.text.language_code import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.normalize import LANGUAGES, normalize
 from tts_cli.text.pauses import pause_spans
-from tts_cli.text.reading import Reading
+from tts_cli.text.reading import ODD_SPACE, Reading
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -60,9 +61,12 @@ class TextCare:
         )
 
     @cached_property
-    def is_idle(self) -> bool:
-        """Whether every text is spoken as it is written."""
+    def _is_idle(self) -> bool:
         return not (self.is_normalized or self.lexicon.entries)
+
+    def leaves(self, text: str) -> bool:
+        """Whether a text is spoken as it is written, found at no cost. True is sure, False not."""
+        return self._is_idle and (text.isascii() or ODD_SPACE.search(text) is None)
 
     def read(self, text: str, language: str = AUTO) -> Reading:
         """A text as it is spoken. Raises SetupError, see `normalize`."""
@@ -75,6 +79,10 @@ class TextCare:
             taken += [(change.start, change.end) for change in changes]
             changes += normalize(text, known, taken)
         return Reading.of(text, changes)
+
+    def finished(self, text: str) -> str:
+        """A text that lexicon and rules have gone over, as it is spoken."""
+        return Reading.of(text, []).spoken
 
     def known(self, language: str) -> str | None:
         """The language that a row's is taken for; None: nobody says."""

@@ -10,10 +10,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tts_cli.text.reading import ODD_SPACES
+
 MAX_PAUSE_S = 60.0
 MAX_SUM_S = 600.0  # of all in one row: the row's audio is in memory at once
 
-_PAUSE = re.compile(r"\[pause[ \t]+([0-9]{1,9}(?:\.[0-9]{1,9})?)[ \t]?(ms|s)\]", re.IGNORECASE)
+_SPACE = f"[ \t{ODD_SPACES}]"  # a mark is one in the written and in the spoken text
+_PAUSE = re.compile(
+    rf"\[pause{_SPACE}+([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?){_SPACE}?(ms|s)\]", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ readers of one text (a lexicon, then the normaliser) leave each other's changes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,7 +47,14 @@ class Reading:
 
     @cached_property
     def spoken(self) -> str:
-        """The text with its changes made."""
+        """The text with its changes made, every space a plain one."""
+        return self.spaced if self.spaced.isascii() else self.spaced.translate(_PLAIN_SPACES)
+
+    @cached_property
+    def spaced(self) -> str:
+        """The same with its no-break and typographic spaces, by which it may be cut."""
+        if not self.changes:
+            return self.written
         return "".join(
             change.spoken if change else self.written[start:end]
             for start, end, change in self._pieces()
@@ -89,6 +97,11 @@ class Reading:
             pieces.append((place, len(self.written), None))
         return pieces
 
+
+# No-break and typographic spaces of any width; the wide one of Chinese is the usual one there.
+ODD_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f"
+ODD_SPACE = re.compile(f"[{ODD_SPACES}]")
+_PLAIN_SPACES = dict.fromkeys((0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F), " ")
 
 TAKEN = "\0"  # no text of a row holds it
 

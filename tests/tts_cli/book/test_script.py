@@ -43,6 +43,17 @@ def script(tmp_path: Path, text: str) -> list[Sentence]:
     return script_of(read_book(path), PAUSES)
 
 
+def test_signs_that_nobody_sees_name_no_row(tmp_path: Path) -> None:
+    plain = script(
+        tmp_path, "# One\n\nIt was cold today.\n\n***\n\n# Two\n\nThe office was cold.\n"
+    )
+    text = (
+        "\ufeff# One\n\nIt was co\u200bld to\u00adday.\n\n*\u200b**\n\n"
+        "\ufeff# Two\n\nThe o\ufb03ce was\u2060 cold.\n"
+    )
+    assert script(tmp_path, text) == plain
+
+
 def test_rows_are_sentences_with_short_ones_in_company(tmp_path: Path) -> None:
     rows = script(tmp_path, STORY)
     assert [(row.chapter, row.paragraph, row.text, row.pause_after_s) for row in rows] == [

@@ -56,6 +56,20 @@ def test_row_over_flag_over_checkpoint(info: ModelInfo, name: str) -> None:
     assert resolved(make_row(), RunConfig()) == own_value
 
 
+def test_the_model_is_given_plain_spaces(info: ModelInfo) -> None:
+    """Cuts see those that hold words together all the same."""
+    request = build_request(make_row(text="um 12\u00a0500\u202f€\u3000x"), RunConfig(), info)
+    assert request.text == "um 12 500 €\u3000x"
+    assert request.spaced == "um 12\u00a0500\u202f€\u3000x"
+    plain = build_request(make_row(text="um 12 500 €"), RunConfig(), info)
+    assert plain.spaced is None
+    pytest.importorskip("num2words")
+    config = RunConfig(normalize="german")
+    request = build_request(make_row(text="um 12\u00a0500\u00a0Boote"), config, info)
+    assert request.text == "um zwölftausendfünfhundert Boote"
+    assert request.spaced == "um zwölftausendfünfhundert\u00a0Boote"
+
+
 def test_settings_that_mean_off_are_settings(info: ModelInfo) -> None:
     config = RunConfig(sampling={"top_k": 50, "subtalker_top_k": 50})
     row = make_row(sampling={"top_k": 0, "subtalker_top_k": 0})

@@ -85,6 +85,18 @@ def test_text_is_not_trimmed() -> None:
     assert good({"text": "  a  "}).text == "  a  "
 
 
+def test_signs_that_nobody_sees_are_no_part_of_a_text() -> None:
+    """They went into the model, parted words for the lexicon, and made another id of the row."""
+    row = good({"text": "\ufeffCo\u200bld mor\u00adning,\r\ncafe\u0301 12\u00a0500 می\u200cخ"})
+    assert row.text == "Cold morning,\ncafé 12\u00a0500 می\u200cخ"
+    row = good({"text": "a", "ref_audio": "a.wav", "ref_text": "o\ufb03ce\u200b"})
+    assert row.ref_text == "office"
+    assert good({"text": "x" * 20_000 + "\u00ad" * 9}).text == "x" * 20_000
+    bad = build_row({"text": "a\u00adb", "seed": -1}, line=1, number=1, folder="")
+    assert isinstance(bad, BadRow)
+    assert bad.text == "ab"
+
+
 def test_longest_text() -> None:
     assert len(good({"text": "x" * 20_000}).text) == 20_000
 

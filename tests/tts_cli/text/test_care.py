@@ -78,7 +78,7 @@ def test_flag_then_checkpoint_decide(
 ) -> None:
     care = TextCare.of(RunConfig(normalize=flag), make_info(**info))
     assert (care.is_normalized, care.language) == (is_normalized, language)
-    assert care.is_idle is not is_normalized
+    assert care.leaves("2") is not is_normalized
     assert (care.known("auto"), care.known("Auto")) == (language, language)
     assert care.known("French") == "french"
 

@@ -137,7 +137,7 @@ def test_any_text_is_read_and_its_spans_part_both_texts(text: str) -> None:
     for span in spans:
         assert span.written_end > span.written_start
         piece = text[span.written_start : span.written_end]
-        is_same = reading.spoken[span.spoken_start : span.spoken_end] == piece
+        is_same = reading.spaced[span.spoken_start : span.spoken_end] == piece
         assert is_same is not span.is_changed
 
 

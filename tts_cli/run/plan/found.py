@@ -26,6 +26,7 @@ class Survey:
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
+    reread: int = 0  # of those, changed by what is taken out of texts now, or read otherwise
     takes: int = 0  # more of rows, to be spoken beside their own
     with_takes: int = 0  # rows that these are of
     one_take: int = 0  # rows that draw nothing, so that every take would be the same

@@ -432,6 +432,8 @@ class RowPlan:
             if self.clone_info is not None and not self._anchor.is_described_as(row):
                 tally.add_unheard(row)
         found.due[state] += 1
+        if state is State.CHANGED:
+            found.reread += self._folder.is_reread(row, request, self.care)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED:

@@ -102,7 +102,7 @@ class SplitRule:
         if request.voice is not None or request.ref_audio is not None:
             return None
         if self.has_clone_model:
-            pieces = self._pieces(request.text)
+            pieces = self._pieces(request)
             said_s = max((usual_s(piece.text) for piece in pieces), default=0.0)
             return None if len(pieces) < 2 or said_s >= LEAST_LEAD_S else NO_LEAD
         if not self.info.can_clone or "icl" not in self.info.clone_modes:
@@ -113,7 +113,7 @@ class SplitRule:
         everyone = set(speakers.findall(request.text))
         if not everyone:
             return None
-        pieces = self._pieces(request.text)
+        pieces = self._pieces(request)
         heard = set(speakers.findall(request.text[: pieces[0].span.end])) if pieces else everyone
         return None if heard == everyone else LATE_SPEAKER
 
@@ -135,22 +135,23 @@ class SplitRule:
 
     def is_joined(self, request: SpeechRequest) -> bool:
         """Whether it is spoken in more than one part."""
-        return self.is_split(request) and len(self._pieces(request.text)) > 1
+        return self.is_split(request) and len(self._pieces(request)) > 1
 
     def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
         """The request as it is, or without the pauses that cannot be made."""
         if not has_pauses(request.text) or self.problem(request) is None:
             return request
         text = without_pauses(request.text)
+        spaced = None if request.spaced is None else without_pauses(request.spaced)
         is_default = request.max_frames == text_cap(request.text, self.info)
         cap = text_cap(text, self.info) if is_default else request.max_frames
-        return replace(request, text=text, max_frames=cap)
+        return replace(request, text=text, spaced=spaced, max_frames=cap)
 
     def parts(self, request: SpeechRequest) -> tuple[PlannedPart, ...]:
         """What a row is spoken in; nothing for one that is spoken in one."""
         if not self.is_split(request):
             return ()
-        pieces = self._pieces(request.text)
+        pieces = self._pieces(request)
         texts = [piece.text for piece in pieces]
         carried = with_tags_in_force(texts, self._pace.tags)
         most = self.most_frames(request)
@@ -188,10 +189,11 @@ class SplitRule:
             return marks
         return {"limit": self.limit, **vars(self.pauses), **marks}
 
-    def _pieces(self, text: str) -> list[_Piece]:
+    def _pieces(self, request: SpeechRequest) -> list[_Piece]:
         """A text cut at its pauses, and what is long between two of them cut further. What has no
         word between pauses is not spoken, but for tags, which go to the words behind them.
         """
+        text, spaced = request.text, request.spaced or request.text
         pieces: list[_Piece] = []
         lead_s: float | None = None
         tags = ""
@@ -207,7 +209,8 @@ class SplitRule:
                 continue
             parts = [Part(stretch.start, stretch.end, None)]
             if self._is_long(said):
-                parts = [_moved(part, stretch.start) for part in self._spans(said)]
+                found = self._spans(spaced[stretch.start : stretch.end])
+                parts = [_moved(part, stretch.start) for part in found]
             for part in parts:
                 pieces.append(_Piece(part, tags + text[part.start : part.end], lead_s, None))
                 tags, lead_s = "", None
@@ -259,6 +262,7 @@ def _part_request(
     return replace(
         request,
         text=text,
+        spaced=None,
         seed=part_seed(request.seed, number),
         max_frames=cap if most is None else min(cap, most),
     )

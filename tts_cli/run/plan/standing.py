@@ -23,12 +23,15 @@ from tts_cli.run.plan.identity import RowIdentity
 from tts_cli.run.remake.kept import REPLACING, find_kept
 from tts_cli.run.remake.recode import Order
 from tts_cli.run.retry import attempts_at_parts, attempts_in_vain
+from tts_cli.text.unseen import as_seen
 from tts_cli.voices.resolve import Need
 from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
+    from tts_cli.manifest.row import Row
     from tts_cli.run.plan.split_rule import SplitRule
+    from tts_cli.text.care import TextCare
 
 
 class State(Enum):
@@ -197,6 +200,19 @@ class OutputFolder:
         suffix = (record.path or "").rpartition(".")[2]
         for subtype in SUBTYPES.get(suffix, ()):
             yield Delivery(suffix, subtype, rate_hz)
+
+    def is_reread(self, row: Row, request: SpeechRequest, care: TextCare) -> bool:
+        """Whether a changed row was spoken of the same text by a version that left signs in it
+        which nobody sees, or that the checkpoint never learnt.
+        """
+        assert self.journal is not None
+        file = self.journal.file(row.id)
+        line = (file and self.journal.line(row.id, file.take)) or {}
+        written = str(line.get("text") or "")
+        spoken = str(line.get("spoken_text") or written)
+        if spoken == request.text or as_seen(written) != row.text:
+            return False
+        return written != row.text or care.finished(spoken) == request.text
 
     def place(self, row_id: str, standing: Standing) -> Place:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than

@@ -76,6 +76,20 @@ def test_parts_are_requests_of_their_own(make_rule: MakeRule) -> None:
         assert plain == whole
 
 
+def test_no_cut_is_made_at_a_space_that_holds_together(make_info: Callable[..., ModelInfo]) -> None:
+    """The model is given plain ones, by which the text would be cut anywhere."""
+    rule = SplitRule.of(RunConfig(split="34"), make_info())
+    spaced = "one two three four five\u00a0six\u00a0seven eight nine ten"
+    whole = replace(asked(spaced.replace("\u00a0", " "), rule.info), spaced=spaced)
+    assert [part.request.text for part in rule.parts(whole)] == [
+        *("one two three four", "five six seven eight nine ten"),
+    ]
+    plain = replace(whole, spaced=None)
+    assert [part.request.text for part in rule.parts(plain)] == [
+        *("one two three four five", "six seven eight nine ten"),
+    ]
+
+
 @pytest.mark.parametrize("normalizes", [False, True])
 def test_an_empty_line_within_a_part(make_info: Callable[..., ModelInfo], normalizes: bool) -> None:
     """As it is written, but for the sample voice, which loses words behind it."""

@@ -1,0 +1,64 @@
+"""Signs in a text that nobody sees, and letters in one form: what every text goes through as it is
+read, before ids and hashes are made of it.
+
+A soft hyphen or a mark of direction in the middle of a word parts it for a model, a lexicon and the
+normaliser, and its author cannot know. So these are taken out, but where they carry meaning:
+joiners in scripts that shape letters by them and in emoji, zero width spaces in scripts that write
+no other between words. What is written in several signs and in one is the same text (NFC).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Soft hyphen, directions, word joiner, invisible operators, byte order marks, notes.
+_NEVER_SEEN = (
+    "\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0001"
+)
+_ZERO_SPACE = "\u200b"
+_JOINERS = "\u200c\u200d\u034f\u180e"
+_TAGS = "\U000e0020-\U000e007f"  # spell a region behind a black flag
+_LOOKS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"  # how the character before looks
+_LIGATURES = {  # and the presentation forms that typesetters leave behind
+    0xFB00 + place: letters
+    for place, letters in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))
+}
+# Thai, Lao, Burmese, Khmer, and the scripts of the Tai languages.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
+)
+# Hebrew to N'Ko and Arabic, the scripts of India and its neighbours, Mongolian, Arabic's forms.
+_JOINING = (
+    "\u0590-\u08ff\u0900-\u109f\u1700-\u18af\u1900-\u1aff\u1b00-\u1c7f\u1cd0-\u1cff\ua800-\uabff"
+    "\ufb1d-\ufdff\ufe70-\ufefe\U00010a00-\U00011fff\U0001e900-\U0001e95f"
+)
+_PICTURES = "\u2190-\u2bff\U0001f000-\U0001faff"
+
+_ANY = re.compile(
+    f"[{_NEVER_SEEN}{_ZERO_SPACE}{_JOINERS}{_TAGS}{_LOOKS}{''.join(map(chr, _LIGATURES))}]"
+)
+_ALWAYS = re.compile(f"[{_NEVER_SEEN}]+")
+_WITHOUT_MEANING = re.compile(
+    f"(?<![{_UNSPACED}{_ZERO_SPACE}]){_ZERO_SPACE}+(?![{_UNSPACED}{_ZERO_SPACE}])"
+    f"|(?<![{_JOINING}{_JOINERS}])(?<![{_PICTURES}{_LOOKS}](?=\u200d[{_PICTURES}]))"
+    f"[{_JOINERS}]+(?![{_JOINING}{_JOINERS}])"
+    f"|(?<![\U0001f3f4{_TAGS}])[{_TAGS}]+"
+    f"|(?<=[A-Za-z\u00c0-\u052f])[{_LOOKS}]+"
+)
+
+
+def as_seen(text: str) -> str:
+    """A text as its reader sees it: without what is invisible and means nothing, letters composed.
+    A text that was made so stays as it is.
+    """
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text)
+    while _ANY.search(text):  # what is taken out may bring others together, hardly more than once
+        less = _WITHOUT_MEANING.sub("", _ALWAYS.sub("", text)).translate(_LIGATURES)
+        less = unicodedata.normalize("NFC", less)
+        if less == text:
+            break
+        text = less
+    return text
