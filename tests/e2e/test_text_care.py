@@ -107,6 +107,18 @@ def test_rows_that_were_given_such_signs_are_spoken_anew_and_counted(bench: Work
     assert "\n2 rows were done, and due again for signs in the text that nobody" in result.out
 
 
+def test_validate_names_entries_that_no_text_has(bench: Workbench, tmp_path: Path) -> None:
+    lexicon = tmp_path / "many.tsv"
+    words = [f"word{number}" for number in range(9)]
+    lexicon.write_text("NASA\tnassa\n" + "".join(f"{word}\tx\n" for word in words))
+    manifest = bench.write(ROWS)
+    flags = ("--model", bench.model, "--lexicon", lexicon)
+    (line,) = bench.run("validate", manifest, *flags).err.splitlines()
+    named = ", ".join(map(repr, words[:8]))
+    assert line.endswith(f"{lexicon}: 9 of 10 entries are in no text: {named}, ...")
+    assert bench.run("validate", manifest, *flags, "--limit", 2).err == ""
+
+
 def test_released_checkpoints_get_texts_as_they_are(bench: Workbench) -> None:
     assert bench.synth(ROWS, *CAP).code == 0
     assert {spoken for _, spoken in pairs(bench.out()).values()} == {None}

@@ -64,7 +64,11 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
 
         info = read_info(config)
         check_settings(config, info)
-        summary = RowPlan(source, config, info).survey().summary
+        plan = RowPlan(source, config, info)
+        summary = plan.survey().summary
+        is_whole = config.limit is None and config.shard is None and not config.only
+        if is_whole and (unused := plan.care.unused()):
+            summary.warnings.append(unused)
     say_problems(summary, config)
     if config.out is not None and not has_journal(config.out):
         say_space(summary, config.out)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 AUTO, OFF = "auto", "off"
+MAX_UNUSED = 8  # entries that a message names
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class TextCare:
     is_normalized: bool = False
     language: str | None = None  # of texts whose language is not known; None: left alone
     markup: str | None = None  # regular expression of what stands in a text and is not spoken
+    used: set[int] = field(default_factory=set, compare=False)  # lines of the lexicon, so far
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> TextCare:
@@ -75,6 +77,7 @@ class TextCare:
         if self.markup is not None:
             taken += [match.span() for match in re.finditer(self.markup, text)]
         changes = self.lexicon.changes(text, known, taken) if self.lexicon.entries else []
+        self.used.update(change.line for change in changes if change.line is not None)
         if self.is_normalized and known is not None:
             taken += [(change.start, change.end) for change in changes]
             changes += normalize(text, known, taken)
@@ -83,6 +86,17 @@ class TextCare:
     def finished(self, text: str) -> str:
         """A text that lexicon and rules have gone over, as it is spoken."""
         return Reading.of(text, []).spoken
+
+    def unused(self) -> str | None:
+        """Which entries of the lexicon were in no text that was read so far, in one line."""
+        entries = self.lexicon.entries
+        words = [entry.written for entry in entries if entry.line not in self.used]
+        if not words:
+            return None
+        named = ", ".join(map(repr, words[:MAX_UNUSED])) + ", ..." * (len(words) > MAX_UNUSED)
+        return (
+            f"{self.lexicon.path}: {len(words)} of {len(entries)} entries are in no text: {named}"
+        )
 
     def known(self, language: str) -> str | None:
         """The language that a row's is taken for; None: nobody says."""

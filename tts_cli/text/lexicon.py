@@ -7,7 +7,8 @@ those that begin with `#` are passed over.
 
 Only whole words are replaced (`cat` is not in `cats`), but for characters of scripts that write no
 spaces, which have no boundaries. Where two entries could stand, the longest counts, then the one of
-the row's own language, then the one with its exact case.
+the row's own language, then the one with its exact case, then the one with its very apostrophe.
+Cells are read as texts are (`as_seen`), and an apostrophe is one, straight or curly.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tts_cli.errors import UsageError
 from tts_cli.text.language_code import named_language
 from tts_cli.text.reading import Change, without
 from tts_cli.text.rule import one_of
+from tts_cli.text.unseen import as_seen
 
 ANY = "any"
 COLUMNS = ("from", "to", "language", "case")
@@ -35,6 +37,7 @@ MAX_BYTES = 8 << 20
 MAX_CHARS = 200  # of one cell
 MAX_PROBLEMS = 20  # named in one message
 
+_STRAIGHT = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\uff07"), "'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Scripts that write no spaces, or join endings to words as Korean does: Thai, Lao, Burmese, Khmer,
 # kana, Chinese, hangul.
@@ -56,8 +59,19 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str | None, bool]:
-        """What no other entry may have."""
-        return (self.written if self.is_exact else fold(self.written), self.language, self.is_exact)
+        """What entries have in common that hold for the same words."""
+        written = _straight(self.written) if self.is_exact else fold(self.written)
+        return (written, self.language, self.is_exact)
+
+    def holds(self, text: str, language: str | None) -> bool:
+        """Whether it holds for a word that is found whatever its case."""
+        if self.is_exact and _straight(text) != _straight(self.written):
+            return False
+        return self.language is None or self.language == language
+
+    def has_form(self, text: str) -> bool:
+        """Whether its apostrophes are those of a word that it holds for."""
+        return text.lower() == self.written.lower()
 
 
 @dataclass(frozen=True)
@@ -126,30 +140,36 @@ class Lexicon:
             same = self._by_fold.get(folded[place : place + length])
             if same is None or _is_inside(text, place + length):
                 continue
-            for entry in same:
-                is_spoken_here = entry.language is None or entry.language == language
-                is_same = not entry.is_exact or text.startswith(entry.written, place)
-                if is_spoken_here and is_same:
+            written = text[place : place + length]
+            found = [entry for entry in same if entry.holds(written, language)]
+            for entry in found:
+                if entry.key == found[0].key and entry.has_form(written):
                     return entry
+            if found:
+                return found[0]
         return None
 
 
 def fold(text: str) -> str:
-    """Lower case of the same length, so that places stay what they are."""
+    """Lower case and straight apostrophes, of the same length: places stay what they are."""
     lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    if len(lower) != len(text):
+        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    return _straight(lower)
+
+
+def _straight(text: str) -> str:
+    return text if text.isascii() else text.translate(_STRAIGHT)
 
 
 def read_lexicon(path: Path) -> Lexicon:
     """Read a file. UsageError names every bad line, up to MAX_PROBLEMS."""
     content = _content(path)
     problems: list[str] = []
-    entries: list[Entry] = []
-    first_lines: dict[tuple[str, str | None, bool], int] = {}
+    entries = _Entries()
     columns: Sequence[str] | None = None
-    for number, line in enumerate(_lines(path, content), 1):
+    for number, raw in enumerate(_lines(path, content), 1):
+        line = as_seen(raw)
         if not line.strip() or line.startswith("#"):
             continue
         cells = [cell.strip() for cell in line.split("\t")]
@@ -160,15 +180,47 @@ def read_lexicon(path: Path) -> Lexicon:
         entry = _entry(cells, columns, number)
         if isinstance(entry, str):
             problems.append(f"{path}:{number}: {entry}")
-        elif (before := first_lines.setdefault(entry.key, number)) != number:
+        elif (before := entries.add(entry, is_clean=line == raw)) is not None:
             problems.append(f"{path}:{number}: {entry.written!r} stands in line {before} already")
-        else:
-            entries.append(entry)
     if problems:
         more = len(problems) - MAX_PROBLEMS
         shown = problems[:MAX_PROBLEMS] + ([f"... and {more} more"] if more > 0 else [])
         raise UsageError("the lexicon has bad lines:\n" + "\n".join(shown))
-    return Lexicon(tuple(entries), path, hashlib.sha256(content).hexdigest())
+    return Lexicon(tuple(entries.found), path, hashlib.sha256(content).hexdigest())
+
+
+class _Entries:
+    """The entries of a file as they come. Of those that are one but for the form of letters or of
+    an apostrophe equal ones merge, and what was written in the form that is read wins.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Entry] = []
+        self._is_clean: list[bool] = []
+        self._by_key: dict[tuple[str, str | None, bool], list[int]] = {}
+
+    def add(self, entry: Entry, *, is_clean: bool) -> int | None:
+        """Take an entry. Returns the line of the very same one, which is a mistake.
+
+        Args:
+            is_clean: its line was `as_seen` already.
+        """
+        same = self._by_key.setdefault(entry.key, [])
+        for place in same:
+            other, is_other_clean = self.found[place], self._is_clean[place]
+            if not other.has_form(entry.written):
+                continue
+            is_equal = other.spoken == entry.spoken
+            if is_clean == is_other_clean and (is_clean or not is_equal):
+                return other.line
+            if is_clean and not is_equal:
+                self.found[place], self._is_clean[place] = entry, True
+            return None
+        if all(self.found[place].spoken != entry.spoken for place in same):
+            same.append(len(self.found))
+            self.found.append(entry)
+            self._is_clean.append(is_clean)
+        return None
 
 
 def _content(path: Path) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,20 @@ def test_a_text_of_unknown_language_takes_only_entries_for_any() -> None:
     assert care.read("NASA has 5G and 5 km.").spoken == "NASA has five gee and 5 km."
     assert care.read("NASA has 5 km.", "English").spoken == "nassa has five kilometers."
     assert care.read("NASA hat 5.", "german").spoken == "NASA hat fünf."
+
+
+def test_entries_that_no_text_had_are_told_in_one_line() -> None:
+    care = TextCare(Lexicon(WORDS.entries, Path("words.tsv")))
+    care.read("It is 5G.")
+    assert care.unused() == "words.tsv: 2 of 3 entries are in no text: 'NASA', 'Dr.'"
+    care.read("Dr. Hill of NASA", "english")
+    assert care.unused() is None
+    many = tuple(Entry(f"w{number}", "x", None, False, number) for number in range(10))
+    unused = TextCare(Lexicon(many, Path("words.tsv"))).unused()
+    assert unused is not None
+    assert unused.endswith(
+        "10 of 10 entries are in no text: 'w0', 'w1', 'w2', 'w3', 'w4', 'w5', 'w6', 'w7', ..."
+    )
 
 
 def test_a_family_s_markup_is_no_text() -> None:

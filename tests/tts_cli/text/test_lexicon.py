@@ -54,6 +54,31 @@ def test_whole_words_the_longest_first(lexicon: Write, text: str, spoken: str) -
     assert say(words, text) == spoken
 
 
+FORMS = "don't\tstraight\ndon’t\tcurly\nIt's\texact\t\texact\nZoe\u0308\tzo ee\no\ufb03ce\toffiss\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("Don't, DON’T, donʼt", "straight, curly, straight"),
+        ("It’s it’s It's", "exact it’s exact"),
+        ("Zoë, zoë in an office", "zo ee, zo ee in an offiss"),
+    ],
+)
+def test_an_entry_is_found_whatever_the_form_of_letters_and_apostrophe(
+    lexicon: Write, text: str, spoken: str
+) -> None:
+    assert say(lexicon(FORMS), text) == spoken
+
+
+def test_entries_that_are_one_merge_and_the_form_that_is_read_wins(lexicon: Write) -> None:
+    words = lexicon("Zoe\u0308\tno\nZoë\tyes\ncat\tA\nc\u00adat\tB\nl’eau\tlo\nl'eau\tlo\n\u200b\n")
+    assert [(entry.written, entry.spoken) for entry in words.entries] == [
+        *(("Zoë", "yes"), ("cat", "A"), ("l’eau", "lo")),
+    ]
+    assert say(words, "Zoë, l'eau") == "yes, lo"
+
+
 def test_scripts_without_spaces_have_no_boundaries(lexicon: Write) -> None:
     words = lexicon("東京\tとうきょう\n東京都\tとうきょうと\nAI\tエーアイ\n서울\t서 울\n")
     assert (
