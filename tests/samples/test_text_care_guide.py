@@ -24,6 +24,18 @@ def test_english(written: str, spoken: str) -> None:
         assert said.lower() in spoken.lower(), text
 
 
+def test_printed_marks() -> None:
+    care = TextCare(is_normalized=True, language="english", is_typed=True)
+    rows = re.findall(r"^\| (`.*`) \| (`.*) \|$", PAGE.partition("| written | given |")[2], re.M)
+    marks, *others = [[re.findall("`([^`]*)`", cell) for cell in row] for row in rows[:3]]
+    assert [care.read(f"a{mark}b").spoken for mark in marks[0]] == [f"a{to}b" for to in marks[1]]
+    for written, given in others:
+        assert care.read(written[0]).spoken == given[0]
+    for text in ("lost — and found", "lost—and found"):
+        assert text in PAGE
+        assert care.read(text).spoken == "lost, and found"
+
+
 def test_what_is_left() -> None:
     texts = re.findall("`([^`]*)`", LEFT)
     assert texts == ["NASA", "U.S.", "5 in"]

@@ -8,7 +8,7 @@ words alone. None touches a family's markup.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from tts_cli.text.language_code import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.normalize import LANGUAGES, normalize
 from tts_cli.text.pauses import pause_spans
-from tts_cli.text.reading import ODD_SPACE, Reading
+from tts_cli.text.reading import ODD_SPACE, Change, Reading
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -34,6 +34,7 @@ class TextCare:
     lexicon: Lexicon = field(default_factory=Lexicon)
     is_normalized: bool = False
     language: str | None = None  # of texts whose language is not known; None: left alone
+    is_typed: bool = False  # printed marks and capitals are not known to the checkpoint either
     markup: str | None = None  # regular expression of what stands in a text and is not spoken
     used: set[int] = field(default_factory=set, compare=False)  # lines of the lexicon, so far
 
@@ -59,6 +60,7 @@ class TextCare:
             lexicon=Lexicon() if config.lexicon is None else read_lexicon(config.lexicon),
             is_normalized=asked != OFF,
             language=language,
+            is_typed=info.normalizes and asked != OFF,
             markup=None if info.pace is None else info.pace.markup,
         )
 
@@ -81,11 +83,24 @@ class TextCare:
         if self.is_normalized and known is not None:
             taken += [(change.start, change.end) for change in changes]
             changes += normalize(text, known, taken)
-        return Reading.of(text, changes)
+        return Reading.of(text, self._typed(text, changes, taken))
 
     def finished(self, text: str) -> str:
         """A text that lexicon and rules have gone over, as it is spoken."""
-        return Reading.of(text, []).spoken
+        return Reading.of(text, self._typed(text, [], pause_spans(text))).spoken
+
+    def _typed(
+        self, text: str, changes: list[Change], taken: list[tuple[int, int]]
+    ) -> list[Change]:
+        """The changes, and those that follow them for a checkpoint that learnt typed texts."""
+        if not self.is_typed:
+            return changes
+        # Imported here: see `normalize`.
+        from tts_cli.text.typed.marks import as_typed, typed
+
+        taken = [*taken, *((change.start, change.end) for change in changes)]
+        changes = [replace(change, spoken=as_typed(change.spoken)) for change in changes]
+        return changes + typed(text, taken)
 
     def unused(self) -> str | None:
         """Which entries of the lexicon were in no text that was read so far, in one line."""

@@ -50,6 +50,13 @@ def test_rows_with_signs_that_nobody_sees_are_counted(tmp_path: Path, make_info:
     assert found.reread == 3  # hidden, spaces, both
 
 
+def test_printed_marks_count_where_the_checkpoint_asks_for_typed_ones(
+    tmp_path: Path, make_info: Any
+) -> None:
+    found = survey(tmp_path, make_info(normalizes=True, languages=("auto", "english")))
+    assert found.reread == 3  # hidden, printed, both; 12 500 are said in words besides
+
+
 def test_it_is_told() -> None:
     assert reread_lines(0) == []
     assert reread_lines(2)[0].startswith("2 rows were done, and due again for signs in the text")
