@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 # Soft hyphen, directions, word joiner, invisible operators, byte order marks, notes.
 _NEVER_SEEN = (
@@ -39,13 +40,18 @@ _ANY = re.compile(
     f"[{_NEVER_SEEN}{_ZERO_SPACE}{_JOINERS}{_TAGS}{_LOOKS}{''.join(map(chr, _LIGATURES))}]"
 )
 _ALWAYS = re.compile(f"[{_NEVER_SEEN}]+")
-_WITHOUT_MEANING = re.compile(
-    f"(?<![{_UNSPACED}{_ZERO_SPACE}]){_ZERO_SPACE}+(?![{_UNSPACED}{_ZERO_SPACE}])"
-    f"|(?<![{_JOINING}{_JOINERS}])(?<![{_PICTURES}{_LOOKS}](?=\u200d[{_PICTURES}]))"
-    f"[{_JOINERS}]+(?![{_JOINING}{_JOINERS}])"
-    f"|(?<![\U0001f3f4{_TAGS}])[{_TAGS}]+"
-    f"|(?<=[A-Za-z\u00c0-\u052f])[{_LOOKS}]+"
-)
+
+
+@cache
+def _without_meaning() -> re.Pattern[str]:
+    """Which of the others mean nothing where they stand. Most runs need no such pattern."""
+    return re.compile(
+        f"(?<![{_UNSPACED}{_ZERO_SPACE}]){_ZERO_SPACE}+(?![{_UNSPACED}{_ZERO_SPACE}])"
+        f"|(?<![{_JOINING}{_JOINERS}])(?<![{_PICTURES}{_LOOKS}](?=\u200d[{_PICTURES}]))"
+        f"[{_JOINERS}]+(?![{_JOINING}{_JOINERS}])"
+        f"|(?<![\U0001f3f4{_TAGS}])[{_TAGS}]+"
+        f"|(?<=[A-Za-z\u00c0-\u052f])[{_LOOKS}]+"
+    )
 
 
 def as_seen(text: str) -> str:
@@ -56,7 +62,7 @@ def as_seen(text: str) -> str:
         return text
     text = unicodedata.normalize("NFC", text)
     while _ANY.search(text):  # what is taken out may bring others together, hardly more than once
-        less = _WITHOUT_MEANING.sub("", _ALWAYS.sub("", text)).translate(_LIGATURES)
+        less = _without_meaning().sub("", _ALWAYS.sub("", text)).translate(_LIGATURES)
         less = unicodedata.normalize("NFC", less)
         if less == text:
             break
