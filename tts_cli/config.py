@@ -333,6 +333,11 @@ class RunConfig:
     take_over: bool = _setting(
         False, "Take the folder from a run of another host, which must be dead."
     )
+    prune: bool = _setting(
+        False,
+        "Take rows out that the manifest no longer has: they are in no report, export or merge any "
+        "more, and their audio is in DIR/removed/, until the manifest has them again.",
+    )
     overwrite: bool = _setting(
         False,
         "Speak done rows again. The same seed gives the same audio, another --seed "

@@ -77,12 +77,23 @@ class TestDisk:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patched:
-            fail_writes(patched, lambda data, calls: b'"totals"' in data)
+            fail_writes(patched, lambda data, calls: b'"totals": {' in data)
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 0  # every row is done
         assert "warning: run.json is missing: " in result.err
         assert "warning: runs.jsonl lacks this run: " in result.err
         assert bench.synth(ROWS[:2], *FLAGS).out.startswith("nothing to do")
+
+    def test_full_before_the_first_row(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No row is recorded whose run nobody would know."""
+        with monkeypatch.context() as patched:
+            fail_writes(patched, lambda data, calls: b'"totals": null' in data)
+            result = bench.synth(ROWS[:2], *FLAGS)
+        assert result.code == 4
+        assert bench.out().lines == []
+        assert bench.synth(ROWS[:2], *FLAGS).code == 0
 
     def test_a_folder_called_run_json(self, bench: Workbench) -> None:
         """All rows were spoken before it ended as an internal error."""

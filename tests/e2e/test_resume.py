@@ -80,7 +80,8 @@ class TestNothingToDo:
             assert result.out == "nothing to do: all 3 rows are done already; 1 are bad\n"
             assert [line["id"] for line in done.out().lines].count("bad") == 1
         bad = done.out().records["bad"]
-        assert (bad["error"], bad["text"], bad["run_id"]) == ("text: is blank", " ", None)
+        assert (bad["error"], bad["text"]) == ("text: is blank", " ")
+        assert [run["run_id"] for run in done.out().runs][1:] == [bad["run_id"]]
         shown = done.synth(rows, *FLAGS, "--skip-invalid", "--json").json
         assert (shown["exit_code"], shown["run_id"]) == (1, None)
         assert (shown["totals"]["failed"], shown["totals"]["skipped"]) == (1, 3)

@@ -24,6 +24,7 @@ import soundfile
 from warm_process import WarmProcess
 
 from tts_cli.main import main
+from tts_cli.output.run_log import last_of_runs
 
 ROOT = Path(__file__).parents[2]
 OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json")
@@ -78,9 +79,9 @@ class Folder:
 
     @property
     def runs(self) -> list[dict[str, Any]]:
-        """Every line of runs.jsonl."""
+        """The last line of each run in runs.jsonl; a killed one has but its first."""
         text = (self.path / "runs.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines()]
+        return last_of_runs(json.loads(line) for line in text.splitlines())
 
     @property
     def files(self) -> dict[str, bytes]:

@@ -26,7 +26,8 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.config import RunConfig, Scope
-from tts_cli.errors import ManifestError
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.manifest.ids import REMOVED
 
 if TYPE_CHECKING:
     from tts_cli.book.chapter import Book
@@ -94,6 +95,8 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     assert config.out is not None
     if not config.overwrite:
         require_own_files(config.out, target_names(found, script, wanted))
+    require_same_book(script, config)
+    config = replace(config, prune=True)
     with ExitStack() as stack:
         source = manifest_of(to_manifest(script, language_of(found, config)), config, stack)
         require_good(source, script, config)
@@ -166,6 +169,30 @@ def language_of(book: Book, config: RunConfig) -> str | None:
     return name
 
 
+def require_same_book(script: list[Sentence], config: RunConfig) -> None:
+    """Raise UsageError if the folder has another book: one that shares fewer than half of the rows
+    that it has. Rows that a book no longer has are taken out without being asked for.
+    """
+    from tts_cli.book.script import FOLDER
+    from tts_cli.commands.validate import has_journal
+    from tts_cli.output.journal import Journal
+    from tts_cli.output.orphans import recorded_ids
+
+    assert config.out is not None
+    if config.prune or not has_journal(config.out):
+        return
+    ids = {row.id for row in script}
+    journal = Journal(config.out, is_read_only=True)
+    before = [row_id for row_id in recorded_ids(journal) if row_id.startswith(f"{FOLDER}/")]
+    common = sum(row_id in ids for row_id in before)
+    if 2 * common < len(before):
+        raise UsageError(
+            f"{config.out}: holds another book: {common} of its {len(before)} rows are in this one",
+            remedy="choose another --out, or add --prune to take the others out, into "
+            f"{config.out / REMOVED}/",
+        )
+
+
 def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
     """The rows as `synth` reads them: from `book.jsonl`, or for a dry run from a temporary file."""
     from tts_cli.book.script import MANIFEST_NAME
@@ -225,10 +252,12 @@ def speak_and_join(
 ) -> int:
     """Speak the rows, then make the book's files. Returns the exit code."""
     from tts_cli.book.produce import produce
+    from tts_cli.book.script import FOLDER
     from tts_cli.commands.synth import run
     from tts_cli.output.folder_lock import FolderLock
 
-    exit_code = run(source, replace(config, subtitles=None))  # chapters have them, not rows
+    # Chapters have subtitles, not rows.
+    exit_code = run(source, replace(config, subtitles=None), own=f"{FOLDER}/")
     if config.dry_run:
         return exit_code
     assert config.out is not None

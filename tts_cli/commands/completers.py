@@ -94,11 +94,14 @@ def ids(ctx: click.Context, incomplete: str) -> Iterator[str]:
     with open(Path(out) / "timings.jsonl", "rb") as file:
         for line in file.read(MAX_JOURNAL_BYTES).splitlines():
             try:
-                row_id = json.loads(line)["id"]
+                values = json.loads(line)
+                row_id = values["id"]
             except (ValueError, KeyError, TypeError):
                 continue
             if is_recorded_id(row_id) and row_id.startswith(incomplete):
                 found[row_id] = None
+            if values.get("status") == "gone":
+                found.pop(row_id, None)
             if len(found) >= MAX_IDS:
                 break
     yield from found

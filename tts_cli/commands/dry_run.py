@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
+def show_plan(source: Manifest, config: RunConfig, info: ModelInfo, own: str = "") -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
     from tts_cli.book.book_file import made_names
     from tts_cli.commands.progress import long_step
@@ -32,6 +32,7 @@ def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
     from tts_cli.output.orphans import find_orphans
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.plan.row_plan import RowPlan
+    from tts_cli.run.plan.strays import Strays
 
     assert config.out is not None
     journal, writer = None, None
@@ -59,7 +60,8 @@ def show_plan(source: Manifest, config: RunConfig, info: ModelInfo) -> int:
     if journal is None:
         show_summary(survey.summary, config)
     else:
-        orphans = find_orphans(config.out, plan.rows.has_id, made_names(config.out))
+        survey.strays = Strays(config.out, journal, source, plan.rows, own)
+        orphans = find_orphans(config.out, journal, plan.rows.has_id, made_names(config.out))
         show_summary(survey.summary, config, survey, orphans)
     return 0
 

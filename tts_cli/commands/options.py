@@ -305,6 +305,7 @@ _again_options = group(
     config_option("takes", type=int, metavar="N"),
     config_option("retry_failed"),
     config_option("verify_files"),
+    config_option("prune"),
     config_option("take_over"),
 )
 

@@ -10,6 +10,8 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import FolderLocked, StoppedEarly, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal
     from tts_cli.output.run_log import RunLog
@@ -59,10 +61,29 @@ def put_in_order(config: RunConfig, lock: FolderLock, journal: Journal) -> None:
 
     assert config.out is not None
     remove_stale_parts(config.out)
+    if lock.crashed_ns is not None or config.prune:
+        mend_removed(config.out, journal)
     if lock.crashed_ns is not None:
         made = made_names(config.out)
         journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal, made))
     mend_takes(config, journal)
+
+
+def mend_removed(out: Path, journal: Journal) -> None:
+    """Move what a crash has left of the files of rows that are gone. Raises StoppedEarly."""
+    from tts_cli.errors import RowError, disk_full, is_disk_error
+    from tts_cli.manifest.ids import REMOVED
+    from tts_cli.output.removed import Removed
+
+    try:
+        Removed(out, journal).mend()
+    except (OSError, RowError) as error:
+        if isinstance(error, OSError) and is_disk_error(error):
+            raise disk_full(error, out / REMOVED) from error
+        raise StoppedEarly(
+            f"a file of a row that is gone cannot be moved to {REMOVED}/: {error}",
+            remedy="see what is in its way, and run the same command again",
+        ) from error
 
 
 def mend_takes(config: RunConfig, journal: Journal) -> None:

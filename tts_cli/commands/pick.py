@@ -99,6 +99,7 @@ def choose_takes(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> l
         RowError: the file of one is gone.
     """
     from tts_cli.commands.output_folder import close_takes, open_folder
+    from tts_cli.commands.run_report import renew_totals
     from tts_cli.output.takes import TakeFolder
 
     journal, runs = open_folder(config, stack)
@@ -112,7 +113,7 @@ def choose_takes(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> l
             results.append({**facts(line), "is_new": is_new})
     finally:
         close_takes(config, journal)
-        renew_totals(config.out, runs.totals(journal.rows()))
+        renew_totals(config.out, runs, journal)
     return results
 
 
@@ -129,24 +130,11 @@ def show_choices(config: RunConfig, results: list[dict[str, Any]]) -> None:
             click.echo("next, for the chapters: the tts-cli book command again")
 
 
-def renew_totals(out: Path, totals: Any) -> None:
-    """Bring what run.json says of the folder up to date."""
-    from tts_cli.output.run_file import REPORT_NAME, with_folder, write_report
-
-    try:
-        report = json.loads((out / REPORT_NAME).read_bytes())
-        write_report(out, with_folder(report, totals))
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, TypeError) as problem:
-        log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
-
-
 def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
     """The line of a take. Raises UsageError, with the takes there are."""
     lines = takes_of(journal, choice.row_id)
     if not lines:
-        raise UsageError(no_row(choice.row_id, out))
+        raise UsageError(no_row(journal, choice.row_id, out))
     spoken = [line for line in lines if line["status"] == "ok"]
     if choice.take is not None:
         found = [line for line in spoken if line["take"] == choice.take]
@@ -176,20 +164,22 @@ def _is_made_of(line: dict[str, Any], run_seed: int) -> bool:
     return is_made_of(record.seed or 0, run_seed, record.id, attempts)
 
 
-def no_row(row_id: str, out: Path) -> str:
+def no_row(journal: Journal, row_id: str, out: Path) -> str:
     """What is said of a row that the journal does not know."""
     from tts_cli.output.orphans import recorded_ids
     from tts_cli.run.check.only import nearest_ids
 
-    return f"{out}: no row is called '{row_id}'{nearest_ids(row_id, set(recorded_ids(out)))}"
+    return f"{out}: no row is called '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
 
 
 def takes_of(journal: Journal, row_id: str) -> list[dict[str, Any]]:
-    """The lines of a row's takes."""
+    """The lines of a row's takes, those left out that are gone."""
+    from tts_cli.output.record import GONE
+
     found = []
     for take in range(1, journal.top(row_id) + 1):
         line = journal.line(row_id, take)
-        if line is not None:
+        if line is not None and line["status"] != GONE:
             found.append({**line, "take": take})
     return found
 

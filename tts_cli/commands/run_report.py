@@ -11,9 +11,12 @@ import click
 
 from tts_cli.commands.options import Invocation
 from tts_cli.commands.streams import show_or_warn
-from tts_cli.errors import StoppedEarly
+from tts_cli.errors import SetupError, StoppedEarly
 
 if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
     from tts_cli.output.journal import Journal
     from tts_cli.output.run_log import FolderTotals, RunLog
     from tts_cli.run.plan.row_plan import RowPlan
@@ -59,6 +62,27 @@ def plan_facts(plan: RowPlan) -> dict[str, Any]:
     }
 
 
+def note_run(plan: RowPlan, runs: RunLog, run_id: str, started: datetime) -> None:
+    """Add a run's first line to runs.jsonl, before a row of it is recorded: by its id rows are
+    known to be of these manifests, even if the run is killed. Raises DiskFull.
+    """
+    from tts_cli.output.run_file import build_report
+
+    report = build_report(
+        plan.config,
+        None,
+        run_id=run_id,
+        device={},
+        started=started,
+        exit_code=None,
+        **plan_facts(plan),
+    )
+    try:
+        runs.append(report)
+    except OSError as problem:
+        log.warning("runs.jsonl lacks this run: %s", problem)
+
+
 def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
     """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
     from tts_cli.output.run_file import with_folder, write_report
@@ -84,6 +108,19 @@ def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
     except OSError as problem:
         log.warning("%s cannot be read: %s", runs.path, problem.strerror or problem)
         return None
+
+
+def renew_totals(out: Path, runs: RunLog, journal: Journal) -> None:
+    """Bring what run.json says of the folder up to date, where no run is reported."""
+    from tts_cli.output.run_file import REPORT_NAME, read_report, with_folder, write_report
+
+    try:
+        before = read_report(out)
+        after = with_folder(before, folder_totals(runs, journal))
+        if before and after != before:
+            write_report(out, after)
+    except (OSError, StoppedEarly, SetupError) as problem:
+        log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
 
 
 def show_report(report: Mapping[str, Any], exit_code: int) -> int:

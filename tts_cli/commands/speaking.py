@@ -14,6 +14,7 @@ from tts_cli import early, signals, start
 from tts_cli.commands.options import Invocation
 from tts_cli.commands.run_report import (
     keep_report,
+    note_run,
     plan_facts,
     show_report,
 )
@@ -79,7 +80,7 @@ def speak(
     """
     from tts_cli.commands.progress import Progress, long_step
     from tts_cli.deliver.metadata import synthetic
-    from tts_cli.output.run_file import Totals, build_report
+    from tts_cli.output.run_file import build_report
     from tts_cli.output.run_log import new_run_id
     from tts_cli.run.model_source import model_facts
     from tts_cli.run.records import Recorder
@@ -95,12 +96,7 @@ def speak(
     if survey.summary.split:
         log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
     speakers = speakers_of(config, info, plan, survey, model)
-    totals = Totals(
-        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
-        failed=len(survey.unmade),
-        skipped=survey.skipped,
-        remade=survey.remade,
-    )
+    totals = totals_of(survey)
     error: BaseException | None = None
     try:
         for what, step in speakers.steps():
@@ -110,6 +106,7 @@ def speak(
         log.debug("model: %s", listed(model_facts(config, info)))
         log.debug("device: %s", listed(speakers.device_facts()))
         say_anchor(survey, config, speakers.is_gpu)
+        note_run(plan, runs, run_id, started)
         started_s = time.perf_counter()
         num_rows = survey.pending + survey.takes + survey.bad
         with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
@@ -160,6 +157,22 @@ def speak(
     return exit_code
 
 
+def totals_of(survey: Survey) -> Totals:
+    """What there is to count before a row is spoken."""
+    from tts_cli.output.run_file import Totals
+    from tts_cli.run.plan.strays import Stray
+
+    strays = survey.strays
+    return Totals(
+        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
+        skipped=survey.skipped,
+        remade=survey.remade,
+        strays=0 if strays is None else strays.found[Stray.LEFT].count,
+        removed=0 if strays is None else strays.removed,
+    )
+
+
 def show_summary(
     config: RunConfig,
     plan: RowPlan,
@@ -170,12 +183,19 @@ def show_summary(
     is_stopped: bool,
 ) -> None:
     """What came of a run, and what to do next."""
-    from tts_cli.commands.summary import next_step, reread_lines, summary_lines, take_lines
+    from tts_cli.commands.summary import (
+        next_step,
+        reread_lines,
+        stray_lines,
+        summary_lines,
+        take_lines,
+    )
 
     assert plan.writer is not None
     left_out = "had not failed" if config.retry_failed else "were done already"
     lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
     lines[1:1] = reread_lines(survey.reread)
+    lines[-1:-1] = stray_lines(survey.strays, plan.source.name, plan.writer.out)
     lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, plan.writer.out)
     num_bad = totals.failed - recorder.failures.count
     args = click.get_current_context().ensure_object(Invocation).args

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.manifest.ids import TAKES
+from tts_cli.manifest.ids import REMOVED, TAKES
 from tts_cli.output.journal import JOURNAL_NAME
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
     from tts_cli.output.run_file import Totals
+    from tts_cli.run.plan.strays import Strays
     from tts_cli.run.records import Failures
 
 MAX_REASON_CHARS = 160
@@ -71,6 +72,32 @@ def take_lines(totals: Totals, rows: int, num_same: int, out: Path) -> list[str]
         )
     if size := room_of_takes(out):
         lines.append(f"takes that are not chosen hold {shown_size(size)} in {TAKES}/")
+    return lines
+
+
+def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
+    """What is told of rows that the manifest no longer has.
+
+    Args:
+        strays: None: nobody has looked for them.
+    """
+    from tts_cli.run.plan.strays import Stray
+
+    if strays is None:
+        return []
+    left, unknown = strays.found[Stray.LEFT], strays.found[Stray.UNKNOWN]
+    lines, rest = [], left.count - strays.removed
+    if strays.removed:
+        audio = f"taken out, into {_folder(out / REMOVED)}"
+        lines.append(f"{_counted(strays.removed)} no longer in {manifest}: {left}; {audio}")
+    lines += [f"not taken out: {row_id}: {_short(reason)}" for row_id, reason in strays.stayed[:5]]
+    if rest and not strays.stayed:
+        them = "it" if rest == 1 else "them"
+        rows = f"{_counted(rest, f' in {_folder(out)}')} no longer in {manifest}: {left}"
+        lines.append(f"{rows}; --prune takes {them} out")
+    if unknown.count:
+        rows = f"{_counted(unknown.count, f' in {_folder(out)}')} not in {manifest}: {unknown}"
+        lines.append(f"{rows}; spoken from a pipe or by a run that nobody knows, and kept")
     return lines
 
 
@@ -181,5 +208,5 @@ def _short(reason: str) -> str:
     return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 3] + "..."
 
 
-def _counted(rows: int) -> str:
-    return "1 row is" if rows == 1 else f"{rows} rows are"
+def _counted(rows: int, where: str = "") -> str:
+    return f"1 row{where} is" if rows == 1 else f"{rows} rows{where} are"

@@ -27,14 +27,17 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.run_report import (
     folder_totals,
+    note_run,
     plan_facts,
+    renew_totals,
     show_report,
 )
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
-from tts_cli.commands.speaking import listed, speak
+from tts_cli.commands.speaking import listed, speak, totals_of
 from tts_cli.commands.streams import show_or_warn
+from tts_cli.commands.summary import stray_lines
 from tts_cli.config import RunConfig
-from tts_cli.errors import UsageError
+from tts_cli.errors import SetupError, UsageError
 from tts_cli.manifest.reader import Manifest, open_manifests
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from tts_cli.output.run_log import RunLog
     from tts_cli.run.plan.found import Survey
     from tts_cli.run.plan.row_plan import RowPlan
+    from tts_cli.run.plan.strays import Strays
     from tts_cli.run.warm_model import WarmModel
 
 log = logging.getLogger(__name__)
@@ -99,8 +103,12 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
         return run(source, config)
 
 
-def run(source: Manifest, config: RunConfig) -> int:
-    """Check, then speak. Returns the exit code."""
+def run(source: Manifest, config: RunConfig, own: str = "") -> int:
+    """Check, then speak. Returns the exit code.
+
+    Args:
+        own: what ids begin with that are of this manifest, whichever run spoke them; empty: none.
+    """
     from tts_cli.commands.dry_run import say_choices, show_plan
     from tts_cli.commands.output_folder import close_takes, open_folder
     from tts_cli.commands.progress import long_step
@@ -127,7 +135,7 @@ def run(source: Manifest, config: RunConfig) -> int:
     check_settings(config, info)
     assert config.out is not None
     if config.dry_run:
-        return show_plan(source, config, info)
+        return show_plan(source, config, info, own)
     with ExitStack() as stack:
         # Nothing is written to a folder without a journal before the manifest is known to be good.
         is_ours = has_journal(config.out)
@@ -148,6 +156,9 @@ def run(source: Manifest, config: RunConfig) -> int:
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
+        while survey.back:
+            bring_back(plan, survey)
+            survey = plan.survey()  # in which what follows an anchor may be back as well
         if survey.needs_model:
             start.reach("checked_s")
             device.require(config)
@@ -163,6 +174,8 @@ def run(source: Manifest, config: RunConfig) -> int:
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
         assert runs is not None
+        if is_ours:
+            survey.strays = settle_strays(plan, own)
         model = remake(config, info, plan, survey) if survey.kept else None
         if config.has_workers:
             model = None  # theirs are their own
@@ -170,7 +183,51 @@ def run(source: Manifest, config: RunConfig) -> int:
             exit_code = speak(config, info, plan, survey, runs, model)
         else:
             exit_code = record_unspoken(config, info, plan, survey, runs)
+        if survey.strays is not None and survey.strays.stayed:
+            exit_code = max(exit_code, 1)
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
+
+
+def bring_back(plan: RowPlan, survey: Survey) -> None:
+    """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
+    from tts_cli.output.removed import Removed
+
+    assert plan.journal is not None
+    assert plan.writer is not None
+    Removed(plan.writer.out, plan.journal).bring_back(survey.back)
+    rows = "1 row is" if len(survey.back) == 1 else f"{len(survey.back)} rows are"
+    log.info("%s back from removed/, as spoken before", rows)
+
+
+def settle_strays(plan: RowPlan, own: str) -> Strays:
+    """Look for rows that the manifest no longer has, and take them out where that is asked for;
+    records of bad rows that are mended are, in any case.
+
+    Raises:
+        SetupError: the folder's files cannot be read.
+        StoppedEarly: a row cannot be marked.
+    """
+    from tts_cli.output.removed import Removed
+    from tts_cli.run.plan.strays import Stray, Strays
+
+    assert plan.journal is not None
+    assert plan.writer is not None
+    out = plan.writer.out
+    removed = Removed(out, plan.journal)
+    try:
+        strays = Strays(out, plan.journal, plan.source, plan.rows, own)
+        if strays.found[Stray.GHOST].count:
+            removed.take_out(strays.ids(Stray.GHOST))
+        left = strays.found[Stray.LEFT].count
+        if left and plan.config.prune:
+            if plan.rows.has_nameless:
+                log.warning("no row is taken out before the bad ones have ids that can be read")
+            else:
+                strays.stayed = removed.take_out(strays.ids(Stray.LEFT))
+                strays.removed = left - len(strays.stayed)
+    except OSError as error:
+        raise SetupError(f"{error.filename or out}: {error.strerror or error}") from error
+    return strays
 
 
 def keep_subtitles(plan: RowPlan) -> int:
@@ -219,18 +276,14 @@ def record_unspoken(
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.deliver.metadata import synthetic
     from tts_cli.manifest.row import BadRow
-    from tts_cli.output.run_file import Totals, build_report, with_folder
+    from tts_cli.output.run_file import build_report, with_folder
+    from tts_cli.output.run_log import new_run_id
     from tts_cli.run.records import Recorder
 
     assert plan.journal is not None
     assert plan.writer is not None
     started = datetime.now(timezone.utc)
-    totals = Totals(
-        rows=survey.skipped + survey.pending + survey.bad + survey.remade + len(survey.unmade),
-        failed=len(survey.unmade),
-        skipped=survey.skipped,
-        remade=survey.remade,
-    )
+    totals = totals_of(survey)
     recorder = Recorder(
         plan.writer,
         plan.journal,
@@ -241,13 +294,18 @@ def record_unspoken(
         comment=synthetic(info),
     )
     for row in plan:
-        if not isinstance(row, BadRow):
-            recorder.take(row)
-        elif plan.journal.status(row.record_id) != "failed":
-            recorder.fail(row)
-        else:
+        if isinstance(row, BadRow) and plan.journal.status(row.record_id) == "failed":
             totals.failed += 1
             totals.bad_rows += 1
+            continue
+        if recorder.run_id is None:
+            recorder.run_id = new_run_id(started)
+            note_run(plan, runs, recorder.run_id, started)
+        if isinstance(row, BadRow):
+            recorder.fail(row)
+        else:
+            recorder.take(row)
+    renew_totals(plan.writer.out, runs, plan.journal)
     exit_code = int(totals.failed > 0)
     if config.json:
         report = build_report(
@@ -262,19 +320,24 @@ def record_unspoken(
         report = with_folder(report, folder_totals(runs, plan.journal))
         exit_code = show_report(report, exit_code)
     else:
-        say_nothing_to_do(config, survey)
+        say_nothing_to_do(config, survey, plan)
     return exit_code
 
 
-def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
+def say_nothing_to_do(config: RunConfig, survey: Survey, plan: RowPlan) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
+    assert plan.writer is not None
+    strays = stray_lines(survey.strays, plan.source.name, plan.writer.out)
+    show_or_warn("\n".join([_nothing_to_do(config, survey), *strays]))
+
+
+def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
     reason = f"all {survey.skipped} rows are done already"
     if survey.remade or survey.unmade:
         made = f"{survey.remade} files made of what is kept"
         more = [f"{survey.skipped} rows are done already"] if survey.skipped else []
         more += [f"{len(survey.unmade)} files could not be made"] if survey.unmade else []
-        show_or_warn("; ".join([f"nothing to speak: {made}", *more]))
-        return
+        return "; ".join([f"nothing to speak: {made}", *more])
     if config.only and not survey.summary.selected:
         reason = "no row is suspect or failed" if "suspects" in config.only else "no row"
     elif config.only and survey.skipped and not survey.silent and not config.retry_failed:
@@ -291,7 +354,7 @@ def say_nothing_to_do(config: RunConfig, survey: Survey) -> None:
         reason = "no row of this manifest is in this shard"
     elif not survey.skipped:
         reason = "no good row"
-    show_or_warn(f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else ""))
+    return f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else "")
 
 
 def _done(rows: int) -> str:

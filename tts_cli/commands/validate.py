@@ -187,6 +187,8 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
 
 
 def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
+    from tts_cli.run.plan.strays import Stray
+
     reasons = ", ".join(f"{count:,} {name}" for name, count in _reasons(survey).items() if count)
     lines = [
         ("to speak", f"{survey.pending:,} rows" + (f": {reasons}" if reasons else "")),
@@ -200,6 +202,11 @@ def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
     fallen = sum(survey.fallen.values())
     if survey.held or fallen:
         lines.append(("chosen takes", f"{survey.held:,} hold, {fallen:,} do not fit any more"))
+    if survey.back:
+        lines.append(("back from removed/", f"{len(survey.back):,} rows, as spoken before"))
+    strays = None if survey.strays is None else survey.strays.found[Stray.LEFT]
+    if strays is not None and strays.count:
+        lines.append(("no longer in the manifest", f"{strays.count:,} rows: {strays}"))
     if orphans.count:
         more = ", ..." if orphans.count > len(orphans.first) else ""
         named = f"{', '.join(orphans.first)}{more}"
@@ -218,7 +225,8 @@ def _reasons(survey: Survey) -> dict[str, int]:
     """Rows to speak, by what the folder holds of them."""
     from tts_cli.run.plan.standing import State
 
-    return {state.value: survey.due[state] for state in State if state is not State.KEPT}
+    apart = (State.KEPT, State.BACK)
+    return {state.value: survey.due[state] for state in State if state not in apart}
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
@@ -231,6 +239,8 @@ def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
 
 
 def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
+    from tts_cli.run.plan.strays import Stray
+
     return {
         "pending": survey.pending,
         "reasons": _reasons(survey),
@@ -239,6 +249,8 @@ def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
         "takes": survey.takes,
         "held": survey.held,
         "fallen": sum(survey.fallen.values()),
+        "back": len(survey.back),
+        "strays": 0 if survey.strays is None else survey.strays.found[Stray.LEFT].count,
         "skipped": survey.skipped,
         "failing": survey.bad,
         "orphans": orphans.count,

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.output.record import STATUSES
 from tts_cli.text.pauses import without_pauses
 
 MAX_TEXTS = 20  # of a list, such as `suspect`
@@ -35,7 +36,7 @@ class Speech:
 
     id: str
     take: int
-    status: str  # ok or failed
+    status: str  # ok, failed or gone
     place: int  # of its line in the journal
     role: str | None = None  # own, held or extra, of the takes of a row
     path: str | None = None  # of the audio, from the folder, inside it
@@ -87,7 +88,7 @@ class Speech:
 
 def speech_of(values: Any, place: int) -> Speech | None:
     """A line's content as a `Speech`; None for what is no row's line."""
-    if not isinstance(values, dict) or values.get("status") not in ("ok", "failed"):
+    if not isinstance(values, dict) or values.get("status") not in STATUSES:
         return None
     row_id, take = values.get("id"), values.get("take", 1)
     if not is_recorded_id(row_id, values["status"]) or _whole(take) is None:

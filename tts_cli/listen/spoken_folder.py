@@ -20,8 +20,9 @@ from tts_cli.listen.speech import Speech, speech_of
 from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.output.journal import JOURNAL_NAME
 from tts_cli.output.plain_file import require_plain_file
+from tts_cli.output.record import GONE
 from tts_cli.output.run_file import REPORT_NAME
-from tts_cli.output.run_log import RUNS_NAME
+from tts_cli.output.run_log import RUNS_NAME, last_of_runs
 
 TAKES_FOLDER = "takes"
 CHOICES_NAME = "takes.json"
@@ -65,7 +66,7 @@ class SpokenFolder:
 
     path: Path
     rows: list[Row]  # in the order of their first lines
-    runs: list[dict[str, Any]]  # lines of runs.jsonl, the first one first
+    runs: list[dict[str, Any]]  # last lines of runs.jsonl, the first run first
     last_run: dict[str, Any]  # run.json; empty: there is none
     # Run id -> seconds of prefill, decode, vocoder and write, over all lines of that run.
     stages_s: dict[str, list[float]] = field(default_factory=dict)
@@ -124,6 +125,11 @@ def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
             for stage, ms in enumerate(speech.stages_ms):
                 sums[stage] += ms
         takes = found.setdefault(speech.id, {})
+        if speech.status == GONE:
+            takes.pop(speech.take, None)
+            if not takes:
+                del found[speech.id]
+            continue
         before = takes.get(speech.take)
         last_ok = speech if speech.is_ok else before.last_ok if before else None
         takes[speech.take] = _Lines(speech, last_ok)
@@ -240,7 +246,7 @@ def _runs(out: Path) -> list[dict[str, Any]]:
     path = out / RUNS_NAME
     if not require_plain_file(path):
         return []
-    return [values for values in _json_lines(path) if isinstance(values, dict)]
+    return last_of_runs(values for values in _json_lines(path) if isinstance(values, dict))
 
 
 def _object(path: Path) -> dict[str, Any]:

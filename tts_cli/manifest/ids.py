@@ -22,10 +22,12 @@ MAX_ID_BYTES = 1000
 _CONTENT_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
 TAKES = "takes"  # folder of the takes of rows that have several
+REMOVED = "removed"  # folder of the files of rows that the manifest no longer has
 LEADS = ".voices"  # folder of what one checkpoint spoke for another to clone, see `run.leads`
 _RESERVED = {
     TRUNCATED: "rows cut at their frame cap",
     TAKES: "takes of rows that have several",
+    REMOVED: "rows that the manifest no longer has",
     LEADS: "voices that rows are spoken in",
     "report.html": "the page of `report`",
     "book.m4b": "a book in one file",
@@ -37,7 +39,7 @@ _PART = (
     r"(?:[A-Za-z0-9_-]{5,40}"
     r"|(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:/|\Z))[A-Za-z0-9_-]{1,4})"
 )
-_PLAIN_ID = re.compile(rf"(?!(?i:truncated|takes)/)(?:{_PART}/){{0,8}}{_PART}")
+_PLAIN_ID = re.compile(rf"(?!(?i:truncated|takes|removed)/)(?:{_PART}/){{0,8}}{_PART}")
 _LINE_ID = re.compile(r"#(?:.*:)?[0-9]{1,12}")  # of a row without an id, see `BadRow.record_id`
 _DEVICE_NAMES = frozenset(
     ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
@@ -207,9 +209,13 @@ class IdTable:
         self._add(place, key, value)
         return value
 
+    def items(self) -> Iterator[tuple[int, int]]:
+        """Every key and its value, in no order."""
+        return (item for item in zip(self._keys, self._values, strict=True) if item[0])
+
     def values(self) -> Iterator[int]:
         """Every stored value, in no order."""
-        return (value for key, value in zip(self._keys, self._values, strict=True) if key)
+        return (value for _, value in self.items())
 
     def _add(self, place: int, key: int, value: int) -> None:
         self._keys[place], self._values[place] = key, value

@@ -17,19 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tts_cli import signals
-from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, TRUNCATED, id_hash, id_problem
 from tts_cli.merge.rows import MAX_NAMED, Choice
 from tts_cli.output.atomic import is_part, sync_folder, written_whole
 from tts_cli.output.folder_lock import LOCK_NAME
 from tts_cli.output.inside import Inside
-from tts_cli.output.writer import CODES_SUFFIX, ORIGINALS, hash_of
+from tts_cli.output.writer import ROW_SUFFIXES, hash_of
 
 log = logging.getLogger(__name__)
 
-_AUDIO = tuple(f".{format}" for format in SUBTYPES)
-_SUFFIXES = (CODES_SUFFIX, *ORIGINALS, *_AUDIO, *(f".{name}" for name in SUBTITLES))
 # What is merged in ways of its own, or made anew.
 OWN_NAMES = frozenset(
     ("timings.jsonl", "runs.jsonl", "run.json", "takes.json", "anchor.json", "checks.jsonl")
@@ -82,7 +79,7 @@ def row_files(folder: Path, left: Left) -> Iterator[Found]:
 
 def _row_of(name: str) -> str | None:
     """The id of the row whose file has this name; None for what is no row's."""
-    suffix = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), None)
+    suffix = next((suffix for suffix in ROW_SUFFIXES if name.endswith(suffix)), None)
     if suffix is None:
         return None
     stem = name.removesuffix(suffix)

@@ -47,13 +47,14 @@ def write_journal(choice: Choice) -> None:
 
 
 def write_runs(folders: list[Path]) -> None:
-    """Put all runs of all folders into the target's, which is the first, by time, each once.
-    Raises DiskFull, OSError.
+    """Put all runs of all folders into the target's, which is the first, by time, each once:
+    its end, unless it was killed. Raises DiskFull, OSError.
     """
     found: dict[str, tuple[str, int, int]] = {}  # run id -> start, folder, place
     for index, folder in enumerate(folders):
         for place, values in _run_lines(folder):
-            found.setdefault(values["run_id"], (str(values.get("started")), index, place))
+            if values["run_id"] not in found or values.get("totals") is not None:
+                found[values["run_id"]] = (str(values.get("started")), index, place)
     if not found:
         return
     target = folders[0] / RUNS_NAME

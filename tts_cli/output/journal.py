@@ -14,7 +14,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -88,15 +88,23 @@ class Journal:
         return len(self._table)
 
     def status(self, row_id: str, take: int | None = None) -> str | None:
-        """`ok` or `failed` as recorded last, of a take or of the row; None if never."""
+        """As recorded last, of a take or of the row; None if never, or for a row that is gone."""
         if take is not None:
             return self._table.status(row_id, take)
         found = self._table.file(row_id)
         return None if found is None else "failed" if found.has_failed else "ok"
 
     def file(self, row_id: str) -> RowFile | None:
-        """Which take the row's file is; None if no line tells of one."""
+        """Which take the row's file is; None if no line tells of one, or the row is gone."""
         return self._table.file(row_id)
+
+    def gone(self, row_id: str) -> RowFile | None:
+        """Which take the file of a row was that is gone; None for every other one."""
+        return self._table.gone(row_id)
+
+    def knows(self, row_id: str) -> bool:
+        """Whether a line tells what the row's file is, or was."""
+        return self.file(row_id) is not None or self.gone(row_id) is not None
 
     def top(self, row_id: str) -> int:
         """The highest take that has a line; 0 for a row without one."""
@@ -141,7 +149,20 @@ class Journal:
         """The lines of the takes that are the files of rows with several takes, or that are held;
         in the order in which they became it. Raises OSError.
         """
-        offsets = self._table.offsets_of_chosen()
+        return self._lines_at(self._table.offsets_of_chosen())
+
+    def absent(self, has_key: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+        """Lines of takes, see `RecordTable.offsets_of_absent`. Raises OSError."""
+        return self._lines_at(self._table.offsets_of_absent(has_key))
+
+    def gone_rows(self) -> Iterator[dict[str, Any]]:
+        """The lines of the takes that were the files of rows that are gone. Raises OSError."""
+        for line in self._lines_at(self._table.offsets_of_gone()):
+            file = self.gone(line["id"])
+            if file is not None and file.take == line.get("take", 1):
+                yield line
+
+    def _lines_at(self, offsets: Sequence[int]) -> Iterator[dict[str, Any]]:
         if not offsets:
             return
         with open(self.path, "rb") as file:
@@ -270,7 +291,7 @@ class Journal:
         assert self._handle is not None
         found = _FIRST_ID.match(torn)
         row_id = json.loads(b'"%b"' % found[1]) if found else None
-        if is_recorded_id(row_id, "failed") and self._table.file(row_id) is None:
+        if is_recorded_id(row_id, "failed") and not self.knows(row_id):
             record = RowRecord(row_id, "failed", error="its line was torn by a crash")
             line = record.to_line().encode()
             os.write(self._handle, line)

@@ -25,7 +25,7 @@ def unrecorded_rows(
         made: see `audio_files`.
     """
     for row_id, path in audio_files(out, made):
-        if journal.status(row_id) is None and path.lstat().st_mtime_ns >= since_ns:
+        if not journal.knows(row_id) and path.lstat().st_mtime_ns >= since_ns:
             yield RowRecord(row_id, "failed", error=_ERROR)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -10,10 +9,9 @@ from pathlib import Path
 
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
-from tts_cli.output.journal import JOURNAL_NAME
+from tts_cli.output.journal import Journal
 from tts_cli.output.leftovers import audio_files
 
-_MAX_LINE_BYTES = 1 << 20
 _MAX_NAMED = 5
 
 
@@ -25,7 +23,9 @@ class Orphans:
     first: list[str] = field(default_factory=list)
 
 
-def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str] = ()) -> Orphans:
+def find_orphans(
+    out: Path, journal: Journal, has_id: Callable[[str], bool], made: Collection[str] = ()
+) -> Orphans:
     """Count the ids of audio files, subtitles and lines that `has_id` does not know, each once.
 
     Args:
@@ -33,7 +33,7 @@ def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str]
     """
     found, seen = Orphans(), IdTable()
     files = audio_files(out, made, (*SUBTYPES, *SUBTITLES))
-    for row_id in chain((row_id for row_id, _ in files), recorded_ids(out)):
+    for row_id in chain((row_id for row_id, _ in files), recorded_ids(journal)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
             continue
         found.count += 1
@@ -42,16 +42,6 @@ def find_orphans(out: Path, has_id: Callable[[str], bool], made: Collection[str]
     return found
 
 
-def recorded_ids(out: Path) -> Iterator[str]:
-    """The ids of the journal's lines, those of bad rows without an id left out."""
-    path = out / JOURNAL_NAME
-    if not path.is_file():
-        return
-    with open(path, "rb") as file:
-        while raw := file.readline(_MAX_LINE_BYTES):
-            try:
-                row_id = json.loads(raw)["id"]
-            except (ValueError, RecursionError, TypeError, KeyError):
-                continue
-            if is_recorded_id(row_id):
-                yield row_id
+def recorded_ids(journal: Journal) -> Iterator[str]:
+    """The ids of the journal's rows, those of bad rows without an id left out. Raises OSError."""
+    return (line["id"] for line in journal.file_lines() if is_recorded_id(line["id"]))

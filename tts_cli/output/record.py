@@ -16,6 +16,10 @@ from typing import Any
 # have no `delivery_hash` either: one hash stands for request and delivery.
 SCHEMA = 2
 
+OK, FAILED = "ok", "failed"
+GONE = "gone"  # no manifest has the row any more: nothing but a run for it may look at the line
+STATUSES = (OK, FAILED, GONE)
+
 OWN = "own"  # what the manifest and the settings ask for; the row's file is this take
 HELD = "held"  # somebody chose it: the row's file is this take, whatever seed a run has
 EXTRA = "extra"  # spoken beside the row's own file
@@ -33,7 +37,7 @@ class RowRecord:
     """
 
     id: str
-    status: str  # ok or failed
+    status: str  # ok, failed or gone
     take: int = 1  # which speech of the row
     role: str = OWN  # of that take among them, when the line was written
     schema: int = SCHEMA
@@ -53,7 +57,7 @@ class RowRecord:
     finish_reason: str | None = None
     # What the audio should be listened to for: too long, near-silence, one code for long.
     suspect: list[str] = field(default_factory=list)
-    run_id: str | None = None  # None: recorded by a run that spoke nothing
+    run_id: str | None = None  # None: noted for a run that died, or by an earlier version
     started: str | None = None  # UTC, ISO 8601, when it was queued; None: it never was
     text: str | None = None  # as the manifest has it
     spoken_text: str | None = None  # what the model was given; None: the text as it is

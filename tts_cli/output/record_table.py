@@ -1,7 +1,8 @@
 """What a run must know of the last line of each row, in flat arrays: about 70 bytes a row.
 
 A row's file is one of its takes, by its lines: that of the last one that is ok and no extra take. A
-failure behind it, of another take, leaves the file, but makes the row a failed one.
+failure behind it, of another take, leaves the file, but makes the row a failed one. Of a row that
+is gone every take is, and it has no file.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import hashlib
 import json
 import re
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
-from tts_cli.output.record import EXTRA, HELD, OWN, ROLES, SCHEMA
+from tts_cli.output.record import EXTRA, FAILED, GONE, HELD, OK, OWN, ROLES, SCHEMA, STATUSES
 
 # The low bits of a take's state; the others are of its hashes.
 _IS_OK = 1
@@ -25,7 +27,8 @@ _SCHEMA_BITS = 6
 _IS_HELD = 8
 _IS_EXTRA = 16  # not what the row's file is
 _HAS_FAILED_SINCE = 32  # the row's file is this take, and a later one that was to replace it failed
-_LOW_BITS = 63
+_IS_GONE = 64  # no manifest has the row any more
+_LOW_BITS = 127
 _MAX_FILE = 1 << 62
 _MAX_AUDIO_S = 1 << 32
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -33,7 +36,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 TEXT = rb'((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)'
 # The head of our own lines. Their rest is not read: that takes three times as long.
 _HEAD = re.compile(
-    rb'\{"id": "%b", "status": "(ok|failed)", "take": ([0-9]{1,6}), '
+    rb'\{"id": "%b", "status": "(ok|failed|gone)", "take": ([0-9]{1,6}), '
     rb'(?:"role": "(own|held|extra)", )?'
     rb'"schema": %d, "request_hash": "([0-9a-f]*)", "delivery_hash": "([0-9a-f]*)", '
     rb'"bytes": ([0-9]{1,18}), "sha256": (?:null|"([0-9a-f]{64})"), "frames": ([0-9]{1,18}), '
@@ -47,7 +50,7 @@ class Line(NamedTuple):
     key: int  # hash of id and take
     row_key: int  # hash of the id
     take: int
-    state: int  # hashes, schema, whether it is ok, held or an extra take
+    state: int  # hashes, schema, whether it is ok, gone, held or an extra take
     size: int  # twice the bytes of the audio file; where they are not told, twice frames and one
     audio_us: int  # of audio, microseconds
     digest: int  # the first 64 bits of the file's SHA-256; 0: not told
@@ -151,10 +154,17 @@ class RecordTable:
         return None if place is None or self._states[place] & _IS_EXTRA else place
 
     def file(self, row_id: str) -> RowFile | None:
-        """What the row's file is; None if no line tells of one."""
+        """What the row's file is; None if no line tells of one, or the row is gone."""
+        return self._file(row_id, is_gone=False)
+
+    def gone(self, row_id: str) -> RowFile | None:
+        """What the file of a row was that is gone; None for every other one."""
+        return self._file(row_id, is_gone=True)
+
+    def _file(self, row_id: str, *, is_gone: bool) -> RowFile | None:
         row_key = id_hash(row_id)
         place = self._file_place(row_key)
-        if place is None:
+        if place is None or bool(self._states[place] & _IS_GONE) != is_gone:
             return None
         state = self._states[place]
         take = 1
@@ -173,10 +183,33 @@ class RecordTable:
         place = self._places.get(line.key)
         return self.is_last(line, offset) and not self._states[place or 0] & _IS_EXTRA
 
+    def offsets_of_absent(self, has_key: Callable[[int], bool]) -> array[int]:
+        """Where the lines begin of takes whose key no row of a manifest has, in order: each row
+        that it lacks is among them, as are rows and takes whose key is not that of their folded id.
+
+        Args:
+            has_key: whether a row has such an `id_hash`.
+        """
+        found = (
+            self._offsets[place]
+            for key, place in self._places.items()
+            if not self._states[place] & _IS_GONE and not has_key(key)
+        )
+        return array("Q", sorted(found))
+
+    def offsets_of_gone(self) -> array[int]:
+        """Where the last lines begin of takes that are gone, in order."""
+        pairs = zip(self._offsets, self._states, strict=True)
+        return array("Q", sorted(offset for offset, state in pairs if state & _IS_GONE))
+
     def is_last(self, line: Line, offset: int) -> bool:
-        """Whether a line is the last one of its take, be it the row's file or not."""
+        """Whether a line is the last one of its take, be it the row's file or not, and that is not
+        gone.
+        """
         place = self._places.get(line.key)
-        return place is not None and self._offsets[place] == offset
+        if place is None or self._states[place] & _IS_GONE:
+            return False
+        return self._offsets[place] == offset
 
     def top(self, row_id: str) -> int:
         """The highest take that has a line; 0 for a row without one."""
@@ -192,12 +225,15 @@ class RecordTable:
         are held, in order.
         """
         places = (found - 1 for found in self._files.values())
-        return sorted(self._offsets[place] for place in places)
+        states, offsets = self._states, self._offsets
+        return sorted(offsets[place] for place in places if not states[place] & _IS_GONE)
 
     def status(self, row_id: str, take: int) -> str | None:
-        """`ok` or `failed`; None if there is no line."""
+        """`ok`, `failed` or `gone`; None if there is no line."""
         state = self._find(self._states, row_id, take)
-        return None if state is None else "ok" if state & _IS_OK else "failed"
+        if state is None:
+            return None
+        return OK if state & _IS_OK else GONE if state & _IS_GONE else FAILED
 
     def schema(self, row_id: str, take: int) -> int | None:
         """The schema of the line, see `record.SCHEMA`; None if there is none."""
@@ -228,7 +264,7 @@ class RecordTable:
     def rows(self) -> FolderRows:
         """Count."""
         states = np.array(self._states, np.uint64)
-        is_file = (states & np.uint64(_IS_EXTRA)) == 0
+        is_file = (states & np.uint64(_IS_EXTRA | _IS_GONE)) == 0
         is_ok = is_file & (states & np.uint64(_IS_OK | _HAS_FAILED_SINCE) == _IS_OK)
         schemas = (states & np.uint64(_SCHEMA_BITS)) >> np.uint64(_SCHEMA_SHIFT)
         return FolderRows(
@@ -271,7 +307,7 @@ def parse(raw: bytes) -> Line | None:
 
 def line_of(values: Any) -> Line | None:
     """The same of what a line says, of any form: of earlier versions, or rewritten by somebody."""
-    if not isinstance(values, dict) or values.get("status") not in ("ok", "failed"):
+    if not isinstance(values, dict) or values.get("status") not in STATUSES:
         return None
     row_id, request_hash = values.get("id"), values.get("request_hash")
     delivery_hash = values.get("delivery_hash")
@@ -307,13 +343,13 @@ def _state(
     status: str, role: str, schema: int, request_hash: str, delivery_hash: str | None
 ) -> int:
     low = min(schema, SCHEMA) << _SCHEMA_SHIFT  # a later one is taken for ours
-    low |= _IS_OK if status == "ok" else 0
+    low |= {OK: _IS_OK, FAILED: 0, GONE: _IS_GONE}[status]
     low |= {OWN: 0, HELD: _IS_HELD, EXTRA: _IS_EXTRA}[role]
     return _hash_bits(request_hash, delivery_hash) | low
 
 
 def _hash_bits(request_hash: str, delivery_hash: str | None) -> int:
-    """58 bits of the hashes, above the low bits."""
+    """57 bits of the hashes, above the low bits."""
     text = request_hash if delivery_hash is None else f"{request_hash}\n{delivery_hash}"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") & ~_LOW_BITS

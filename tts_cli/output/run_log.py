@@ -1,5 +1,5 @@
-"""`runs.jsonl`: one line for every run that spoke, also for one that was stopped early. A run that
-was killed leaves none.
+"""`runs.jsonl`: a line for every run before its first row, and one at its end, also where it was
+stopped early. The last one counts; of a run that was killed there is only the first.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +37,15 @@ class FolderTotals:
 def new_run_id(now: datetime) -> str:
     """A name for a run: its second, and something random."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def last_of_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of several lines of one run the last, in the order of the first ones."""
+    found: dict[str, dict[str, Any]] = {}
+    for place, values in enumerate(lines):
+        run_id = values.get("run_id")
+        found[run_id if isinstance(run_id, str) else f"\n{place}"] = values
+    return list(found.values())
 
 
 def iso_time(moment: datetime) -> str:

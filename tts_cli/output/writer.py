@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem
@@ -45,6 +46,8 @@ CODES_SUFFIX = ".codes.safetensors"
 # Behind the names of files that had to make room for others made of them, see `run.remake.recode`.
 ORIGINAL_SUFFIX = ".original"
 ORIGINALS = tuple(f".{format}{ORIGINAL_SUFFIX}" for format in ("wav", "flac"))
+# All that can stand behind an id in the name of a row's file.
+ROW_SUFFIXES = (CODES_SUFFIX, *ORIGINALS, *(f".{name}" for name in (*SUBTYPES, *SUBTITLES)))
 
 
 def prepare_folder(out: Path) -> None:

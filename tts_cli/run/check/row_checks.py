@@ -41,6 +41,7 @@ class CheckedRows:
         self._info = info
         self._voices = VoiceFolder(config.voices)
         self._places = IdTable()  # hash of a folded id -> manifest and first line it stands on
+        self.has_nameless = False  # rows that were read without an id of their own
         names = [one.name for one in source.all]
         self._file_bits = {name: index << _LINE_BITS for index, name in enumerate(names)}
         check_settings(config, info, self._voices)
@@ -60,8 +61,12 @@ class CheckedRows:
                 place = row.line if not row.file else row.line | self._file_bits[row.file]
                 first = self._places.setdefault(id_hash(fold_id(row.id)), place)
                 if first != place:
-                    yield _bad(row, self._taken(row.id, first), has_id=False)
-                    continue
+                    row = _bad(row, self._taken(row.id, first), has_id=False)
+            if row.id is None:
+                self.has_nameless = True
+                self._places.setdefault(id_hash(fold_id(row.record_id)), row.line)
+                yield row
+                continue
             if isinstance(row, Row) and row.character is not None:
                 try:
                     row = self.casting.played(row)
@@ -75,8 +80,12 @@ class CheckedRows:
             yield row
 
     def has_id(self, row_id: str) -> bool:
-        """Whether a row that was read has this id, letter case ignored."""
-        return self._places.get(id_hash(fold_id(row_id))) is not None
+        """Whether a row that was read has this id, letter case ignored, or is recorded under it."""
+        return self.has_key(id_hash(fold_id(row_id)))
+
+    def has_key(self, key: int) -> bool:
+        """Whether this is the `id_hash` of the folded id of a row that was read."""
+        return self._places.get(key) is not None
 
     def _problem(self, row: Row) -> str | None:
         return row_problem(row, self._config, self._info, self._voices)

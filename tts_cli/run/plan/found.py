@@ -9,6 +9,7 @@ from tts_cli.errors import UsageError
 from tts_cli.output.record import RowRecord
 from tts_cli.run.needs import Needs
 from tts_cli.run.plan.standing import State
+from tts_cli.run.plan.strays import Strays
 from tts_cli.run.plan.tally import ManifestSummary
 
 MAX_NAMED = 4  # files or rows a message names
@@ -30,6 +31,8 @@ class Survey:
     takes: int = 0  # more of rows, to be spoken beside their own
     with_takes: int = 0  # rows that these are of
     one_take: int = 0  # rows that draw nothing, so that every take would be the same
+    back: list[str] = field(default_factory=list)  # ids of State.BACK
+    strays: Strays | None = None  # of the folder, once they were looked for
     held: int = 0  # rows whose chosen takes hold
     fallen: Counter[str] = field(default_factory=Counter)  # by id, rows whose chosen do not
     foreign: list[str] = field(default_factory=list)  # files in the way of rows never recorded

@@ -396,6 +396,8 @@ class RowPlan:
             elif is_due and standing.not_kept and not self.config.overwrite:
                 found.again += 1
                 found.first_again = found.first_again or f"{row.id}: {standing.not_kept}"
+            if standing.state is State.BACK:
+                found.back.append(row.id)
             found.held += standing.choice is not None
             if standing.has_fallen:
                 found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1

@@ -16,6 +16,7 @@ from tts_cli.output.hashes import Delivery, joint_hash, request_hash
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import SCHEMA, RowRecord
 from tts_cli.output.record_table import RowFile
+from tts_cli.output.removed import Removed
 from tts_cli.output.takes import Place, suffix_of
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.plan.choice import Line, fits, place_of
@@ -43,6 +44,7 @@ class State(Enum):
     KEPT = "kept"  # recorded ok for another delivery only; its file can be made without speaking
     DAMAGED = "damaged"  # recorded ok, but its file is gone, or not what was written
     DONE = "done"
+    BACK = "back"  # gone, and its speech of this very request is in `removed/`
 
 
 class Standing(NamedTuple):
@@ -85,7 +87,7 @@ class OutputFolder:
         """Whether a row is to be spoken."""
         if self._config.retry_failed:
             return state is State.FAILED
-        return state is not State.DONE or self._config.overwrite
+        return state not in (State.DONE, State.BACK) or self._config.overwrite
 
     def standing(
         self,
@@ -101,7 +103,8 @@ class OutputFolder:
         """
         file = None if self.journal is None else self.journal.file(row_id)
         if file is None:
-            return Standing(State.NEW)
+            is_back = self._is_back(row_id, request, need, is_silent)
+            return Standing(State.BACK if is_back else State.NEW)
         if self._config.retry_failed and not is_close:
             return Standing(State.FAILED if file.has_failed else State.DONE)
         if need is not None and not need.digest:  # an anchor that is still to be spoken
@@ -130,6 +133,27 @@ class OutputFolder:
             return self._or_kept(changed, planned, file, line)
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
         return Standing(state, line, False, state is State.DAMAGED, is_expected)
+
+    def _is_back(
+        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
+    ) -> bool:
+        """Whether a row is gone and can come back: what was spoken of it is what it asks for now,
+        and lies in `removed/`. How that is delivered is not asked.
+        """
+        if self.journal is None or (file := self.journal.gone(row_id)) is None:
+            return False
+        if self._config.retry_failed or (need is not None and not need.digest):
+            return False
+        assert self.writer is not None
+        removed = Removed(self.writer.out, self.journal)
+        line = removed.line(row_id) or {}
+        if file.is_held:
+            content = self._identity.content(request, need, is_silent)
+            is_same = fits(line, request, content, need)
+        else:
+            planned = self._identity.planned(row_id, request, need, is_silent)
+            is_same = line.get("request_hash") == planned.request_hash
+        return is_same and removed.holds(line)
 
     def _line_being_replaced(self, row_id: str, file: RowFile) -> Line | None:
         """The line of a row whose last run died while its file was replaced by another format or

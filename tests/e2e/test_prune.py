@@ -1,0 +1,393 @@
+"""Rows that the manifest no longer has: told, taken out by --prune, back without being spoken."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from make_xlsx import workbook
+from workbench import Rows, Workbench, finish
+
+from tts_cli.listen.spoken_folder import read_folder
+from tts_cli.output.journal import Journal
+from tts_cli.output.removed import Removed
+
+ROWS: Rows = [
+    {"id": "a", "text": "Hello there."},
+    {"id": "sub/b", "text": "Good morning."},
+    {"id": "c", "text": "Hm."},
+]
+FLAGS = ("--max-seconds", 1)
+DONE = "nothing to do: all 1 rows are done already\n"
+PRUNED = {"a.wav", "removed/sub/b.wav", "removed/c.wav"}
+
+
+@pytest.fixture
+def done(bench: Workbench) -> Workbench:
+    """A bench on which ROWS are spoken."""
+    assert bench.synth(ROWS, *FLAGS).code == 0
+    return bench
+
+
+class TestTold:
+    def test_and_nothing_else(self, done: Workbench) -> None:
+        before = done.out().files
+        result = done.synth(ROWS[:1], *FLAGS)
+        manifest, out = done.folder / "rows.jsonl", done.out().path
+        line = f"2 rows in {out}/ are no longer in {manifest}: "
+        assert result.out.startswith(DONE + line)
+        assert result.out.endswith("; --prune takes them out\n")
+        assert set(result.out.split(": ")[2].split(";")[0].split(", ")) == {"c", "sub/b"}
+        assert done.out().files == before
+        assert result.code == 0
+
+    def test_beside_what_is_spoken(self, done: Workbench) -> None:
+        result = done.synth([*ROWS[:2], {"id": "d", "text": "New."}], *FLAGS)
+        assert f"1 row in {done.out().path}/ is no longer in " in result.out
+        assert "rows.jsonl: c; --prune takes it out\n" in result.out
+        assert done.out().report["totals"]["strays"] == 1
+
+    def test_by_a_dry_run(self, done: Workbench) -> None:
+        before = done.out().files
+        result = done.synth(ROWS[:2], *FLAGS, "--dry-run", "--prune")
+        assert "no longer in the manifest: 1 rows: c\n" in result.out
+        found = json.loads(done.synth(ROWS[:2], *FLAGS, "--dry-run", "--json").out)
+        assert (found["strays"], found["back"]) == (1, 0)
+        assert done.out().files == before
+
+    @pytest.mark.parametrize(
+        "flags", [("--limit", 1), ("--only", "a"), ("--shard", "1/2"), ("--prune", "--limit", 1)]
+    )
+    def test_rows_behind_flags_are_none(self, done: Workbench, flags: tuple[str, ...]) -> None:
+        before = done.out().files
+        assert "no longer" not in done.synth(ROWS, *FLAGS, *flags).out
+        assert done.out().files == before
+
+    def test_rows_of_other_manifests_are_none(self, done: Workbench) -> None:
+        other = done.write([{"id": "d", "text": "New."}], "other.jsonl")
+        assert "no longer" not in done.synth(other, *FLAGS, "--prune").out
+        both = [done.folder / "rows.jsonl", other]
+        given = ("--out", done.out().path, "--model", done.model, "--device", "cpu", *FLAGS)
+        done.write(ROWS[:2])
+        assert "no longer" not in done.run("synth", other, *given, "--prune").out
+        assert ": c; --prune takes it out" in done.run("synth", *both, *given).out
+
+    def test_rows_of_several_are_none_while_one_is_not_read(self, bench: Workbench) -> None:
+        one, other = bench.write(ROWS[:2], "one.jsonl"), bench.write(ROWS[2:], "other.jsonl")
+        given = ("--out", bench.out().path, "--model", bench.model, "--device", "cpu", *FLAGS)
+        assert bench.run("synth", one, other, *given).code == 0
+        assert "no longer" not in bench.run("synth", one, *given).out
+        bench.write(ROWS[:1], "one.jsonl")
+        assert ": sub/b; --prune" in bench.run("synth", other, one, *given).out
+
+    def test_rows_of_another_sheet_are_none(self, bench: Workbench) -> None:
+        header = ["id", "text"]
+        others = {"Two": [header, ["b", "Hm."]]}
+        book = bench.write(workbook([header, ["a", "Hi."]], "One", others=others), "rows.xlsx")
+        assert bench.synth(book, *FLAGS).code == 0
+        assert "no longer" not in bench.synth(book, *FLAGS, "--sheet", "Two").out
+        bench.write(workbook([header, ["x", "Hi."]], "One", others=others), "rows.xlsx")
+        assert ": a; --prune" in bench.synth(book, *FLAGS).out
+
+    def test_by_a_link_to_the_manifest(self, done: Workbench) -> None:
+        manifest = done.write(ROWS[:2])
+        (done.folder / "link.jsonl").symlink_to(manifest)
+        assert "link.jsonl: c; --prune" in done.synth(done.folder / "link.jsonl", *FLAGS).out
+
+    def test_rows_of_a_pipe_stay(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+        text = "".join(json.dumps(row) + "\n" for row in ROWS)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert bench.run(*bench.command("-", *FLAGS)).code == 0
+        before = bench.out().files
+        result = bench.synth(ROWS[:2], *FLAGS, "--prune")
+        assert "rows.jsonl: c; spoken from a pipe or by a run that nobody knows, and kept" in (
+            result.out
+        )
+        assert bench.out().files == before
+
+    def test_rows_of_unknown_runs_stay(self, done: Workbench) -> None:
+        (done.out().path / "runs.jsonl").unlink()
+        before = done.out().files
+        result = done.synth(ROWS[:2], *FLAGS, "--prune")
+        assert "rows.jsonl: c; spoken from a pipe or by a run that nobody knows" in result.out
+        assert done.out().files == before
+
+    def test_ids_of_strangers_are_shown_as_they_are_written(self, done: Workbench) -> None:
+        line = {**done.out().records["a"], "id": "\x1b[2J"}
+        with (done.out().path / "timings.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        result = done.synth(ROWS, *FLAGS, "--prune")
+        assert r"1 row is no longer in" in result.out
+        assert r": '\x1b[2J'; taken out" in result.out
+
+
+class TestPruned:
+    def test_moved_and_back(self, done: Workbench) -> None:
+        assert done.synth(ROWS, *FLAGS, "--only", "sub/b", "--takes", 2).code == 0
+        assert done.run("pick", done.out().path, "sub/b=3").code == 0
+        before = done.out().files
+        result = done.synth(ROWS[:1], *FLAGS, "--prune")
+        out = done.out().path
+        manifest = done.folder / "rows.jsonl"
+        assert result.out.startswith(f"{DONE}2 rows are no longer in {manifest}: ")
+        assert result.out.endswith(f"; taken out, into {out}/removed/\n")
+        files = done.out().files
+        assert files == {
+            name if name == "a.wav" else f"removed/{name}": data for name, data in before.items()
+        }
+        folder = done.out().report["folder"]
+        assert (folder["ok"], folder["failed"]) == (1, 0)
+        assert json.loads((out / "takes.json").read_text())["choices"] == {}
+        assert done.synth(ROWS[:1], *FLAGS, "--prune").out == DONE
+        assert "no row is called 'c'" in done.run("pick", out, "c=1").err
+        # Back without being spoken, the chosen take too.
+        lines = len(done.out().lines)
+        result = done.synth(ROWS, *FLAGS)
+        assert result.out == "nothing to do: all 3 rows are done already\n"
+        assert "2 rows are back from removed/" in result.err
+        assert done.out().files == before
+        assert len(done.out().lines) == lines + 4
+        assert json.loads((out / "takes.json").read_text())["choices"]["sub/b"]["take"] == 3
+
+    def test_no_command_shows_them(self, done: Workbench) -> None:
+        done.synth(ROWS[:1], *FLAGS, "--prune")
+        out = done.out().path
+        assert "1 rows judged" in done.run("check", out).out
+        data = done.folder / "data"
+        assert done.run("export", out, "--to", "ljspeech", "--out", data).code == 0
+        assert (data / "metadata.csv").read_text().count("\n") == 1
+        assert "1 files made" in done.run("encode", out, "--format", "flac").out
+        merged = done.folder / "merged"
+        assert "1 rows ok, 0 failed" in done.run("merge", out, "--out", merged).out
+        assert set(done.out("merged").records) == {"a"}
+
+    def test_beside_what_is_spoken(self, done: Workbench) -> None:
+        result = done.synth([ROWS[0], {"id": "d", "text": "New."}], *FLAGS, "--prune")
+        assert "2 rows are no longer in " in result.out
+        assert set(done.out().files) == {*PRUNED, "d.wav"}
+        totals = done.out().report["totals"]
+        assert (totals["strays"], totals["removed"], totals["ok"]) == (2, 2, 1)
+
+    def test_another_text_is_another_take(self, done: Workbench) -> None:
+        old = done.out().files["c.wav"]
+        done.synth(ROWS[:2], *FLAGS, "--prune")
+        changed = [*ROWS[:2], {"id": "c", "text": "Quite another text."}]
+        assert done.synth(changed, *FLAGS).summary.startswith("1 of 3 rows spoken")
+        assert done.out().records["c"]["take"] == 2
+        new = done.out().files["c.wav"]
+        done.synth(ROWS[:2], *FLAGS, "--prune")
+        files = done.out().files
+        assert (files["removed/c.wav"], files["removed/c~2.wav"]) == (old, new)
+        assert done.synth(changed, *FLAGS).out.startswith("nothing to do")
+        assert done.out().files["c.wav"] == new
+
+    def test_back_in_another_format(self, done: Workbench) -> None:
+        done.synth(ROWS[:2], *FLAGS, "--prune")
+        result = done.synth(ROWS, *FLAGS, "--format", "flac")
+        assert result.out == "nothing to speak: 3 files made of what is kept\n"
+
+    def test_lost_audio_is_spoken_again(self, done: Workbench) -> None:
+        done.synth(ROWS[:2], *FLAGS, "--prune")
+        (done.out().path / "removed/c.wav").unlink()
+        assert done.synth(ROWS, *FLAGS).summary.startswith("1 of 3 rows spoken")
+
+    def test_waits_for_ids_that_can_be_read(self, done: Workbench) -> None:
+        before = done.out().files
+        rows = [ROWS[0], {"id": "sub/b!", "text": "Good morning."}]
+        result = done.synth(rows, *FLAGS, "--prune", "--skip-invalid")
+        assert "no row is taken out before the bad ones have ids that can be read" in result.err
+        assert done.out().files == before
+
+    def test_rows_of_a_killed_run(self, bench: Workbench) -> None:
+        """Its manifests are known: they were written down before its first row."""
+        slow = "import tts_cli.output.writer as w, time\nreal = w.AudioWriter.put\n"
+        slow += "w.AudioWriter.put = lambda *a, **k: (real(*a, **k), time.sleep(0.4))[0]"
+        process = bench.start(bench.command(bench.write(ROWS), *FLAGS), slow)
+        bench.wait_for_rows(1, process)
+        process.kill()
+        finish(process)
+        (first,) = bench.out().runs
+        assert (first["ended"], first["totals"]) == (None, None)
+        spoken = bench.out().lines[0]["id"]
+        left = [row for row in ROWS if row["id"] != spoken]
+        result = bench.synth(left, *FLAGS, "--prune")
+        assert "1 row is no longer in " in result.out
+        assert f"removed/{spoken}.wav" in bench.out().files
+
+    def test_killed_between_line_and_file(
+        self, done: Workbench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out = done.out().path
+        with monkeypatch.context() as patch, Journal(out) as journal:
+            patch.setattr(Removed, "_move_out", lambda *_: None)
+            Removed(out, journal).take_out(["c"])
+        assert "1 row in" not in done.synth(ROWS[:2], *FLAGS).out
+        assert "c.wav" in done.out().files
+        done.synth(ROWS[:2], *FLAGS, "--prune")
+        assert "removed/c.wav" in done.out().files
+
+    def test_ids_may_not_begin_so(self, bench: Workbench) -> None:
+        for row_id in ("removed/a", "Removed/a"):
+            result = bench.synth([{"id": row_id, "text": "Hello."}], *FLAGS)
+            assert result.code == 2
+            assert (
+                "starts with 'removed/', which is kept for rows that the manifest no longer has"
+                in (result.err)
+            )
+
+
+BAD: Rows = [ROWS[0], {"id": "no id!", "text": "Hm."}]
+
+
+class TestGhosts:
+    def fails(self, bench: Workbench) -> bool:
+        """Whether `check` tells of rows without audio; random weights are suspect in any case."""
+        return "failed and without audio" in bench.run("check", bench.out().path).out
+
+    def test_a_mended_row_leaves_no_trace(self, bench: Workbench) -> None:
+        assert bench.synth(BAD, *FLAGS, "--skip-invalid").code == 1
+        assert self.fails(bench)
+        assert bench.synth([ROWS[0], ROWS[2]], *FLAGS).code == 0
+        assert not self.fails(bench)
+        assert bench.out().report["folder"]["failed"] == 0
+
+    def test_nor_does_one_that_is_removed(self, bench: Workbench) -> None:
+        unheard = {"id": "b", "text": "Hm.", "voice": "nobody"}
+        bench.synth([ROWS[0], unheard], *FLAGS, "--skip-invalid")
+        assert bench.out().status() == {"a": "ok", "b": "failed"}
+        assert bench.synth(ROWS[:1], *FLAGS).out == DONE
+        assert bench.out().report["folder"]["failed"] == 0
+        assert not self.fails(bench)
+
+    def test_one_that_is_still_bad_stays(self, bench: Workbench) -> None:
+        bench.synth(BAD, *FLAGS, "--skip-invalid")
+        lines = bench.out().lines
+        assert bench.synth(BAD, *FLAGS, "--skip-invalid").code == 1
+        assert bench.out().lines == lines
+
+    def test_so_does_that_of_another_manifest(self, bench: Workbench) -> None:
+        bench.synth(BAD, *FLAGS, "--skip-invalid")
+        other = bench.write([{"id": "d", "text": "New."}], "other.jsonl")
+        assert bench.synth(other, *FLAGS).code == 0
+        assert bench.out().records["#2"]["status"] == "failed"
+
+    def test_a_run_that_speaks_nothing_is_known_too(self, bench: Workbench) -> None:
+        assert bench.synth(BAD[1:], *FLAGS, "--skip-invalid").code == 1
+        (run,) = bench.out().runs
+        assert bench.out().records["#1"]["run_id"] == run["run_id"]
+        assert bench.synth(ROWS[2:], *FLAGS).code == 0
+        assert not self.fails(bench)
+
+
+DEADLY = """
+import os, signal
+left = [{}]
+def deadly(real):
+    def call(*args, **named):
+        if args[0] not in (1, 2):
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+        return real(*args, **named)
+    return call
+for name in ("write", "fsync", "rename", "replace", "link", "unlink", "mkdir", "rmdir"):
+    setattr(os, name, deadly(getattr(os, name)))
+"""
+
+
+def sums(files: dict[str, bytes]) -> set[bytes]:
+    return {data for name, data in files.items() if name.endswith(".wav")}
+
+
+@pytest.mark.parametrize(
+    "step", [pytest.param(9, id="few"), pytest.param(1, id="all", marks=pytest.mark.long)]
+)
+def test_killed_at_calls_that_change_the_folder(done: Workbench, step: int) -> None:
+    """`synth --prune`; then itself, or one whose manifest has all rows again, and then others."""
+    assert done.synth(ROWS, *FLAGS, "--only", "sub/b", "--takes", 1).code == 0
+    before, first = done.out().files, done.folder / "first"
+    done.out().path.rename(first)
+    deaths = 0
+    for moment in range(0, 500, step):
+        shutil.copytree(first, done.out().path)
+        command = done.command(done.write(ROWS[:1]), *FLAGS, "--prune")
+        result = finish(done.start(command, DEADLY.format(moment)))
+        if result.code == 0:
+            break
+        deaths += 1
+        assert result.code == -signal.SIGKILL, result.err
+        assert sums(before) <= sums(done.out().files), moment
+        for number in range(2):
+            is_whole = (moment // step + number) % 2 == 0
+            result = done.synth(ROWS if is_whole else ROWS[:1], *FLAGS, "--prune")
+            rows = 3 if is_whole else 1
+            assert result.out.startswith(f"nothing to do: all {rows} rows are done already\n")
+            files = done.out().files
+            assert set(files) == (
+                set(before)
+                if is_whole
+                else {"a.wav", *(f"removed/{one}" for one in before)} - {"removed/a.wav"}
+            )
+            assert sums(files) == sums(before)
+            assert len(read_folder(done.out().path).rows) == rows
+        shutil.rmtree(done.out().path)
+    print(f"{deaths} kills")
+    assert deaths > 30 // step
+
+
+BOOK = """# The Ferry
+
+The ferryman had not slept, and the river was high that night.
+
+{} turned her head, and she did not look at the river any more.
+
+He waited for her on the bank until the first snow of the year came.
+"""
+
+
+class TestBooks:
+    def speak(self, bench: Workbench, text: str, *flags: object) -> Any:
+        path = bench.folder / "story.md"
+        path.write_text(text)
+        given = ("--out", bench.out().path, "--model", bench.model, "--device", "cpu", *FLAGS)
+        return bench.run("book", path, *given, *flags)
+
+    def test_an_edited_sentence_leaves(self, bench: Workbench) -> None:
+        assert self.speak(bench, BOOK.format("Ann")).code == 0
+        before = bench.out().files
+        text = (bench.out().path / "runs.jsonl").read_text()
+        (bench.out().path / "runs.jsonl").write_text(text.replace("/out/book.jsonl", "/old/b"))
+        result = self.speak(bench, BOOK.format("Eve"))
+        assert "1 row is no longer in " in result.out
+        after = bench.out().files
+        (gone,) = {name for name in after if name.startswith("removed/")}
+        assert after[gone] == before[gone.removeprefix("removed/")]
+        assert len([name for name in after if name.startswith("sentences/")]) == 4
+        result = self.speak(bench, BOOK.format("Ann"))
+        assert "1 row is back from removed/" in result.err
+        assert "nothing to do: " in result.out
+
+    def test_another_book_is_refused(self, bench: Workbench) -> None:
+        assert self.speak(bench, BOOK.format("Ann")).code == 0
+        before = bench.out().files
+        other = "# Other\n\nQuite another book is in here, and it has no river in it.\n"
+        result = self.speak(bench, other)
+        assert result.code == 2
+        assert f"{bench.out().path}: holds another book: 0 of its 4 rows are in this one" in (
+            result.err
+        )
+        assert bench.out().files == before
+        assert self.speak(bench, other, "--prune").code == 0
+        assert sum(name.startswith("removed/sentences/") for name in bench.out().files) == 4
+
+    def test_rows_of_another_manifest_stay(self, bench: Workbench) -> None:
+        assert self.speak(bench, BOOK.format("Ann")).code == 0
+        assert bench.synth(ROWS[:1], *FLAGS).code == 0
+        self.speak(bench, BOOK.format("Eve"))
+        assert Path(bench.out().path, "a.wav").is_file()
