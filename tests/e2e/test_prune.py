@@ -118,14 +118,6 @@ class TestTold:
         assert "rows.jsonl: c; spoken from a pipe or by a run that nobody knows" in result.out
         assert done.out().files == before
 
-    def test_ids_of_strangers_are_shown_as_they_are_written(self, done: Workbench) -> None:
-        line = {**done.out().records["a"], "id": "\x1b[2J"}
-        with (done.out().path / "timings.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        result = done.synth(ROWS, *FLAGS, "--prune")
-        assert r"1 row is no longer in" in result.out
-        assert r": '\x1b[2J'; taken out" in result.out
-
 
 class TestPruned:
     def test_moved_and_back(self, done: Workbench) -> None:

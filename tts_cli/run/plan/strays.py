@@ -14,9 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from tts_cli.manifest.ids import id_problem
 from tts_cli.manifest.reader import Manifest
-from tts_cli.manifest.row import shown
 from tts_cli.output.journal import MAX_LINE_BYTES, Journal
 from tts_cli.output.plain_file import require_plain_file
 from tts_cli.output.record import FAILED
@@ -48,7 +46,7 @@ class Named:
         """Take in a row."""
         self.count += 1
         if len(self.first) < MAX_NAMED:
-            self.first.append(shown(row_id) if id_problem(row_id) else row_id)
+            self.first.append(row_id)
 
     def __str__(self) -> str:
         return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
