@@ -196,6 +196,12 @@ class RunConfig:
         "quote stands in double quotes; COLUMN= is no field.",
         "columns have the names of fields",
     )
+    columns: str | None = _rows(
+        None,
+        "Names of the columns of a table without a header, as in id,text; path is a path that the "
+        "id is made of, an empty place a column without a name.",
+        "the first row has them; of lists of trainings, by their form",
+    )
     extra: str = _rows(
         "error", "Columns that are no fields: an error, kept in timings.jsonl, or dropped."
     )

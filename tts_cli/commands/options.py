@@ -193,6 +193,7 @@ row_options = group(
     "Rows of the manifest",
     config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
     config_option("map", metavar="COLUMN=field,..."),
+    config_option("columns", metavar="NAME,..."),
     config_option("extra", type=_choice(EXTRAS)),
     config_option("sheet", metavar="NAME"),
     config_option("encoding", metavar="NAME"),

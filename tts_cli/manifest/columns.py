@@ -18,6 +18,7 @@ from tts_cli.config import EXTRAS
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.not_fields import instead_of
 from tts_cli.manifest.row import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, nearest, shown
+from tts_cli.text.language_code import code_of, is_code
 
 ERROR, KEEP, DROP = EXTRAS
 _MAX_NAMED = 8
@@ -29,6 +30,7 @@ _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$
 _USUAL_NAMES = {
     "id": (
         "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
+        "custom id,"
         "guid,uid,uuid,identifier,technical name,technicalname,file name,filename,file,audio file,"
         "asset id,asset name,cue,cue id,loc key,localization key,nr,no"
     ),
@@ -102,12 +104,21 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if re.search(r'[,="]', name) else name
 
 
-def fitting(names: Iterable[str]) -> dict[str, str]:
-    """For names that are no fields: what they may stand for, each field once."""
+def fitting(names: Iterable[str], language: str | None = None) -> dict[str, str]:
+    """For names that are no fields: what they may stand for, each field once.
+
+    Args:
+        language: that of the run, whose column is the text where columns are called by the codes of
+            languages; "": it has none, and the first is; None: these are no names then.
+    """
     names = list(names)  # what cannot be shown cannot be typed
     taken = {ALIASES.get(name, name) for name in names if is_field(name)}
     found: dict[str, str] = {}
-    guesses = (_own_name, _usual_name, _mistyped_name)
+    guesses = [_own_name, _usual_name, _mistyped_name, _last_name]
+    if language is not None:
+        codes = [name for name in names if is_code(name)]
+        fits = [name for name in codes if language and code_of(name) == code_of(language)]
+        guesses.append(lambda name: "text" if name in (fits or codes)[:1] else None)
     for guess in guesses:  # a sure one for a later column goes before a wild one for this
         for name in names:
             is_open = name.isprintable() and not is_field(name) and name not in found
@@ -132,23 +143,34 @@ def _usual_name(name: str) -> str | None:
     return _USUAL.get(_plain(name))
 
 
+def _last_name(name: str) -> str | None:
+    """Of `body.input`: what `input` may stand for."""
+    last = name.rpartition(".")[2] if "." in name else ""
+    return _own_name(last) or _usual_name(last)
+
+
 def _mistyped_name(name: str) -> str | None:
     close = None if instead_of(name) else nearest(name, [*KINDS, *ALIASES])
     ratio = difflib.SequenceMatcher(None, name.casefold(), close).ratio() if close else 0.0
     return close if ratio >= _LEAST_RATIO else None
 
 
-def unknown_names(names: Iterable[str], fields: Mapping[str, str] | None = None) -> str:
+def unknown_names(
+    names: Iterable[str], fields: Mapping[str, str] | None = None, language: str = ""
+) -> str:
     """What is said of columns, or keys of an object, that are no fields.
 
     Args:
-        names: all of them.
+        names: all of them; of an object with its values, some of which may be objects.
         fields: what `--map` says already.
+        language: see `fitting`.
     """
     given = dict(fields or {})
+    if isinstance(names, Mapping):
+        names = [name for key, value in names.items() for name in _with_inner(key, value)]
     names = [given.get(name) or name for name in names if given.get(name) != ""]
     unknown = [name for name in dict.fromkeys(names) if not is_field(name)]
-    fits = fitting(names)
+    fits = fitting(names, language)
     rest = [name for name in unknown if name not in fits]
     instead = [(name, advice) for name in rest if (advice := instead_of(name))]
     if len(unknown) == 1 and instead:
@@ -170,6 +192,11 @@ def unknown_names(names: Iterable[str], fields: Mapping[str, str] | None = None)
     return f"{said}add {' '.join(flags)}, or --extra keep or drop"
 
 
+def _with_inner(name: str, value: Any) -> list[str]:
+    """A key, or where its value is an object the keys inside, as `--map` names them."""
+    return [f"{name}.{key}" for key in value] if isinstance(value, Mapping) and value else [name]
+
+
 def _named(names: list[str]) -> str:
     shown_ones = ", ".join(map(shown, names[:_MAX_NAMED]))
     return shown_ones + ", ..." * (len(names) > _MAX_NAMED)
@@ -186,11 +213,13 @@ class Columns:
     fields: Mapping[str, str] = field(default_factory=dict)  # column -> field, "": none
     extra: str = ERROR  # what becomes of those that are no fields
     is_shared: bool = False  # by several manifests, of which each may lack some
+    language: str = ""  # of the run; "": none
     _missing: set[str] = field(init=False)  # columns of the map that no manifest had so far
     _others: dict[str, None] = field(default_factory=dict, init=False)  # names seen instead
 
     def __post_init__(self) -> None:
         self._missing = set(self.fields)
+        self._inner = [name for name in self.fields if "." in name]
 
     @property
     def is_idle(self) -> bool:
@@ -228,6 +257,9 @@ class Columns:
         """
         known: dict[str, Any] = {}
         others: dict[str, Any] = {}
+        opened: set[str] = set()
+        if self._inner:
+            values, opened = self._with_inner(values)
         for name, value in values.items():
             if self._missing:
                 self.meet(name)
@@ -241,6 +273,20 @@ class Columns:
                 known[target] = known[target] if value in (None, "") and target in known else value
             elif self.extra == KEEP:
                 others[name] = value
-            elif self.extra == ERROR and name not in self.fields:
-                raise RowProblem(unknown_names(values, self.fields))
+            elif self.extra == ERROR and name not in self.fields and name not in opened:
+                raise RowProblem(unknown_names(values, self.fields, self.language))
         return known, others
+
+    def _with_inner(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+        """An object's values and, under `body.input`, those inside of them that the map names; and
+        the keys of the objects that these are in.
+        """
+        found, opened = dict(values), set()
+        for name in self._inner:
+            inner: Any = None if name in values else values
+            for key in name.split("."):
+                inner = inner.get(key) if isinstance(inner, Mapping) else None
+            if inner is not None:
+                found[name] = inner
+                opened.add(name.partition(".")[0])
+        return found, opened

@@ -1,5 +1,5 @@
-"""Read manifests: JSONL or an array of JSON, CSV or TSV with a header, a sheet of an .xlsx file,
-plain text, or JSONL on stdin; one, or several as if they were one.
+"""Read manifests: JSONL or an array of JSON, tables and lists, a sheet of an .xlsx file, plain
+text, or JSONL on stdin; one, or several as if they were one.
 
 `read_rows` streams: one row is in memory at a time and no line is read past 1 MiB, so neither a
 million rows nor one endless line can exhaust memory; a sheet alone is read whole, and its size is
@@ -43,6 +43,7 @@ from tts_cli.manifest.lines import MAX_LINE_BYTES, Lines
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.row_builder import RowBuilder
 from tts_cli.manifest.table import table_rows
+from tts_cli.manifest.table_form import TableForm, find_form
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -57,6 +58,9 @@ _SUFFIXES = {
     ".json": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".tab": "tsv",
+    ".list": "txt",
+    ".lst": "txt",
     ".txt": "txt",
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
@@ -71,12 +75,19 @@ class Rules:
     encoding: str | None = None  # as Python calls it
     sheet: str | None = None
     ids: str = "number"  # what rows without an id are named by: number or content
+    columns: tuple[str, ...] = ()  # names of the columns, "" for one without; none: the header's
+    has_cast: bool = False  # which says how each character speaks
 
     @classmethod
     def of(cls, config: RunConfig) -> Rules:
         """What the settings of a run say. Raises UsageError."""
         encoding = None if config.encoding is None else known_encoding(config.encoding)
-        return cls(config.manifest_format, encoding, config.sheet, config.ids)
+        names = tuple(name.strip() for name in (config.columns or "").split(","))
+        if config.columns is not None and not any(names):
+            raise UsageError("--columns: names no column", "write them as in --columns id,text")
+        has_cast = config.cast is not None
+        columns = names if any(names) else ()
+        return cls(config.manifest_format, encoding, config.sheet, config.ids, columns, has_cast)
 
 
 @dataclass
@@ -84,7 +95,7 @@ class Found:
     """What the first reading of a file found out about it."""
 
     encoding: Encoding | None = None
-    separator: str | None = None
+    form: TableForm | None = None  # None: it is no table
     sheet: str | None = None
 
 
@@ -142,7 +153,7 @@ class Source:
             "path": self.name,
             "format": self.format,
             "encoding": found.encoding and found.encoding.name,
-            "separator": found.separator,
+            "separator": found.form and found.form.separator,
             "sheet": found.sheet,
         }
         return [{name: value for name, value in facts.items() if value is not None}]
@@ -187,7 +198,8 @@ def open_manifests(manifests: Sequence[str], config: RunConfig) -> Iterator[Mani
         UsageError: a flag cannot be understood, or a file is named twice.
     """
     rules = Rules.of(config)
-    columns = Columns(parse_map(config.map or ""), config.extra, is_shared=len(manifests) > 1)
+    fields, is_shared = parse_map(config.map or ""), len(manifests) > 1
+    columns = Columns(fields, config.extra, is_shared, config.language or "")
     with ExitStack() as stack:
         found: list[Source] = []
         for manifest in manifests:
@@ -346,16 +358,27 @@ def _read(source: Source, rows: RowBuilder) -> Generator[Row | BadRow, None, Non
         with source.open() as file:
             yield from workbook_rows(file, source, rows)
         return
-    if source.found.encoding is None:
-        source.found.encoding = _encoding_of(source)
+    found = source.found
+    if found.encoding is None:
+        found.encoding = _encoding_of(source)
+        if source.format != "jsonl":
+            found.form = find_form(source, lambda: _lines_of(source))
     with source.open() as raw:
-        file = as_utf8(raw, source.found.encoding.name, source.name)
-        if source.format in ("csv", "tsv"):
-            yield from table_rows(Lines(file), source, rows)
+        file = as_utf8(raw, found.encoding.name, source.name)
+        if found.form is not None:
+            yield from table_rows(Lines(file), found.form, source, rows)
         elif source.format == "jsonl" and starts_array(_start_of(file)):
             yield from array_rows(file, source, rows)
         else:
             yield from line_rows(Lines(file), source, rows)
+
+
+@contextmanager
+def _lines_of(source: Source) -> Iterator[Lines]:
+    """The lines of a text from their start."""
+    assert source.found.encoding is not None
+    with source.open() as raw:
+        yield Lines(as_utf8(raw, source.found.encoding.name, source.name))
 
 
 def _encoding_of(source: Source) -> Encoding:

@@ -32,6 +32,7 @@ class RowBuilder:
         content_ids: ContentIds | None = None,
     ) -> None:
         self.number = number
+        self.is_whole = wanted is None  # all rows are read, and for the first time
         self._wanted = wanted
         self._folder = source.folder
         self._columns = source.columns

@@ -1,22 +1,19 @@
-"""Rows of a table: a header that names the columns, and what CSV and TSV make of lines.
-
-TSV follows the quoting of CSV, as spreadsheets write it: a cell that starts with a quote must
-double the quotes inside it. What separates the cells of a .csv is found in its header: Excel
-writes semicolons where the comma is the decimal sign, others write tabs.
+"""Rows of a table: a header that names the columns, and a row of cells after the other. How the
+table is written, `table_form` finds out.
 """
 
 from __future__ import annotations
 
 import csv
 import logging
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.columns import DROP, ERROR, Columns, as_flag, fitting, unknown_names
+from tts_cli.manifest.columns import ERROR, KEEP, Columns, as_flag, fitting, unknown_names
 from tts_cli.manifest.lines import Lines
 from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
+from tts_cli.manifest.table_form import PATH, TableForm, path_id, skip_excel_separator
 
 if TYPE_CHECKING:
     from tts_cli.manifest.reader import Source
@@ -25,54 +22,83 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ELSEWHERE = "; if the header is a later line, remove what stands above it"
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-_EXCEL_SEPARATOR = re.compile(r"sep=(.)[\r\n]*")
+_HOLDS_SEPARATOR = "; put a cell that holds the separator in quotes"
+_MAX_TOLD = 5
 
 
 class Header:
-    """The columns of one table.
+    """The columns of one table. One without a name is called by its place: `#1` is the first.
 
     Args:
         cells: the names as they stand there.
         place: file and line, for messages.
+        form: of the table, where it is a text.
     Raises:
         ManifestError: a name is no field and nobody says what becomes of it, or stands twice; none
             is the text.
     """
 
-    def __init__(self, cells: list[str], columns: Columns, place: str) -> None:
-        self.names = [cell.strip() for cell in cells]
+    def __init__(
+        self, cells: list[str], columns: Columns, place: str, form: TableForm | None = None
+    ) -> None:
+        names = [cell.strip() for cell in cells]
+        self.nameless = {place for place, name in enumerate(names) if not name}
+        by_place = (f"#{number}" for number in range(1, len(names) + 1))
+        self.names = [
+            name or (number if number not in names else "")
+            for name, number in zip(names, by_place, strict=True)
+        ]
         self._columns = columns
-        named = [name for name in self.names if name]
+        self._place = place
+        self._targets = form.targets if form and form.names else {}
+        self._path = names.index(PATH) if form and form.id_parts else None
+        self._id_parts = form.id_parts if form else 0
+        self._kept = KEEP if self._targets and columns.extra == ERROR else columns.extra
+        self.overhanging: list[str] = []  # ids of rows with a cell behind the last name
+        named = [name for name in names if name]
+        named += [name for name in self.names if name in columns.fields and name not in named]
         for name in named:
             columns.meet(name)
-        self.fields = [columns.field_of(name) if name else None for name in self.names]
+        self.fields = [self._field_of(name) if name else None for name in self.names]
         if not columns.is_shared:
             columns.require_met(place)
-        is_strange = not any(map(columns.field_of, named)) and not fitting(named)
-        elsewhere = _ELSEWHERE if is_strange else ""
-        strange = [name for name in named if name not in columns.fields]
-        if columns.extra == ERROR and not all(map(columns.field_of, strange)):
-            raise ManifestError(f"{place}: {unknown_names(named, columns.fields)}{elsewhere}")
+        self._check_names(named, place, form)
         self._check_twice(place)
-        if not {"text", "input"} & set(self.fields):
-            fits = fitting(named).items()
-            guess = {name: target for name, target in fits if target == "text"}
-            guess = {**columns.fields, **(guess or {"COLUMN": "text"})}
-            remedy = f"add {as_flag(guess)}{elsewhere}" if named else None
-            raise ManifestError(f"{place}: no column is called 'text'", remedy)
-        self._is_plain = all(self.fields)
-        kept = columns.extra not in (ERROR, DROP)
+        self._is_plain = all(self.fields) and self._path is None
         self._extra = [
             (index, name)
             for index, (name, target) in enumerate(zip(self.names, self.fields, strict=True))
-            if kept and name and target is None
+            if self._kept == KEEP and name and target is None
         ]
+
+    def _field_of(self, name: str) -> str | None:
+        target = None if name in self._columns.fields else self._targets.get(name)
+        return self._columns.field_of(name) if target is None else target or None
+
+    def _check_names(self, named: list[str], place: str, form: TableForm | None) -> None:
+        columns = self._columns
+        fits = fitting(named, columns.language)
+        is_strange = not any(self.fields) and not fits
+        elsewhere = _ELSEWHERE if is_strange else ""
+        if is_strange and form is not None and form.advice:
+            elsewhere += f"; if it is a row already, add {form.advice}"
+        strange = [name for name in named if name not in columns.fields]
+        if self._kept == ERROR and not all(map(self._field_of, strange)):
+            given = dict(columns.fields)
+            if 0 in self.nameless and not {"id"} & {*self.fields, *fits.values()}:
+                named, given = ["#1", *named], {"#1": "id", **given}
+            said = unknown_names(named, given, columns.language)
+            raise ManifestError(f"{place}: {said}{elsewhere}")
+        if not {"text", "input"} & set(self.fields):
+            guess = {name: target for name, target in fits.items() if target == "text"}
+            guess = {**columns.fields, **(guess or {"COLUMN": "text"})}
+            remedy = f"add {as_flag(guess)}{elsewhere}" if named else None
+            raise ManifestError(f"{place}: no column is called 'text'", remedy)
 
     def _check_twice(self, place: str) -> None:
         by_field: dict[str, str] = {}
         for name, target in zip(self.names, self.fields, strict=True):
-            is_kept = self._columns.extra not in (ERROR, DROP)
+            is_kept = self._kept == KEEP
             if name and self.names.count(name) > 1 and (target or is_kept):
                 raise ManifestError(f"{place}: the column {shown(name)} stands twice")
             other = by_field.setdefault(target, name) if target else name
@@ -89,25 +115,68 @@ class Header:
         )
 
     def row(self, cells: list[str], rows: RowBuilder, line: int) -> Row | BadRow:
-        """The row of some cells, as many as there are columns."""
+        """The row of some cells, as many as there are columns. Raises ManifestError."""
         if self._is_plain:
             return rows.cells(dict(zip(self.fields, cells, strict=True)), line, {})  # type: ignore[arg-type]
+        if self._path is not None:
+            cells[self._path] = path_id(cells[self._path], self._id_parts)
         values: dict[str, str] = {}
-        for name, target, cell in zip(self.names, self.fields, cells, strict=True):
+        for target, cell in zip(self.fields, cells, strict=True):
             if target is not None:
                 values[target] = cell
-            elif not name and cell.strip():
-                return rows.bad(line, f"has {shown(cell)} in a column without a name")
+        last, is_over = len(cells) - 1, False
+        for index in self.nameless:
+            if self.fields[index] is None and cells[index].strip():
+                if index == last:
+                    is_over = True
+                elif self._kept == ERROR:
+                    raise self._nameless(index, cells[index], line)
+        if is_over and self._kept == ERROR:
+            return rows.bad(
+                line,
+                f"has {shown(cells[last])} behind the last column with a name; if half a sentence "
+                "stands there, put its cell in quotes; --extra drop leaves all of that column out",
+            )
         extra = {name: cells[index] for index, name in self._extra if cells[index].strip()}
-        return rows.cells(values, line, extra)
+        row = rows.cells(values, line, extra)
+        if is_over:
+            self.overhanging.append(row.record_id)
+        return row
+
+    def _nameless(self, index: int, cell: str, line: int) -> ManifestError:
+        name = self.names[index] or f"#{index + 1}"
+        free = [] if "id" in self.fields else [as_flag({**self._columns.fields, name: "id"})]
+        return ManifestError(
+            f"{self._place}: column {index + 1} has no name, and {shown(cell)} in line {line}",
+            " or ".join(["add " + one for one in free] + ["--extra keep or drop"]),
+        )
+
+    def tell_overhanging(self, name: str, num_rows: int) -> None:
+        """Warn where a last column without a name has something in some rows alone."""
+        found = self.overhanging
+        if found and len(found) < num_rows:
+            log.warning(
+                "%s: %d of %d rows have something behind the last column with a name: %s; is there "
+                "a separator too many, and half a sentence behind it?",
+                name,
+                len(found),
+                num_rows,
+                ", ".join(found[:_MAX_TOLD]) + ", ..." * (len(found) > _MAX_TOLD),
+            )
 
 
-def table_rows(lines: Lines, source: Source, rows: RowBuilder) -> Iterator[Row | BadRow]:
-    """CSV and TSV: the first row names the columns; a row may span lines inside quotes."""
-    separator = "\t" if source.format == "tsv" else _find_separator(lines, source)
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    header = _read_header(reader, lines, source)
-    num_columns = len(header.names)
+def table_rows(
+    lines: Lines, form: TableForm, source: Source, rows: RowBuilder
+) -> Iterator[Row | BadRow]:
+    """A row of cells after the other; one may span lines inside quotes."""
+    if source.format == "csv":
+        skip_excel_separator(lines)
+    reader = form.reader(lines)
+    if form.names:
+        header = Header(list(form.names), source.columns, source.name, form)
+    else:
+        header = _read_header(reader, lines, source, form)
+    num_columns, first = len(header.names), rows.number
     while True:
         lines.start_row()
         start = lines.number + 1
@@ -119,46 +188,19 @@ def table_rows(lines: Lines, source: Source, rows: RowBuilder) -> Iterator[Row |
                 continue
             if len(cells) != num_columns:
                 raise RowProblem(
-                    f"has {len(cells)} cells, the header has {num_columns}; "
-                    "put a cell that holds the separator in quotes"
+                    f"has {len(cells)} cells, the {'list' if form.names else 'header'} has "
+                    f"{num_columns}" + _HOLDS_SEPARATOR * form.is_quoted
                 )
         except StopIteration:
-            return
+            break
         except (RowProblem, csv.Error) as problem:
             if rows.next():
                 yield rows.bad(start, _table_problem(problem, start, lines.number))
             continue
         if rows.next():
             yield header.row(cells, rows, start)
-
-
-def _find_separator(lines: Lines, source: Source) -> str:
-    """What separates the cells of a .csv, by its first line; that line is then read again, but for
-    Excel's own `sep=;`.
-    """
-    found = ","
-    for line in lines:
-        if match := _EXCEL_SEPARATOR.fullmatch(line):
-            found = match[1]
-            break
-        if line.strip(" ,;\t\r\n"):
-            found = max(SEPARATORS, key=lambda separator: _fit(line, separator, source.columns))
-            lines.give_back(line)
-            break
-    if found != "," and source.found.separator is None:
-        name = SEPARATORS.get(found, shown(found))
-        log.info("%s: the columns are separated by %s", source.name, name)
-    source.found.separator = found
-    return found
-
-
-def _fit(line: str, separator: str, columns: Columns) -> tuple[int, int]:
-    """How well a header's line can be taken apart so: names that are known, then names at all."""
-    try:
-        names = [cell.strip() for cell in next(csv.reader([line], delimiter=separator), [])]
-    except csv.Error:
-        return (0, 0)
-    return (sum(columns.field_of(name) is not None for name in names), len(names))
+    if rows.is_whole:
+        header.tell_overhanging(source.name, rows.number - first)
 
 
 def _reason(problem: Exception) -> str:
@@ -173,11 +215,16 @@ def _table_problem(problem: Exception, start: int, end: int) -> str:
     else:
         message = str(problem)
     if end > start:
-        message += f" (the row runs from line {start} to {end}; is a quote never closed?)"
+        message += (
+            f" (the row runs from line {start} to {end}; is a quote never closed? {end - start} "
+            f"line{'s' * (end > start + 1)} behind the first would be lost)"
+        )
     return message
 
 
-def _read_header(reader: Iterator[list[str]], lines: Lines, source: Source) -> Header:
+def _read_header(
+    reader: Iterator[list[str]], lines: Lines, source: Source, form: TableForm
+) -> Header:
     start = lines.number + 1
     try:
         header: list[str] = []
@@ -194,4 +241,4 @@ def _read_header(reader: Iterator[list[str]], lines: Lines, source: Source) -> H
         raise ManifestError(
             f"{source.name}:{start}: the header cannot be read: {_reason(problem)}"
         ) from None
-    return Header(header, source.columns, f"{source.name}:{start}")
+    return Header(header, source.columns, f"{source.name}:{start}", form)

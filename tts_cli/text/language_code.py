@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-CODES = {  # of two letters and of three (ISO 639-1, 639-2 and 639-3) -> names that checkpoints use
-    "chinese": ("zh", "zho", "chi", "cmn"),
+# Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
+# by the names that checkpoints use.
+CODES = {
+    "chinese": ("zh", "zho", "chi", "cmn", "cn"),
     "english": ("en", "eng"),
     "french": ("fr", "fra", "fre"),
     "german": ("de", "deu", "ger"),
     "italian": ("it", "ita"),
-    "japanese": ("ja", "jpn"),
+    "japanese": ("ja", "jpn", "jp"),
     "korean": ("ko", "kor"),
     "portuguese": ("pt", "por"),
     "russian": ("ru", "rus"),
@@ -44,6 +46,12 @@ def _named(value: str, known: tuple[str, ...]) -> str:
     match = _TAG.fullmatch(folded)
     name = _NAMES.get(match[1]) if match else None
     return name if name in known else value
+
+
+def is_code(value: str) -> bool:
+    """Whether a text is the code of a language that a checkpoint may have."""
+    match = _TAG.fullmatch(value)
+    return match is not None and match[1].casefold() in _NAMES
 
 
 def code_of(language: str) -> str | None:
