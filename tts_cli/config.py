@@ -32,7 +32,7 @@ WORDLESS = ("silence", "fail")
 SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
 PICKS = ("best",)
-MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx")
+MANIFEST_FORMATS = ("jsonl", "csv", "tsv", "txt", "xlsx", "subtitles")
 EXTRAS = ("error", "keep", "drop")
 # Rows at once where --max-batch says nothing; twice as many on cuda where so many are to be spoken.
 BATCH_CUDA, BATCH_CPU, MANY_ROWS = 256, 16, 1024

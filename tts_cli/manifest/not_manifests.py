@@ -6,6 +6,12 @@ import os
 
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".m4b", ".aac", ".wma", ".aiff")
 _BOOKS = (".epub", ".md", ".markdown")
+_SCRIPTS = {
+    **dict.fromkeys((".po", ".pot", ".xlf", ".xliff"), "a catalogue of translations"),
+    ".yarn": "a script of Yarn Spinner",
+    ".rpy": "a script of Ren'Py",
+    ".ink": "a script of ink",
+}
 _ROWS = "a manifest has the rows to speak: .jsonl, .csv, .tsv, or .txt with one text a line"
 _JOURNAL = "timings.jsonl"  # `output.journal` has the name too, further up
 _SUFFIXES = (".jsonl", ".csv", ".tsv", ".txt")
@@ -18,6 +24,10 @@ def of_suffix(path: str) -> tuple[str, str] | None:
         return "is audio", f"{_ROWS}; a recording to clone stands in a row, as ref_audio"
     if suffix in _BOOKS:
         return "is a book or a text with marks", f"tts-cli book {path} --out DIR speaks it"
+    if suffix in _SCRIPTS:
+        return f"is {_SCRIPTS[suffix]}", "export its lines as .csv, with their keys as ids"
+    if suffix in (".sub", ".sbv", ".ttml", ".stl"):
+        return "has subtitles in a form that is not read", "save it as .srt, .vtt or .ass"
     if suffix in (".doc", ".docx", ".odt", ".pdf", ".rtf", ".html", ".htm"):
         return "is a document", "save it as plain text, and speak that by tts-cli book"
     if suffix in (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".gguf", ".onnx"):

@@ -42,6 +42,7 @@ from tts_cli.manifest.json_rows import array_rows, line_rows, starts_array
 from tts_cli.manifest.lines import MAX_LINE_BYTES, Lines
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.row_builder import RowBuilder
+from tts_cli.manifest.subtitle_rows import has_cues, subtitle_rows
 from tts_cli.manifest.table import table_rows
 from tts_cli.manifest.table_form import TableForm, find_form
 
@@ -61,6 +62,10 @@ _SUFFIXES = {
     ".tab": "tsv",
     ".list": "txt",
     ".lst": "txt",
+    ".srt": "subtitles",
+    ".vtt": "subtitles",
+    ".ass": "subtitles",
+    ".ssa": "subtitles",
     ".txt": "txt",
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
@@ -96,6 +101,7 @@ class Found:
 
     encoding: Encoding | None = None
     form: TableForm | None = None  # None: it is no table
+    is_subtitles: bool = False
     sheet: str | None = None
 
 
@@ -289,7 +295,7 @@ def _format_of(manifest: str) -> str:
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} does not tell the format",
-            remedy="add --manifest-format jsonl, csv, tsv, txt or xlsx",
+            remedy="add --manifest-format jsonl, csv, tsv, txt, xlsx or subtitles",
         )
     return _SUFFIXES[suffix]
 
@@ -361,11 +367,17 @@ def _read(source: Source, rows: RowBuilder) -> Generator[Row | BadRow, None, Non
     found = source.found
     if found.encoding is None:
         found.encoding = _encoding_of(source)
-        if source.format != "jsonl":
+        found.is_subtitles = source.format == "subtitles"
+        if source.format == "txt" and has_cues(lambda: _lines_of(source)):
+            log.info("%s: has the times of subtitles, and is read as such", source.name)
+            found.is_subtitles = True
+        if source.format != "jsonl" and not found.is_subtitles:
             found.form = find_form(source, lambda: _lines_of(source))
     with source.open() as raw:
         file = as_utf8(raw, found.encoding.name, source.name)
-        if found.form is not None:
+        if found.is_subtitles:
+            yield from subtitle_rows(file, source, rows)
+        elif found.form is not None:
             yield from table_rows(Lines(file), found.form, source, rows)
         elif source.format == "jsonl" and starts_array(_start_of(file)):
             yield from array_rows(file, source, rows)

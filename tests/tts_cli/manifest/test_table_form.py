@@ -7,22 +7,15 @@ import io
 import logging
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pandas
 import pytest
+from manifest_rows import read
 
-from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.manifest.reader import open_manifests, read_rows
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.table_form import path_id
-
-
-def read(path: Path, **settings: object) -> list[Row | BadRow]:
-    with open_manifests([str(path)], replace(RunConfig(), **settings)) as source:  # type: ignore[arg-type]
-        return list(read_rows(source))
 
 
 def said(path: Path, **settings: object) -> dict[str, str]:
@@ -102,9 +95,7 @@ class TestLists:
 
     def test_speakers_without_languages(self, tmp_path: Path) -> None:
         path = tmp_path / "train.txt"
-        path.write_text(
-            "".join(f"d/{n}.wav|{i % 2}|{SAID[i]}\n" for i, n in enumerate(NAMES))
-        )
+        path.write_text("".join(f"d/{n}.wav|{i % 2}|{SAID[i]}\n" for i, n in enumerate(NAMES)))
         assert said(path) == dict(zip(NAMES, SAID, strict=True))
 
     def test_recordings_to_clone(self, tmp_path: Path) -> None:

@@ -1,0 +1,16 @@
+"""Manifests read as a run with some settings reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tts_cli.config import RunConfig
+from tts_cli.manifest.reader import open_manifests, read_rows
+from tts_cli.manifest.row import BadRow, Row
+
+
+def read(path: Path, **settings: object) -> list[Row | BadRow]:
+    """Every row of a file."""
+    with open_manifests([str(path)], replace(RunConfig(), **settings)) as source:  # type: ignore[arg-type]
+        return list(read_rows(source))

@@ -1,0 +1,113 @@
+"""Subtitles as manifests: cues, times, tags, sounds, and files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from manifest_rows import read
+
+from tts_cli.errors import ManifestError
+from tts_cli.manifest.row import Row
+
+SRT = """1
+00:00:01,000 --> 00:00:03,500
+{\\an8}<i>The lamp</i>
+is <font color="red">lit</font>.
+
+2
+00:00:04,000 --> 00:00:05,000
+[music]
+
+3
+00:00:06,000 --> 00:00:07,250
+♪ Row, row ♪
+
+4
+00:00:08,000 --> 00:00:09,000
+- Mind the step.
+- No.
+"""
+VTT = """WEBVTT
+
+intro
+00:00:01.000 --> 00:00:03.500 align:start
+<v Anna><c.yellow>The lamp</c> is <i>lit</i>.
+"""
+ASS = """[Script Info]
+ScriptType: v4.00+
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize
+Style: Default,Arial,20
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+Comment: 0,0:00:00.00,0:00:01.00,Default,,0,0,0,,note
+Dialogue: 0,0:00:01.00,0:00:03.50,Default,Anna,0,0,0,,{\\pos(1,2)}The lamp\\Nis lit.
+Dialogue: 0,0:00:01.00,0:00:03.50,Default,,0,0,0,,{\\p1}m 0 0 l 10 10{\\p0}
+"""
+
+
+def good(path: Path, **settings: object) -> list[Row]:
+    rows = read(path, **settings)
+    assert all(isinstance(row, Row) for row in rows), rows
+    return [row for row in rows if isinstance(row, Row)]
+
+
+@pytest.mark.parametrize("name", ["a.srt", "a.txt"])
+def test_srt(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(SRT)
+    rows = good(path)
+    assert [row.text for row in rows] == [
+        "The lamp is lit.",
+        "♪",
+        "Row, row",
+        "- Mind the step. - No.",
+    ]
+    assert [(row.id, row.line) for row in rows][:3] == [
+        ("000001", 2),
+        ("000002", 7),
+        ("000003", 11),
+    ]
+    assert rows[2].extra == {"start_s": "6", "end_s": "7.25"}
+    assert good(path, extra="drop")[0].extra is None
+
+
+def test_vtt_and_ass(tmp_path: Path) -> None:
+    path = tmp_path / "a.vtt"
+    path.write_bytes(b"\xef\xbb\xbf" + VTT.replace("\n", "\r\n").encode())
+    assert [row.text for row in good(path)] == ["The lamp is lit."]
+    path = tmp_path / "a.ass"
+    path.write_text(ASS)
+    first, second = good(path)
+    assert (first.text, first.line, second.text) == ("The lamp is lit.", 11, "♪")
+    assert first.extra == {"start_s": "1", "end_s": "3.5", "speaker": "Anna"}
+    cast = tmp_path / "cast.toml"
+    cast.write_text("")
+    assert good(path, cast=cast)[0].character == "Anna"
+
+
+def test_old_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "a.srt"
+    path.write_bytes(SRT.replace("Mind", "Füße, größer, schöner").replace("♪", "").encode("cp1252"))
+    assert "Füße" in good(path)[3].text
+
+
+@pytest.mark.parametrize("content", ["", "hello\n", "\x00\x01"])
+def test_what_is_none(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.srt"
+    path.write_text(content)
+    with pytest.raises(ManifestError, match="cannot be read as subtitles"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.po", "a.yarn", "a.rpy", "a.ttml"])
+def test_what_to_export_instead(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("x")
+    with pytest.raises(ManifestError) as caught:
+        read(path)
+    assert "txt" not in f"{caught.value.remedy}"
+    assert caught.value.remedy

@@ -1,0 +1,96 @@
+"""Rows of subtitles: a row a cue of an .srt, .vtt or .ass file, which pysubs2 reads.
+
+A cue's number is its row's, and its times stand beside it as `start_s` and `end_s`. Lines of a cue
+are one text. A cue that only tells of a sound, or is empty, has no words, and stays silent.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO
+
+from tts_cli.errors import ManifestError, SetupError
+from tts_cli.manifest.columns import DROP
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.table_form import OpenLines
+
+if TYPE_CHECKING:
+    from pysubs2 import SSAEvent
+
+    from tts_cli.manifest.reader import Source
+    from tts_cli.manifest.row_builder import RowBuilder
+
+log = logging.getLogger(__name__)
+
+_FIRST_LINES = 50
+MAX_FILE_BYTES = 64 << 20
+# What a line with the times of a cue looks like, in .srt and .vtt.
+CUE_TIMES = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}\s+-->\s+(?:\d+:)?\d{1,2}:\d{2}[,.]\d")
+SILENT = "\u266a"
+_SOUNDS = re.compile(r"(?:\s|[\u2669-\u266c#*~-]|\[[^\[\]]*\]|\([^()]*\))*")
+_CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
+
+
+def has_cues(open_lines: OpenLines) -> bool:
+    """Whether a text begins as subtitles do."""
+    with open_lines() as lines:
+        return any(map(CUE_TIMES.match, islice(lines, _FIRST_LINES)))
+
+
+def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[Row | BadRow]:
+    """A row a cue.
+
+    Args:
+        file: of text in UTF-8.
+    Raises:
+        ManifestError: these are no subtitles, or too many.
+        SetupError: pysubs2 is missing.
+    """
+    try:
+        import pysubs2
+    except ImportError:
+        raise SetupError(
+            f"{source.name}: to read subtitles, pysubs2 is needed",
+            remedy='pip install "tts-cli[subtitles]"',
+        ) from None
+    data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ManifestError(f"{source.name}: has more than {MAX_FILE_BYTES >> 20} MiB of subtitles")
+    text = data.decode("utf-8-sig", "replace")
+    try:
+        cues = list(pysubs2.SSAFile.from_string(text))
+    except (pysubs2.exceptions.Pysubs2Error, ValueError, OverflowError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ManifestError(
+            f"{source.name}: cannot be read as subtitles: {reason}",
+            remedy="save it as .srt or .vtt again, in UTF-8",
+        ) from error
+    numbered = enumerate(text.splitlines(), 1)
+    lines = [number for number, line in numbered if _CUE.match(line)]
+    lines += [1] * (len(cues) - len(lines))
+    num_silent = 0
+    for cue, line in zip(cues, lines, strict=False):
+        if cue.is_comment:
+            continue
+        values, is_silent = _values(cue, source)
+        num_silent += is_silent
+        if rows.next():
+            extra = {"start_s": f"{cue.start / 1000:g}", "end_s": f"{cue.end / 1000:g}"}
+            if cue.name and "character" not in values:
+                extra["speaker"] = cue.name
+            yield rows.cells(values, line, {} if source.columns.extra == DROP else extra)
+    if num_silent and rows.is_whole:
+        log.info("%s: %d cues without words stay silent", source.name, num_silent)
+
+
+def _values(cue: SSAEvent, source: Source) -> tuple[Mapping[str, str], bool]:
+    """A cue's fields, and whether it has no words."""
+    text = " ".join(cue.plaintext.split())
+    is_silent = cue.is_drawing or _SOUNDS.fullmatch(text) is not None
+    values = {"text": SILENT if is_silent else text.strip("\u2669\u266a\u266b\u266c ")}
+    if cue.name and source.rules.has_cast:
+        values["character"] = cue.name
+    return values, is_silent
