@@ -369,7 +369,7 @@ def _read(source: Source, rows: RowBuilder) -> Generator[Row | BadRow, None, Non
         found.encoding = _encoding_of(source)
         found.is_subtitles = source.format == "subtitles"
         if source.format == "txt" and has_cues(lambda: _lines_of(source)):
-            log.info("%s: has the times of subtitles, and is read as such", source.name)
+            log.warning("%s: holds subtitles, and is read as such", source.name)
             found.is_subtitles = True
         if source.format != "jsonl" and not found.is_subtitles:
             found.form = find_form(source, lambda: _lines_of(source))
