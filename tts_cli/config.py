@@ -208,6 +208,11 @@ class RunConfig:
     cast: Path | None = _speech(  # noqa: RUF009
         None, "Who speaks in which voice: a TOML file with a table a character.", "none"
     )
+    speaker_prefix: bool = _rows(
+        False,
+        "Take names in front of lines (Anna: Come in.) off; they are the character, where a cast "
+        "is given.",
+    )
     ids: str = _rows(
         "number",
         "What names rows without an id: their number, or their content (a hash of text and voice), "

@@ -200,6 +200,7 @@ row_options = group(
     config_option(
         "cast", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.toml"
     ),
+    config_option("speaker_prefix"),
     config_option("ids", type=_choice(IDS)),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),

@@ -82,6 +82,7 @@ class Rules:
     ids: str = "number"  # what rows without an id are named by: number or content
     columns: tuple[str, ...] = ()  # names of the columns, "" for one without; none: the header's
     has_cast: bool = False  # which says how each character speaks
+    has_names: bool = False  # in front of lines, of who says them
 
     @classmethod
     def of(cls, config: RunConfig) -> Rules:
@@ -92,7 +93,15 @@ class Rules:
             raise UsageError("--columns: names no column", "write them as in --columns id,text")
         has_cast = config.cast is not None
         columns = names if any(names) else ()
-        return cls(config.manifest_format, encoding, config.sheet, config.ids, columns, has_cast)
+        return cls(
+            config.manifest_format,
+            encoding,
+            config.sheet,
+            config.ids,
+            columns,
+            has_cast,
+            config.speaker_prefix,
+        )
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.manifest.row import BadRow, Row, RowProblem, build_row
+from tts_cli.manifest.speaker_names import name_in_front
 
 if TYPE_CHECKING:
     from tts_cli.manifest.ids import ContentIds
@@ -37,6 +38,7 @@ class RowBuilder:
         self._folder = source.folder
         self._columns = source.columns
         self._is_idle = source.columns.is_idle
+        self._has_names, self._has_cast = source.rules.has_names, source.rules.has_cast
         self._file = file
         self._content_ids = content_ids
         self.is_passed = False  # the row counted last, though it may have been made
@@ -57,6 +59,8 @@ class RowBuilder:
                 values, extra = self._columns.split(values)
             except RowProblem as problem:
                 return self.bad(line, str(problem))
+        if self._has_names:
+            values, extra = self._without_name(values, extra or {})
         row = build_row(
             values,
             line=line,
@@ -69,6 +73,8 @@ class RowBuilder:
 
     def cells(self, values: Mapping[str, str], line: int, extra: Mapping[str, str]) -> Row | BadRow:
         """The row of a table's cells, by field."""
+        if self._has_names:
+            values, extra = self._without_name(values, extra)
         row = build_row(
             values,
             line=line,
@@ -83,6 +89,22 @@ class RowBuilder:
     def bad(self, line: int, message: str) -> BadRow:
         """A row that cannot be read."""
         return BadRow(line, self.number, None, message, file=self._file)
+
+    def _without_name(
+        self, values: Mapping[str, Any], extra: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A row's values where the name in front of its text is who says it."""
+        values, extra = dict(values), dict(extra)
+        field = "text" if "text" in values else "input"
+        text = values.get(field)
+        found = name_in_front(text) if isinstance(text, str) else None
+        if found is not None:
+            values[field] = found[1]
+            if not self._has_cast:
+                extra.setdefault("speaker", found[0])
+            elif not (values.get("character") or values.get("role")):
+                values["character"] = found[0]
+        return values, extra
 
     def _named(self, row: Row | BadRow) -> Row | BadRow:
         if isinstance(row, BadRow):

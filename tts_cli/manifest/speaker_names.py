@@ -1,0 +1,70 @@
+"""Names in front of lines: `Anna: Come in.`, as Yarn Spinner, screenplays and podcasts write them.
+A model reads them aloud.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+_MAX_NAMES = 1000  # that are counted
+_MAX_SHOWN = 5
+_LEAST_ROWS = 3  # of a name
+_LEAST_SHARE = 0.2  # of the rows
+_NAME = re.compile(r"\s*([^\W\d_][^:\uff1a\n\"“”«».,;!?()]{0,29})\s*(?::\s+|\uff1a\s*)(?=\S)")
+# What stands in front of a colon and names nobody.
+_WORDS = (
+    "note,notes,warning,caution,important,tip,hint,example,examples,step,part,chapter,scene,act,"
+    "question,answer,summary,conclusion,update,reminder,attention,ps,nb,result,results,monday,"
+    "tuesday,wednesday,thursday,friday,saturday,sunday,today,tomorrow,price,address,phone,email,"
+    "date,time,place,subject,title,total,hinweis,achtung,wichtig,beispiel,schritt,teil,kapitel,"
+    "frage,antwort,note,remarque,exemple,étape,partie,nota,ejemplo,paso,parte,attenzione,esempio,"
+    "внимание,пример,шаг,часть,глава"
+)
+_LABELS = frozenset(_WORDS.split(","))
+_MAX_WORDS = 3
+
+
+def name_in_front(text: str) -> tuple[str, str] | None:
+    """A name at the start of a line and what is said behind it; None: there is none."""
+    found = _NAME.match(text) if ":" in text[:40] or "\uff1a" in text[:40] else None
+    if found is None:
+        return None
+    name = found[1].strip()
+    words = name.split()
+    is_name = not any(word[0].islower() for word in words)
+    if len(words) > _MAX_WORDS or not is_name or _LABELS & {name.casefold(), words[0].casefold()}:
+        return None
+    return name, text[found.end() :]
+
+
+class SpeakerNames:
+    """Counts names in front of the texts of a manifest."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._rows = 0
+
+    def add(self, text: str) -> None:
+        """A row's text."""
+        self._rows += 1
+        found = name_in_front(text)
+        if found and (found[0] in self._counts or len(self._counts) < _MAX_NAMES):
+            self._counts[found[0]] += 1
+
+    def warning(self) -> str | None:
+        """What is said of them, where they are names of speakers: two or more come again and again,
+        or every row has one.
+        """
+        often = {name: count for name, count in self._counts.items() if count >= _LEAST_ROWS}
+        with_name = sum(self._counts.values())
+        is_each = with_name == self._rows >= _LEAST_ROWS and len(self._counts) < with_name
+        is_often = len(often) > 1 and sum(often.values()) >= _LEAST_SHARE * self._rows
+        if len(self._counts) < 2 or not (is_often or is_each):
+            return None
+        named = ", ".join(name for name, _ in self._counts.most_common(_MAX_SHOWN))
+        more = ", ..." if len(self._counts) > _MAX_SHOWN else ""
+        return (
+            f"{with_name} rows begin with a name and a colon ({named}{more}), which would be read "
+            "aloud; in a manifest, --speaker-prefix takes them off"
+        )
