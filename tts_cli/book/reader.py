@@ -11,8 +11,10 @@ from tts_cli.book import plain
 from tts_cli.book.block import Block, assemble
 from tts_cli.book.chapter import Book
 from tts_cli.book.epub import read_epub
+from tts_cli.book.frame import frame_warning, without_frame
 from tts_cli.book.markdown import MarkdownReader
 from tts_cli.errors import ManifestError
+from tts_cli.manifest.encoding import Encoding, find_encoding, tell_encoding
 from tts_cli.text.unseen import as_seen
 
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
@@ -24,15 +26,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _DIGITS = re.compile(r"([0-9]+)")
 
 
-def read_book(path: Path) -> Book:
+def read_book(path: Path, encoding: str | None = None) -> Book:
     """The book at a path; its suffix tells the format.
 
+    Args:
+        encoding: of texts, as Python calls it; None: as their bytes show.
     Raises:
         ManifestError: it cannot be read, is damaged, or there is nothing to read.
         SetupError: what reads the format is not installed.
     """
     if path.is_dir():
-        return _read_folder(path)
+        return _read_folder(path, encoding)
     if path.suffix.lower() == ".epub":
         return read_epub(path)
     if path.suffix.lower() not in MARKDOWN + PLAIN:
@@ -40,10 +44,10 @@ def read_book(path: Path) -> Book:
             f"{path}: the suffix {path.suffix!r} is of no book that is read here",
             remedy="give a .md, .epub or .txt file, or a folder of .md and .txt files",
         )
-    return _read_text(path)
+    return _read_text(path, encoding)
 
 
-def _read_folder(folder: Path) -> Book:
+def _read_folder(folder: Path, encoding: str | None) -> Book:
     """Files by their names, numbers in them by value; a file's chapters are its headings."""
     files = [one for one in folder.iterdir() if one.suffix.lower() in MARKDOWN + PLAIN]
     files = sorted((one for one in files if not one.name.startswith(".")), key=_natural)
@@ -51,7 +55,7 @@ def _read_folder(folder: Path) -> Book:
         raise ManifestError(f"{folder}: has no .md or .txt file", remedy="give an EPUB by its name")
     if len(files) > MAX_FILES:
         raise ManifestError(f"{folder}: has {len(files)} texts, at most {MAX_FILES}")
-    books = [_read_text(one) for one in files]
+    books = [_read_text(one, encoding) for one in files]
     languages = {book.language for book in books} - {None}
     return replace(
         books[0],
@@ -67,9 +71,9 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _read_text(path: Path) -> Book:
-    text = _decoded(path)
-    warnings: list[str] = []
+def _read_text(path: Path, encoding: str | None) -> Book:
+    text, num_left_out = without_frame(_decoded(path, encoding))
+    warnings = [frame_warning(path.name, num_left_out)] if num_left_out else []
     front: dict[str, str] = {}
     if path.suffix.lower() in MARKDOWN:
         reader = MarkdownReader(text, path.name)
@@ -88,7 +92,7 @@ def _read_text(path: Path) -> Book:
     )
 
 
-def _decoded(path: Path) -> str:
+def _decoded(path: Path, encoding: str | None) -> str:
     """A text file's characters as they are seen, line ends as newlines."""
     try:
         with open(path, "rb") as file:
@@ -97,15 +101,19 @@ def _decoded(path: Path) -> str:
         raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
     if len(data) > MAX_TEXT_BYTES:
         raise ManifestError(f"{path}: is larger than {MAX_TEXT_BYTES >> 20} MiB", "split it")
+    found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
     try:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        text = data.decode(found.name).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise ManifestError(f"{path}: byte {error.start + 1} is not UTF-8", "save it so") from error
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if found := _CONTROL.search(text):
-        line = text.count("\n", 0, found.start()) + 1
         raise ManifestError(
-            f"{path}:{line}: holds the control character U+{ord(found.group()):04X}",
+            f"{path}: byte {error.start + 1} is not {found.name.upper()}",
+            "save it as UTF-8, or name its encoding by --encoding",
+        ) from error
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if control := _CONTROL.search(text):
+        line = text.count("\n", 0, control.start()) + 1
+        raise ManifestError(
+            f"{path}:{line}: holds the control character U+{ord(control.group()):04X}",
             remedy="remove it; is it a text?",
         )
     return as_seen(text)

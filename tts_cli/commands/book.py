@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from tts_cli.commands.options import (
     common_options,
+    config_option,
     device_options,
     group,
     model_options,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LONG_S = 3600.0  # of a chapter
+FIRST_WORDS = 8  # of a chapter that a dry run shows
 MAX_TOLD = 5  # warnings and chapters that messages name
 
 
@@ -49,6 +52,7 @@ _book_options = group(
         type=click.Choice(("m4b",)),
         help="Also one file of all chapters, with chapter marks.  [default: none]",
     ),
+    config_option("encoding", metavar="NAME"),
 )
 
 
@@ -82,14 +86,17 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     from tts_cli.book.produce import require_own_files, target_names
     from tts_cli.book.reader import read_book
     from tts_cli.book.script import BookPauses, script_of, to_manifest
+    from tts_cli.manifest.encoding import known_encoding
     from tts_cli.run.plan.split_rule import pauses_of
 
     config = RunConfig.from_options(options)
     if join == "m4b":
         load_av()
-    found = read_book(book)
+    encoding = None if config.encoding is None else known_encoding(config.encoding)
+    found = read_book(book, encoding)
     script = script_of(found, BookPauses(**vars(pauses_of(config))))
     tell_what_is_not_read(found)
+    show_chapters(found, config)
     wanted = wanted_of(config, config.subtitle_formats, is_m4b=join == "m4b")
     config = config_of_rows(config, wanted)
     assert config.out is not None
@@ -149,6 +156,26 @@ def tell_what_is_not_read(book: Book) -> None:
         log.warning("%s", warning)
     if len(book.warnings) > MAX_TOLD:
         log.warning("... and %d more like these", len(book.warnings) - MAX_TOLD)
+
+
+def show_chapters(book: Book, config: RunConfig) -> None:
+    """In a dry run, what became chapters; a long book that is a single one is told in any run."""
+    from tts_cli.commands.duration import shown_duration
+    from tts_cli.manifest.request import usual_s
+
+    lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
+    if len(book.chapters) == 1 and lengths_s[0] > LONG_S:
+        log.warning(
+            "the book is one chapter of about %s: no headings were found in it; put '# ' before "
+            "them, and save it as .md",
+            shown_duration(lengths_s[0]),
+        )
+    if not config.dry_run or config.json:
+        return
+    for number, (chapter, seconds) in enumerate(zip(book.chapters, lengths_s, strict=True), 1):
+        texts = [one.text for one in chapter.paragraphs if not one.is_heading] or [""]
+        first = " ".join(texts[0].split()[:FIRST_WORDS])
+        click.echo(f"chapter {number}: {chapter.title}, about {shown_duration(seconds)}: {first}")
 
 
 def language_of(book: Book, config: RunConfig) -> str | None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import codecs
 import io
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from tts_cli.errors import ManifestError, UsageError
+
+log = logging.getLogger(__name__)
 
 UTF_8 = "utf-8"
 BLOCK_BYTES = 1 << 16
@@ -127,6 +130,21 @@ def _old_encoding(sample: bytes) -> Encoding:
     words = dict.fromkeys(telling or re.findall(r"\S+", text))
     shown = ", ".join(word[:20] for word in list(words)[:_MAX_WORDS])
     return Encoding(name, "which it is by its letters", shown)
+
+
+def tell_encoding(found: Encoding, name: str) -> Encoding:
+    """Log how a file is read, where there is anything to tell; the same again."""
+    if found.words:
+        log.warning(
+            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, name another by --encoding",
+            name,
+            found.name,
+            found.reason,
+            found.words,
+        )
+    elif found.name != UTF_8:
+        log.info("%s: read as %s, %s", name, found.name.upper(), found.reason)
+    return found
 
 
 def as_utf8(file: BinaryIO, encoding: str, name: str) -> BinaryIO:

@@ -28,13 +28,13 @@ from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.manifest import not_manifests
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.encoding import (
-    UTF_8,
     Encoding,
     as_utf8,
     blocks_of,
     find_encoding,
     known_encoding,
     marked_encoding,
+    tell_encoding,
 )
 from tts_cli.manifest.fingerprint import Fingerprint
 from tts_cli.manifest.ids import ContentIds
@@ -410,22 +410,8 @@ def _encoding_of(source: Source) -> Encoding:
         return Encoding(source.rules.encoding, "as --encoding says")
     with source.open() as file:
         if source.format == "jsonl":
-            return _told(marked_encoding(_start_of(file)) or Encoding(), source.name)
-        return _told(find_encoding(blocks_of(file)), source.name)
-
-
-def _told(found: Encoding, name: str) -> Encoding:
-    if found.words:
-        log.warning(
-            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, name another by --encoding",
-            name,
-            found.name,
-            found.reason,
-            found.words,
-        )
-    elif found.name != UTF_8:
-        log.info("%s: read as %s, %s", name, found.name.upper(), found.reason)
-    return found
+            return tell_encoding(marked_encoding(_start_of(file)) or Encoding(), source.name)
+        return tell_encoding(find_encoding(blocks_of(file)), source.name)
 
 
 def _start_of(file: BinaryIO) -> bytes:

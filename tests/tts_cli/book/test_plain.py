@@ -69,12 +69,12 @@ def test_lines_that_are_not_wrapped_are_paragraphs(tmp_path: Path) -> None:
         ("Kapitel 3: Der Sturm", True),
         ("第十二章 风暴", True),
         ("Epilogue", True),
-        ("IV", True),
-        ("12.", True),
+        ("IV", False),  # alone; three in a row are headings
+        ("12.", False),
         ("Chapter one was hard to write, and nobody liked it.", False),
         ("Part of the deal", False),
         ("Chapters", False),
-        ("I", True),
+        ("I", False),
         ("In 1987.", False),
         ("1987", False),
         ("Act two was better than the first one, everybody said so, and they came again.", False),
@@ -99,11 +99,113 @@ def test_parts_stand_above_chapters(tmp_path: Path) -> None:
     assert texts(book)[0] == ["PART I", "CHAPTER 1", "a."]
 
 
+CHAPTERS = {
+    "right above their text": (
+        "Chapter 1\nIt was a dark morning at the mill, and the wheel had turned for an hour.\n"
+        "He heard the rain.\nChapter 2\nThe ford was high.\nChapter 3\nSpring came.\n",
+        ["Chapter 1", "Chapter 2", "Chapter 3"],
+    ),
+    "with titles": (
+        "Chapter 1: The Mill\nThe wheel turned.\n\nChapter 2\nTHE FORD\nNobody came.\n\n"
+        "Chapter 3\nThe End\n\nIt was over.\n",
+        ["Chapter 1: The Mill", "Chapter 2. THE FORD", "Chapter 3. The End"],
+    ),
+    "in wrapped text": (
+        "CHAPTER I\nThe wheel turned all day long and nobody was there to see how it was done by\n"
+        "the miller's boy, who had gone down to the ford with the others, to wait for the\n"
+        "carter.\n\nCHAPTER II\nHe had told Chapter 2 of his life to the carter so often that\n"
+        "Part one of the story bored her, and Chapter 3 of it had never been told at all,\n"
+        "she said.\n",
+        ["CHAPTER I", "CHAPTER II"],
+    ),
+    "of the web": (
+        "chapter.001\n\nLate.\n\nchapter #2\n\nEarly.\n\nChapter No. 3\n\nOver.\n",
+        ["chapter.001", "chapter #2", "Chapter No. 3"],
+    ),
+    "Chinese": (
+        "第一章 风\n很久以前。\n第二章 雨\n下雨了。\n第三章 雪\n下雪了。\n",
+        ["第一章 风", "第二章 雨", "第三章 雪"],
+    ),
+    "decorated": (
+        "~ Chapter One ~\n\na.\n\n*** Chapter Two ***\n\nb.\n\n[Chapter Three]\n\nc.\n",
+        ["Chapter One", "Chapter Two", "Chapter Three"],
+    ),
+    "with ordinals": (
+        "Erstes Kapitel\n\na.\n\nChapitre premier\n\nb.\n\nГлава вторая\n\nc.\n\n"
+        "Capítulo tercero: Fin\n\nd.\n\nThe Last Chapter\n\ne.\n",
+        [
+            *("Erstes Kapitel", "Chapitre premier", "Глава вторая", "Capítulo tercero: Fin"),
+            "The Last Chapter",
+        ],
+    ),
+    "with other words": (
+        "STAVE ONE: GHOST\n\nI\n\na.\n\nII\n\nb.\n\nIII\n\nc.\n\nSTAVE TWO\n\nd.\n",
+        ["STAVE ONE: GHOST", "STAVE TWO"],
+    ),
+    "numbers and titles": (
+        "I. The Ferry\n\na.\n\nII. The Bell\n\nb.\n\nIII. The Lamp\n\nc.\n",
+        ["I. The Ferry", "II. The Bell", "III. The Lamp"],
+    ),
+    "numbers": ("1\n\na.\n\n2\n\nb.\n\n3\n\nc.\n", ["1", "2", "3"]),
+    "numbers by part": (
+        "Book the First--Life\n\nI. One\n\na.\n\nII. Two\n\nb.\n\n"
+        "Book the Second--Death\n\nI. Three\n\nc.\n\nII. Four\n\nd.\n",
+        ["I. One", "II. Two", "I. Three", "II. Four"],
+    ),
+    "numbers behind words": (
+        "ADVENTURE I. A\n\nI.\n\na.\n\nII.\n\nb.\n\nADVENTURE II. B\n\nc.\n\n"
+        "III. THE CASE\n\nd.\n\nIV. THE BEND\n\ne.\n\nV. THE END\n\nf.\n",
+        ["ADVENTURE I. A", "ADVENTURE II. B", "III. THE CASE", "IV. THE BEND", "V. THE END"],
+    ),
+    "behind their list": (
+        "CONTENTS\n\nCHAPTER I. The Mill ... 3\nCHAPTER II. The Ford ... 9\n"
+        "CHAPTER III. The End ... 12\n\nFor my mother.\n\nCHAPTER I. The Mill\n\na.\n\n"
+        "CHAPTER II. The Ford\n\nb.\n\nCHAPTER III. The End\n\nc.\n",
+        ["light", "CHAPTER I. The Mill", "CHAPTER II. The Ford", "CHAPTER III. The End"],
+    ),
+    "behind a list with titles below": (
+        "CHAPTER I\n\nThe Mill 3\n\nCHAPTER II\n\nThe Ford 9\n\nCHAPTER III\n\nThe End 12\n\n"
+        f"CHAPTER I\n\n{'a ' * 200}.\n\nCHAPTER II\n\nb.\n\nCHAPTER III\n\nc.\n",
+        ["light", "CHAPTER I", "CHAPTER II", "CHAPTER III"],
+    ),
+    "none in lists": ("To buy:\n\n1. Eggs\n2. Milk\n3. Bread\n\nWe went home.\n", ["light"]),
+    "none of two numbers": ("1\n\na.\n\n2\n\nb.\n", ["light"]),
+    "none of a gap": ("1\n\na.\n\n3\n\nb.\n\n4\n\nc.\n", ["light"]),
+}
+
+
+@pytest.mark.parametrize(("text", "titles"), CHAPTERS.values(), ids=CHAPTERS)
+def test_chapters(tmp_path: Path, text: str, titles: list[str]) -> None:
+    assert [chapter.title for chapter in read(tmp_path, text).chapters] == titles
+
+
+FRAMES = {
+    "both": "Terms.\n\n*** START OF THIS PROJECT GUTENBERG EBOOK LIGHT ***\n\n{}\n\n"
+    "*** END OF THE PROJECT GUTENBERG EBOOK LIGHT ***\n\nSection 1. Terms\n",
+    "over two lines": "Terms.\n\n***START OF THE PROJECT GUTENBERG EBOOK\nLIGHT***\n\n{}\n",
+    "the end alone": "{}\n\nEnd of Project Gutenberg's Light, by Nobody\n\nSection 1. Terms\n",
+    "of before": "Terms\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*\n\n{}\n",
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_what_gutenberg_puts_around_a_book(tmp_path: Path, frame: str) -> None:
+    book = read(tmp_path, frame.format("It was _very_ late, file_3.\n\n[Illustration: A cat]"))
+    assert texts(book) == [["It was very late, file_3."]]
+    (warning,) = book.warnings
+    assert "what Project Gutenberg put around the book is not read" in warning
+
+
 def test_encodings(tmp_path: Path) -> None:
     assert texts(read(tmp_path, "\ufeffÀ la mer.\r\n\r\nOui.")) == [["À la mer.", "Oui."]]
     assert texts(read(tmp_path, "À la mer.".encode("utf-16"))) == [["À la mer."]]
-    with pytest.raises(ManifestError, match="byte 1 is not UTF-8"):
-        read(tmp_path, "À la mer.".encode("latin-1"))
+    assert texts(read(tmp_path, "À la mer, très belle.".encode("cp1252"))) == [
+        ["À la mer, très belle."]
+    ]
+    (tmp_path / "old.txt").write_bytes("Жил-был кот.".encode("koi8-r"))
+    assert texts(read_book(tmp_path / "old.txt", "koi8-r")) == [["Жил-был кот."]]
+    with pytest.raises(ManifestError, match=r"byte 1 is not UTF-8; .*--encoding"):
+        read_book(tmp_path / "old.txt", "utf-8")
     with pytest.raises(ManifestError, match=r"light.txt:2: holds the control character U\+0007"):
         read(tmp_path, "One.\nTwo\a.")
 
