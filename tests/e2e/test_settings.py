@@ -131,7 +131,8 @@ def test_files_that_are_none(bench: Workbench, project: Path, content: str, word
 # accepts terms, sends texts or voices to a host, widens what may be read, or hides messages.
 HARMLESS = (
     *("model", "revision", "device", "dtype", "max_batch", "no_graphs", "kernels", "reproducible"),
-    *("workers", "manifest_format", "sheet", "encoding", "map", "extra", "cast", "ids"),
+    *("workers", "manifest_format", "sheet", "encoding", "map", "columns", "extra", "cast"),
+    *("speaker_prefix", "ids"),
     *("skip_invalid", "voices", "ref_silence", "anchor", "clone_model", "voice", "language"),
     *("normalize", "lexicon", "layout", "seed", "max_seconds", "split", "pause_paragraph"),
     *("pause_sentence", "pause_clause", "retries", "accept_truncated", "wordless", "format"),
