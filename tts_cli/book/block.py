@@ -4,29 +4,41 @@ Headings of one level begin chapters: the highest level that occurs twice, so th
 above all is none. Where the source has a table of contents (EPUB), its marks do instead. A part
 with nothing but headings ("Part One" above "Chapter One") is read at the front of the next chapter,
 what stands before the first heading is a chapter of its own.
+
+Lines that the author broke (`<br>`, hard breaks of Markdown) come with `BREAK` between them: two
+breaks part paragraphs, and at a single one a comma is put where there is no sign to pause at.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from tts_cli.book.chapter import Chapter, Paragraph
 from tts_cli.book.marks import misspelt, require_pauses, take_voice
 from tts_cli.errors import ManifestError
+from tts_cli.text.boundaries.characters import is_cjk
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.unseen import as_seen
 
 MAX_CHAPTERS = 9_999
 MAX_TITLE_CHARS = 200
+BREAK = "\1"  # where the author broke a line; in no XML, and refused in texts
 
 _SPACES = re.compile(r"\s+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 # A line of signs between scenes: * * *, ***, ---, # # #, ~, and signs made for it.
 _SCENE_BREAK = re.compile(r"(?:[*#~_=•·◦†–—-]\s*){3,60}|[*#~⁂§❦❧☙]|(?:[⁂❦❧☙]\s*){1,9}")
+
+
+# Passed over at the ends of broken lines; marks of ours and of checkpoints, in [] and {}, are not.
+_CLOSING, _OPENING = "\"'”’»›)）」』》", "\"'“‘„«‹(（「『《¿¡"
+_KANA = re.compile("[\u3040-\u30ff]")
 
 
 class Text(NamedTuple):
@@ -60,6 +72,36 @@ Block = Text | Heading | SceneBreak | ChapterMark
 def one_line(text: str) -> str:
     """Text with every run of white space as one space, none at its ends, and nothing unseen."""
     return _CONTROL.sub("", _SPACES.sub(" ", as_seen(text))).strip()
+
+
+def parted(text: str) -> Iterator[str]:
+    """The paragraphs of a text with broken lines, each without breaks."""
+    for has_text, lines in groupby(map(str.strip, text.split(BREAK)), key=bool):
+        if has_text:
+            yield _joined(list(lines))
+
+
+def joined(text: str) -> str:
+    """A text with broken lines as one paragraph without breaks."""
+    return _joined(list(filter(None, map(str.strip, text.split(BREAK)))))
+
+
+def _joined(lines: list[str]) -> str:
+    spaces = [_space_between(before, behind) for before, behind in pairwise(lines)]
+    return "".join(piece for pair in zip(lines, [*spaces, ""], strict=False) for piece in pair)
+
+
+def _space_between(before: str, behind: str) -> str:
+    """What stands for a broken line's end: a clause's pause, unless there is a sign already, or the
+    next line begins small.
+    """
+    last, first = before.rstrip(_CLOSING)[-1:], behind.lstrip(_OPENING)[:1]
+    is_open = last and first and unicodedata.category(last)[0] in "LMN"
+    if not is_open or first.islower() or unicodedata.category(first)[0] not in "LN":
+        return " "
+    if is_cjk(last):
+        return "、" if _KANA.search(before) or _KANA.search(behind) else "，"
+    return "، " if "\u0600" <= last <= "\u06ff" else ", "
 
 
 def is_scene_break(text: str) -> bool:

@@ -3,7 +3,8 @@
 Read: what is in paragraphs, headings, lists, quotations, a table row by row, the text of links and
 emphasis. Not read: images with their alternative text, code blocks, formulas, the numbers of
 printed pages, readings beside Chinese characters, navigation, and footnotes, both the marks and
-what they say. They are told by `epub:type` or `role`, the marks also by being a short link.
+what they say. They are told by `epub:type` or `role`, the marks also by being a short link. A
+picture of one letter at a paragraph's start is read.
 
 Documents come from files that nobody vouches for: no entity is replaced but those of HTML, none may
 be declared, nothing is fetched, and nesting is bounded by libxml2.
@@ -18,7 +19,17 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from tts_cli.book.block import Block, ChapterMark, Heading, SceneBreak, Text, one_line
+from tts_cli.book.block import (
+    BREAK,
+    Block,
+    ChapterMark,
+    Heading,
+    SceneBreak,
+    Text,
+    joined,
+    one_line,
+    parted,
+)
 from tts_cli.errors import ManifestError, SetupError
 
 MAX_SHORT_CHARS = 1_000  # of titles
@@ -39,6 +50,17 @@ _SKIPPED = re.compile(
     "audio|canvas|head|iframe|nav|noscript|object|rp|rt|script|style|template|video"
 )
 _CELL_END = "\0"  # in no XML
+_EDGE = "\2"  # of an element inside of a heading; in no XML
+# Neighbours in a heading that are words of their own though no space stands between them: a figure
+# and a letter, but for an ordinal's ending; and two elements where case changes or a sentence ends.
+_APART = re.compile(
+    rf"[0-9][.:)]?{_EDGE}+(?=[^\W\d_\u2e80-\uffff])(?!(?:st|nd|rd|th|er|re|e|[oa]s?)\b)"
+    rf"|[^\W\d_\u2e80-\uffff]{_EDGE}+(?=[0-9])"
+    rf"|(?:[^\W\d_]{{2}}[a-zß-ÿ]|[A-ZÀ-Þ]{{2}}|\b[IVXLC]|[.:;!?)]){_EDGE}{{2,}}(?=[A-ZÀ-Þ][a-zß-ÿ])"
+)
+_DROP_CAP = re.compile(
+    r"(?:[\w ]{0,40}\b(?:letter|initial|cap|capital) )?[\"“‘']?([^\W\d_])[\"”’']?", re.IGNORECASE
+)
 _COUNTED = {"pre": "a code block", "math": "a formula", "img": "an image", "svg": "an image"}
 _NOTES = re.compile("(?:footnote|endnote|rearnote)s?|noteref")
 _PAGES = re.compile("pagebreak|page-?list")
@@ -116,15 +138,32 @@ def tag_of(element: Any) -> str:
 
 
 def text_of(element: Any) -> str:
-    """The text of a short element in one line; of a long one the beginning."""
+    """The text of a short element in one line, as of a heading; of a long one the beginning."""
     pieces: list[str] = []
     chars = 0
-    for piece in element.itertext():
+    for event, one in load_lxml().iterwalk(element, events=("start", "end")):
+        if event == "start":
+            piece = _edge(tag_of(one)) + (one.text or "")
+        else:
+            piece = _edge(tag_of(one)) + (one.tail or "" if one is not element else "")
         pieces.append(piece)
         chars += len(piece)
         if chars > MAX_SHORT_CHARS:
             break
-    return one_line("".join(pieces)[:MAX_SHORT_CHARS])
+    return _heading_of("".join(pieces)[:MAX_SHORT_CHARS])
+
+
+def _edge(tag: str) -> str:
+    """What the beginning or the end of an element leaves in a heading."""
+    if tag == "br":
+        return BREAK
+    return "" if tag in ("sup", "sub") else _EDGE
+
+
+def _heading_of(text: str) -> str:
+    """A heading in one line, its neighbours parted."""
+    text = _APART.sub(lambda found: f"{found.group().rstrip(_EDGE)} ", text)
+    return one_line(joined(text.replace(_EDGE, "")))
 
 
 class HtmlReader:
@@ -144,6 +183,7 @@ class HtmlReader:
         self._blocks: list[Block] = []
         self._heading = 0
         self._number = 0  # of paragraphs so far
+        self._drop_cap = ""  # a letter that was a picture, at the start of the paragraph
         self.left_out: Counter[str] = Counter()  # what was not read -> how often
 
     def blocks(self) -> Iterator[Block]:
@@ -169,6 +209,7 @@ class HtmlReader:
                     self._pieces.append(element.tail or "")
             yield from self._take_blocks()
         self._flush()
+        self.left_out["an image"] += bool(self._drop_cap)
         yield from self._take_blocks()
 
     def _mark(self, element: Any) -> None:
@@ -185,6 +226,8 @@ class HtmlReader:
         tag = tag_of(element)
         kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
         kinds += (element.get("role") or "").lower().replace("doc-", "").split()
+        if tag == "img" and self._take_drop_cap(element.get("alt") or ""):
+            return True
         if tag in _COUNTED:
             self.left_out[_COUNTED[tag]] += 1
             if tag == "pre":
@@ -217,8 +260,8 @@ class HtmlReader:
         elif tag == "hr":
             self._flush()
             self._blocks.append(SceneBreak())
-        elif tag == "br":
-            self._pieces.append(" ")
+        elif tag == "br" or self._heading:
+            self._pieces.append(_edge(tag))
         self._pieces.append(element.text or "")
 
     def _end(self, element: Any) -> None:
@@ -229,18 +272,44 @@ class HtmlReader:
             self._flush()
             if tag in _HEADINGS:
                 self._heading = 0
+        elif self._heading and tag != "br":
+            self._pieces.append(_edge(tag))
 
     def _flush(self) -> None:
-        """End a paragraph, or a row of a table."""
-        cells = "".join(self._pieces).split(_CELL_END)
-        text = ", ".join(filter(None, map(str.strip, cells)))
+        """End a paragraph, or a row of a table, or several paragraphs parted by breaks."""
+        text = self._with_drop_cap("".join(self._pieces))
         self._pieces.clear()
-        if not text:
-            return
-        self._number += 1
-        place = f"{self._name}, paragraph {self._number}"
-        heading = self._heading
-        self._blocks.append(Heading(text, heading, place) if heading else Text(text, place))
+        if self._heading:
+            texts = [_heading_of(text)]
+        else:
+            cells = list(filter(joined, text.split(_CELL_END)))
+            texts = list(parted(cells[0])) if len(cells) == 1 else [", ".join(map(joined, cells))]
+        for one in filter(str.strip, texts):
+            self._number += 1
+            place, level = f"{self._name}, paragraph {self._number}", self._heading
+            self._blocks.append(Heading(one, level, place) if level else Text(one, place))
+
+    def _take_drop_cap(self, alternative: str) -> bool:
+        """Whether an image is the first letter of a paragraph, as its alternative text tells."""
+        found = _DROP_CAP.fullmatch(alternative.strip())
+        if not found or not found[1].isupper() or any(map(str.strip, self._pieces)):
+            return False
+        self.left_out["an image"] += bool(self._drop_cap)
+        self._drop_cap = found[1]
+        self._pieces.clear()
+        return True
+
+    def _with_drop_cap(self, text: str) -> str:
+        """A paragraph with its first letter; one behind which no word goes on was a mere image."""
+        rest = text.lstrip()
+        if not self._drop_cap or not rest:
+            return text
+        letter, self._drop_cap = self._drop_cap, ""
+        is_name = rest[0].isupper() and rest[1:2].islower()
+        if self._heading or is_name or not (rest[0].isalpha() or rest[0] in "'’"):
+            self.left_out["an image"] += 1
+            return text
+        return letter + (text if letter in "AIO" else rest)
 
     def _take_blocks(self) -> Iterator[Block]:
         yield from self._blocks

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tts_cli.book.block import Block, Heading, SceneBreak, Text
+from tts_cli.book.block import BREAK, Block, Heading, SceneBreak, Text, joined, parted
 from tts_cli.errors import ManifestError
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ class MarkdownReader:
             elif token.type == "inline":
                 text = self._spoken(token, line)
                 if row is not None:
-                    row.append(text)
+                    row.append(joined(text))
                 elif heading:
-                    yield Heading(text, heading, f"{self._name}:{line}")
+                    yield Heading(joined(text), heading, f"{self._name}:{line}")
                 else:
-                    yield Text(text, f"{self._name}:{line}")
+                    yield from (Text(part, f"{self._name}:{line}") for part in parted(text))
 
     def warnings(self) -> list[str]:
         """What was left out, once `blocks` has ended."""
@@ -121,12 +121,14 @@ class MarkdownReader:
         for token in inline.children or ():
             if token.type in ("text", "code_inline", "text_special"):
                 pieces.append(token.content)
-            elif token.type in ("softbreak", "hardbreak"):
+            elif token.type == "softbreak":
                 pieces.append("\n")
+            elif token.type == "hardbreak":
+                pieces.append(BREAK)
             elif token.type == "image":
                 self._leave_out("image", line)
             elif token.type == "html_inline" and _LINE_BREAK.fullmatch(token.content):
-                pieces.append("\n")
+                pieces.append(BREAK)
         return self._without_note_marks("".join(pieces), line)
 
     def _without_note_marks(self, text: str, line: int) -> str:

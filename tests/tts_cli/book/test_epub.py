@@ -125,7 +125,37 @@ def test_without_a_table_of_contents_headings_are_chapters(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "read"),
     [
+        # Lines that the author broke: a clause's pause, and two breaks part paragraphs.
         ("<p>One<br/>two</p>", ["One two"]),
+        (
+            "<p>The wind is up<br/>\n The boats (all)<br/>“Are in”</p>",
+            ["The wind is up, The boats (all), “Are in”"],
+        ),
+        (
+            "<p>One.<br/>Two,<br/>Three [pause 1s]<br/>[pause 1s] Four<br/>— Five<br/></p>",
+            ["One. Two, Three [pause 1s] [pause 1s] Four — Five"],
+        ),
+        ("<div>Ada<br/><br/>We came<br/>\u00a0<br/>\n<br/>Home</div>", ["Ada", "We came", "Home"]),
+        ("<p>春眠<br/>不觉晓</p><p>風が<br/>吹く</p>", ["春眠，不觉晓", "風が、吹く"]),
+        ("<p>مرحبا<br/>يا صديقي</p><p>हिन्दी<br/>भाषा</p>", ["مرحبا، يا صديقي", "हिन्दी, भाषा"]),
+        ("<table><tr><td>A<br/><br/>B</td><td>c</td></tr></table>", ["A, B, c"]),
+        # Neighbours in headings.
+        ("<h1><span>1</span><span>Introduction</span></h1>", ["1 Introduction"]),
+        ("<h1><b>CHAPTER</b><b>2.</b><i>The Storm</i></h1>", ["CHAPTER 2. The Storm"]),
+        ("<h1><b>Chapter One</b><i>The Storm</i></h1>", ["Chapter One The Storm"]),
+        ("<h1>CHAPTER II<br/><br/>The Storm</h1>", ["CHAPTER II, The Storm"]),
+        ("<h1><b>One:</b><i>The Storm</i></h1>", ["One: The Storm"]),
+        ("<h1><b>I</b><i>Introduction</i></h1>", ["I Introduction"]),
+        ("<h1>The 1<sup>st</sup> 2<i>nd</i> H<sub>2</sub>O</h1>", ["The 1st 2nd H2O"]),
+        ("<h1><b>T</b><i>HE</i> <b>W</b>ind Mac<i>Donald</i></h1>", ["THE Wind MacDonald"]),
+        ("<h1>第<b>1</b>章</h1>", ["第1章"]),
+        # A drop cap that is a picture.
+        ("<p><img alt='T'/>he wind</p>", ["The wind"]),
+        ("<p><span><img alt='Letter T'/></span> HE wind</p>", ["THE wind"]),
+        ("<div><img alt='I'/></div>\n<p>t was <img alt='T'/>late</p>", ["It was late"]),
+        ("<p><img alt='A'/> dark night</p>", ["A dark night"]),
+        ("<p><img alt='B'/></p><p>Next. <img alt='C'/></p>", ["Next."]),
+        ("<p><img alt='T'/>The wind</p><h1><img alt='D'/>Eve</h1>", ["The wind", "Eve"]),
         ("<div>Loose <div>inner</div> tail</div>", ["Loose", "inner", "tail"]),
         (
             "<p>Word<a epub:type='noteref' href='#n'>1</a>.</p>"
@@ -161,6 +191,12 @@ def test_bodies(tmp_path: Path, content: str, read: list[str]) -> None:
 
 def test_what_is_no_xml_is_read_as_html(tmp_path: Path) -> None:
     assert body(tmp_path, "<p>One<p>Two &nbsp; & three<br>four") == ["One", "Two & three four"]
+
+
+def test_a_drop_cap_is_no_image_that_is_left_out(tmp_path: Path) -> None:
+    book = read_epub(small_epub(tmp_path / "b.epub", "<p><img alt='T'/>he</p><img alt='U'/>"))
+    assert texts(book) == [["The"]]
+    assert book.warnings == ("b.epub: an image is not read",)
 
 
 def test_encodings(tmp_path: Path) -> None:

@@ -156,6 +156,24 @@ def test_a_misspelt_voice_is_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "The wind is up  \nThe boats\\\nare in<br>The lamp",
+            ["The wind is up, The boats are in, The lamp"],
+        ),
+        ("The wind is up\nThe boats are in", ["The wind is up The boats are in"]),
+        ("Ada  \nWe came<br><br>Home<br>\n<BR/>\nSoon", ["Ada, We came", "Home", "Soon"]),
+        ("{voice=clara}  \nThe wind  \nIt fell", ["The wind, It fell"]),
+        ("| a | b |\n|---|---|\n| One<br><br>Two | c |", ["a, b", "One, Two, c"]),
+        ("# Two<br>The Storm\n\nIt rained.", ["Two, The Storm", "It rained."]),
+    ],
+)
+def test_lines_that_the_author_broke(tmp_path: Path, text: str, lines: list[str]) -> None:
+    assert texts(read(tmp_path, text)) == [lines]
+
+
 def test_nothing_to_read(tmp_path: Path) -> None:
     for text in ("", "![only](a.png)", "```\ncode\n```", "* * *"):
         with pytest.raises(ManifestError, match="nothing to read"):
