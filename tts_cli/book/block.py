@@ -61,9 +61,11 @@ class SceneBreak(NamedTuple):
 
 
 class ChapterMark(NamedTuple):
-    """Where the table of contents says that a chapter begins; its heading is in the text."""
+    """Where the table of contents has an entry; the chapter's heading is in the text."""
 
     title: str
+    depth: int = 1  # of the entry, 1 is the top level
+    is_document: bool = False  # it points at a whole one, at no place inside of it
 
 
 Block = Text | Heading | SceneBreak | ChapterMark

@@ -3,8 +3,8 @@
 `META-INF/container.xml` names the package document, whose spine gives the order of the documents;
 those marked as not linear, such as notes, are left out, and so is a table of contents that stands
 in the spine. Chapters begin where the table of contents (EPUB 3: the navigation document, EPUB 2:
-the NCX) points: at whole documents, however deep the entry lies, and at places inside of one only
-from the top level. A book without one has its headings.
+the NCX) points, see `contents`. A book without one has its headings. A document that is in a format
+of another kind is replaced by its fallback, if that can be read.
 
 Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY consortium.
 """
@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tts_cli.book.archive import Archive
-from tts_cli.book.block import Block, assemble
+from tts_cli.book.block import Block, ChapterMark, Heading, Text, assemble
 from tts_cli.book.chapter import Book
+from tts_cli.book.contents import chapters_of
+from tts_cli.book.frame import frame_warning
 from tts_cli.book.html import HtmlReader, parse_xml, tag_of, text_of
 from tts_cli.errors import ManifestError
 
@@ -49,6 +51,7 @@ class _Item(NamedTuple):
     path: str  # in the archive
     type: str
     properties: tuple[str, ...]
+    fallback: str  # id of another; "": none
 
 
 class _Entry(NamedTuple):
@@ -58,6 +61,9 @@ class _Entry(NamedTuple):
     fragment: str
     title: str
     depth: int  # 1 is the top level
+
+
+_Marks = dict[str, dict[str, list[ChapterMark]]]  # document -> element id -> entries for it
 
 
 def read_epub(path: Path) -> Book:
@@ -80,6 +86,7 @@ class _Reader:
         self._archive = archive
         self._stem = stem
         self._left_out: Counter[str] = Counter()
+        self._num_framed = 0
 
     def book(self) -> Book:
         opf = self._package_path()
@@ -88,11 +95,17 @@ class _Reader:
         spine = self._spine(package, items)
         self._refuse_protected({item.path for item in spine})
         marks = self._marks(package, items, {item.path for item in spine})
-        made = assemble(self._blocks(spine, marks), self._metadata(package, "title") or self._stem)
-        warnings = (
+        blocks = list(self._blocks(spine, marks))
+        has_text = any(isinstance(one, Text | Heading) for one in blocks)
+        if not has_text and self._left_out["an image"]:
+            raise self._only_pictures()
+        made = assemble(chapters_of(blocks), self._metadata(package, "title") or self._stem)
+        warnings = [
             f"{self._archive.name}: {kind} is not read" + (f", {times} times" * (times > 1))
             for kind, times in self._left_out.items()
-        )
+        ]
+        if self._num_framed:
+            warnings.insert(0, frame_warning(self._archive.name, self._num_framed))
         return Book(
             made.chapters,
             title=self._metadata(package, "title") or made.title,
@@ -101,7 +114,13 @@ class _Reader:
             warnings=(*warnings, *made.warnings),
         )
 
-    def _blocks(self, spine: list[_Item], marks: dict[str, dict[str, str]]) -> Iterator[Block]:
+    def _only_pictures(self) -> ManifestError:
+        return ManifestError(
+            f"{self._archive.name}: is a book of pictures, with no document to read in it",
+            remedy="read its pages by text recognition (OCR), and give what it writes",
+        )
+
+    def _blocks(self, spine: list[_Item], marks: _Marks) -> Iterator[Block]:
         for item in spine:
             root = self._parse(item.path, is_html=True)
             reader = HtmlReader(
@@ -109,6 +128,7 @@ class _Reader:
             )
             yield from reader.blocks()
             self._left_out += reader.left_out
+            self._num_framed += reader.num_framed
 
     def _package_path(self) -> str:
         container = self._parse(CONTAINER)
@@ -126,12 +146,14 @@ class _Reader:
             path, _ = self._resolve(base, href)
             properties = tuple((element.get("properties") or "").split())
             type = (element.get("media-type") or "").lower()
-            items[element.get("id") or ""] = _Item(path, type, properties)
+            fallback = element.get("fallback") or ""
+            items[element.get("id") or ""] = _Item(path, type, properties, fallback)
         return items
 
     def _spine(self, package: Any, items: dict[str, _Item]) -> list[_Item]:
         """The documents to read, in order."""
         spine: list[_Item] = []
+        has_pictures = False
         for element in package.iterfind("{*}spine/{*}itemref"):
             if element.get("linear") == "no":
                 continue
@@ -141,13 +163,28 @@ class _Reader:
                     f"{self._archive.name}: a part of the book is not in the file",
                     remedy="download it again, or mend it: its spine names what its manifest lacks",
                 )
+            has_pictures |= item.type.startswith("image/")
+            item = self._readable(item, items)
             if item.type in _DOCUMENTS and "nav" not in item.properties and item not in spine:
                 spine.append(item)
             if len(spine) > MAX_SPINE:
                 raise ManifestError(f"{self._archive.name}: has more than {MAX_SPINE} documents")
+        if not spine and has_pictures:
+            raise self._only_pictures()
         if not spine:
             raise ManifestError(f"{self._archive.name}: names no document to read")
         return spine
+
+    def _readable(self, item: _Item, items: dict[str, _Item]) -> _Item:
+        """The first of an item and its fallbacks that is a document; else the last of them."""
+        chain = {item}
+        while item.type not in _DOCUMENTS:
+            behind = items.get(item.fallback)
+            if behind is None or behind in chain:
+                break
+            item = behind
+            chain.add(item)
+        return item
 
     def _refuse_protected(self, paths: set[str]) -> None:
         if ENCRYPTION not in self._archive.names:
@@ -163,16 +200,16 @@ class _Reader:
                     remedy="ask the shop or the publisher for a copy without protection",
                 )
 
-    def _marks(
-        self, package: Any, items: dict[str, _Item], paths: set[str]
-    ) -> dict[str, dict[str, str]]:
-        """Document -> element id -> title of the chapter that begins there."""
-        marks: dict[str, dict[str, str]] = {}
+    def _marks(self, package: Any, items: dict[str, _Item], paths: set[str]) -> _Marks:
+        """The entries of the contents, of each depth the first for a place."""
+        marks: _Marks = {}
         for number, entry in enumerate(self._contents(package, items)):
             if number >= MAX_TOC:
                 break
-            if entry.path in paths and entry.title and (entry.depth == 1 or not entry.fragment):
-                marks.setdefault(entry.path, {}).setdefault(entry.fragment, entry.title)
+            if entry.path in paths and entry.title:
+                found = marks.setdefault(entry.path, {}).setdefault(entry.fragment, [])
+                if all(entry.depth > one.depth for one in found):
+                    found.append(ChapterMark(entry.title, entry.depth, not entry.fragment))
         return marks
 
     def _contents(self, package: Any, items: dict[str, _Item]) -> Iterator[_Entry]:

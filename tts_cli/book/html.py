@@ -3,8 +3,8 @@
 Read: what is in paragraphs, headings, lists, quotations, a table row by row, the text of links and
 emphasis. Not read: images with their alternative text, code blocks, formulas, the numbers of
 printed pages, readings beside Chinese characters, navigation, and footnotes, both the marks and
-what they say. They are told by `epub:type` or `role`, the marks also by being a short link. A
-picture of one letter at a paragraph's start is read.
+what they say. They are told by `epub:type` or `role`, the marks also by being a short link. Nor is
+what Project Gutenberg puts around a book. A picture of one letter at a paragraph's start is read.
 
 Documents come from files that nobody vouches for: no entity is replaced but those of HTML, none may
 be declared, nothing is fetched, and nesting is bounded by libxml2.
@@ -15,10 +15,11 @@ from __future__ import annotations
 import html.entities
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from tts_cli.book import frame
 from tts_cli.book.block import (
     BREAK,
     Block,
@@ -172,10 +173,10 @@ class HtmlReader:
     Args:
         root: of `parse_xml`.
         name: of the document, for messages.
-        marks: element id -> title of the chapter that begins there; "" is the document's start.
+        marks: element id -> the entries of the contents for it; "" is the document's start.
     """
 
-    def __init__(self, root: Any, name: str, marks: Mapping[str, str]) -> None:
+    def __init__(self, root: Any, name: str, marks: Mapping[str, Sequence[ChapterMark]]) -> None:
         self._root = root
         self._name = name
         self._marks = dict(marks)
@@ -185,17 +186,18 @@ class HtmlReader:
         self._number = 0  # of paragraphs so far
         self._drop_cap = ""  # a letter that was a picture, at the start of the paragraph
         self.left_out: Counter[str] = Counter()  # what was not read -> how often
+        self.num_framed = 0  # characters that Project Gutenberg put around the book
 
     def blocks(self) -> Iterator[Block]:
         """The blocks of the document in order."""
         etree = load_lxml()
-        if title := self._marks.pop("", None):
-            yield ChapterMark(title)
+        yield from self._marks.pop("", ())
         walk = etree.iterwalk(self._root, events=("start", "end"))
         skipped: Any = None
         for event, element in walk:
             if event == "start":
-                self._mark(element)
+                if skipped is None or skipped.get("id") not in frame.IDS:
+                    self._mark(element)
                 if skipped is None and self._is_skipped(element):
                     skipped = element
                 if skipped is None:
@@ -213,19 +215,30 @@ class HtmlReader:
         yield from self._take_blocks()
 
     def _mark(self, element: Any) -> None:
-        """Begin a chapter where the table of contents points at this element."""
+        """Note where the table of contents points at this element. A deep entry, which may come to
+        nothing, cuts no paragraph: its mark stands before it.
+        """
         if not self._marks:
             return
         for key in ("id", "name"):
-            title = self._marks.pop(element.get(key) or "", None)
-            if title:
+            marks = self._marks.pop(element.get(key) or "", ())
+            if marks and not self._heading and (marks[0].depth == 1 or not self._is_inside()):
                 self._flush()
-                self._blocks.append(ChapterMark(title))
+            self._blocks += marks
+
+    def _is_inside(self) -> bool:
+        """Whether there is text of the paragraph in front, in the same line."""
+        last = next(filter(str.strip, reversed(self._pieces)), BREAK)
+        return last != BREAK
 
     def _is_skipped(self, element: Any) -> bool:
         tag = tag_of(element)
         kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
         kinds += (element.get("role") or "").lower().replace("doc-", "").split()
+        if element.get("id") in frame.IDS:
+            self.num_framed += len(one_line("".join(element.itertext())))
+            self._flush()
+            return True
         if tag == "img" and self._take_drop_cap(element.get("alt") or ""):
             return True
         if tag in _COUNTED:

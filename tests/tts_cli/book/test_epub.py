@@ -199,6 +199,57 @@ def test_a_drop_cap_is_no_image_that_is_left_out(tmp_path: Path) -> None:
     assert book.warnings == ("b.epub: an image is not read",)
 
 
+def test_what_project_gutenberg_put_around(tmp_path: Path) -> None:
+    nav = (
+        '<nav epub:type="toc"><ol><li><a href="c.xhtml#t">The Ferry</a><ol>'
+        '<li><a href="c.xhtml#a">A</a></li><li><a href="c.xhtml#b">B</a></li></ol></li>'
+        '<li><a href="c.xhtml#l">The full license</a></li></ol></nav>'
+    )
+    page = (
+        '<section id="pg-header"><h2>The eBook</h2><p>Terms.</p></section><h1 id="t">The Ferry</h1>'
+        '<h2 id="a">A</h2><p>Late.</p><h2 id="b">B</h2><p>Lit.</p>'
+        '<section id="pg-footer"><h2 id="l">Full</h2><p>More terms.</p></section>'
+    )
+    opf = package({"n": NAV, "c": document("c.xhtml")}, ["c"])
+    book = read_epub(
+        write_epub(
+            tmp_path / "b.epub",
+            {
+                "OEBPS/book.opf": opf,
+                "OEBPS/nav.xhtml": XHTML.format(nav),
+                "OEBPS/c.xhtml": XHTML.format(page),
+            },
+        )
+    )
+    assert [one.title for one in book.chapters] == ["A", "B"]
+    assert texts(book) == [["The Ferry", "A", "Late."], ["B", "Lit."]]
+    assert book.warnings == (
+        "b.epub: what Project Gutenberg put around the book is not read, 30 characters",
+    )
+
+
+def test_fallbacks_of_the_spine(tmp_path: Path) -> None:
+    def spine_of(*items: str) -> Path:
+        opf = package({f"i{n}": item for n, item in enumerate(items)}, ["i0"])
+        page = XHTML.format("<p>Read.</p>")
+        return write_epub(tmp_path / "b.epub", {"OEBPS/book.opf": opf, "OEBPS/c.xhtml": page})
+
+    json = 'href="{}.json" media-type="application/json" fallback="{}"'
+    image = 'href="c.png" media-type="image/png" fallback="i2"'
+    path = spine_of(json.format("a", "i1"), image, document("c.xhtml"))
+    assert texts(read_epub(path)) == [["Read."]]
+    refused(spine_of(json.format("a", "i1"), json.format("b", "i0")), "no document to read")
+    refused(spine_of(json.format("a", "i7")), "no document to read")
+
+
+def test_a_book_of_pictures(tmp_path: Path) -> None:
+    page = "<div><img src='1.jpg' alt='Page one'/></div>"
+    refused(small_epub(tmp_path / "a.epub", page), r"book of pictures.*\(OCR\)")
+    opf = package({"c": 'href="c.png" media-type="image/png"'}, ["c"])
+    refused(write_epub(tmp_path / "d.epub", {"OEBPS/book.opf": opf}), "book of pictures")
+    refused(small_epub(tmp_path / "a.epub", "<div> </div>"), "nothing to read")
+
+
 def test_encodings(tmp_path: Path) -> None:
     for declared, codec in (("utf-16", "utf-16"), ("iso-8859-1", "latin-1"), ("UTF-8", "utf-8")):
         page = XHTML.format("<p>Ça va &eacute;t&#233;</p>").replace('"utf-8"', f'"{declared}"')
