@@ -120,15 +120,19 @@ class Assembled:
     warnings: tuple[str, ...]
 
 
-def assemble(blocks: Iterable[Block], name: str) -> Assembled:
+def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Assembled:
     """Chapters of a whole source.
 
     Args:
         name: the title of a chapter that has none.
+        is_chapter: all is one chapter, by the name of its first heading; it may be empty.
     Raises:
         ManifestError: there is nothing to read, or too many chapters.
     """
     found = list(blocks)
+    if is_chapter:
+        titles = (_without_marks(one.text, one.place) for one in found if isinstance(one, Heading))
+        found.insert(0, ChapterMark(next(filter(None, titles), name)))
     builder = _Builder(name)
     levels = Counter(block.level for block in found if isinstance(block, Heading))
     is_marked = any(isinstance(block, ChapterMark) for block in found)
@@ -138,7 +142,7 @@ def assemble(blocks: Iterable[Block], name: str) -> Assembled:
     chapters = builder.finish()
     if len(chapters) > MAX_CHAPTERS:
         raise ManifestError(f"{name}: has {len(chapters)} chapters, at most {MAX_CHAPTERS}")
-    if not chapters:
+    if not chapters and not is_chapter:
         raise ManifestError(f"{name}: there is nothing to read", remedy="is it the right file?")
     return Assembled(chapters, None if is_marked else _book_title(found, level), builder.warnings)
 

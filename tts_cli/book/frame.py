@@ -46,5 +46,4 @@ def without_frame(text: str) -> Unframed:
 def frame_warning(name: str, num_left_out: int) -> str:
     """What is said of it."""
     what = "what Project Gutenberg put around the book"
-    what = "what Project Gutenberg put around the book"
     return f"{name}: {what} is not read, {num_left_out:,} characters"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from tts_cli.book import plain
-from tts_cli.book.block import Block, assemble
+from tts_cli.book.block import assemble
 from tts_cli.book.chapter import Book
 from tts_cli.book.epub import read_epub
+from tts_cli.book.folder import MARKDOWN, PLAIN, texts_of
 from tts_cli.book.frame import frame_warning, without_frame
 from tts_cli.book.markdown import MarkdownReader
 from tts_cli.errors import ManifestError
@@ -18,12 +19,8 @@ from tts_cli.manifest.encoding import Encoding, find_encoding, tell_encoding
 from tts_cli.text.unseen import as_seen
 
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
-MAX_FILES = 2_000
-MARKDOWN = (".md", ".markdown")
-PLAIN = (".txt", ".text")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
-_DIGITS = re.compile(r"([0-9]+)")
 
 
 def read_book(path: Path, encoding: str | None = None) -> Book:
@@ -44,45 +41,47 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
             f"{path}: the suffix {path.suffix!r} is of no book that is read here",
             remedy="give a .md, .epub or .txt file, or a folder of .md and .txt files",
         )
-    return _read_text(path, encoding)
+    return _read_text(path, path.name, encoding)
 
 
 def _read_folder(folder: Path, encoding: str | None) -> Book:
-    """Files by their names, numbers in them by value; a file's chapters are its headings."""
-    files = [one for one in folder.iterdir() if one.suffix.lower() in MARKDOWN + PLAIN]
-    files = sorted((one for one in files if not one.name.startswith(".")), key=_natural)
-    if not files:
-        raise ManifestError(f"{folder}: has no .md or .txt file", remedy="give an EPUB by its name")
-    if len(files) > MAX_FILES:
-        raise ManifestError(f"{folder}: has {len(files)} texts, at most {MAX_FILES}")
-    books = [_read_text(one, encoding) for one in files]
+    """The texts of a folder in order; a file's chapters are its headings, but where a summary names
+    the files: there each is a chapter.
+    """
+    found = texts_of(folder)
+    names = [os.path.relpath(one, folder) for one in found.files]
+    books = [
+        _read_text(one, name, encoding, is_chapter=found.is_summary)
+        for one, name in zip(found.files, names, strict=True)
+    ]
+    empty = [name for name, book in zip(names, books, strict=True) if not book.chapters]
+    if len(empty) == len(books):
+        raise ManifestError(f"{folder}: there is nothing to read", remedy="is it the right folder?")
     languages = {book.language for book in books} - {None}
     return replace(
         books[0],
         chapters=tuple(chapter for book in books for chapter in book.chapters),
         title=folder.resolve().name,
         language=languages.pop() if len(languages) == 1 else None,
-        warnings=tuple(warning for book in books for warning in book.warnings),
+        warnings=(
+            *found.warnings,
+            *(f"{name}: there is nothing to read" for name in empty),
+            *(warning for book in books for warning in book.warnings),
+        ),
     )
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
-    parts = _DIGITS.split(path.stem.casefold())
-    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def _read_text(path: Path, encoding: str | None) -> Book:
+def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool = False) -> Book:
     text, num_left_out = without_frame(_decoded(path, encoding))
-    warnings = [frame_warning(path.name, num_left_out)] if num_left_out else []
+    warnings = [frame_warning(name, num_left_out)] if num_left_out else []
     front: dict[str, str] = {}
     if path.suffix.lower() in MARKDOWN:
-        reader = MarkdownReader(text, path.name)
-        blocks: Iterator[Block] = reader.blocks()
-        made = assemble(blocks, path.stem)
+        reader = MarkdownReader(text, name)
+        made = assemble(reader.blocks(), path.stem, is_chapter=is_chapter)
         warnings += reader.warnings()
         front = reader.front
     else:
-        made = assemble(plain.blocks(text, path.name), path.stem)
+        made = assemble(plain.blocks(text, name), path.stem, is_chapter=is_chapter)
     return Book(
         made.chapters,
         title=made.title or front.get("title"),

@@ -72,10 +72,10 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     """Speak a book: a file a chapter. Run again, it speaks what is missing or changed.
 
     FILE is Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt); a FOLDER of .md and .txt files
-    is read in the order of their numbers. Headings begin chapters. DIR gets 01-title.wav and so on,
-    book.json with the place of every sentence in text and audio, book.jsonl with a row a sentence,
-    the rows' audio in sentences/, and all that synth writes. In the text, [pause 500ms] is a pause
-    and {voice=NAME} at an end of a paragraph a voice.
+    is read as its SUMMARY.md tells, or in the order of their numbers. Headings begin chapters. DIR
+    gets 01-title.wav and so on, book.json with the place of every sentence in text and audio,
+    book.jsonl with a row a sentence, the rows' audio in sentences/, and all that synth writes. In
+    the text, [pause 500ms] is a pause and {voice=NAME} at an end of a paragraph a voice.
 
     \b
     Examples:

@@ -1,0 +1,166 @@
+"""The texts of a book that is a folder, in order.
+
+A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/` below it, names the files by its links,
+also those in subfolders, and is not read itself. Without one the texts at the top are the book, by
+their names, numbers in them by value; what else looks like text is told.
+
+Source: the format of SUMMARY.md in mdBook's guide.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from tts_cli.errors import ManifestError
+
+MAX_FILES = 2_000
+MAX_SEEN = 50_000  # files of subfolders that are looked at by name
+MAX_SUMMARY_BYTES = 1 << 20
+MAX_TOLD = 3  # names in a message
+MARKDOWN = (".md", ".markdown")
+PLAIN = (".txt", ".text")
+SUMMARY = "SUMMARY.md"
+# Of texts that are not read, or not from a folder.
+_OTHER = re.compile(
+    r"\.(?:adoc|asc|asciidoc|azw3|docx?|epub|fb2|x?html?|ipynb|mdx|mobi|odt|org|pdf|qmd|rmd|rst|rtf"
+    r"|tex|textile|typ)",
+    re.IGNORECASE,
+)
+
+_DIGITS = re.compile(r"([0-9]+)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+
+
+class Texts(NamedTuple):
+    """Files to read, in order."""
+
+    files: tuple[Path, ...]
+    is_summary: bool  # a SUMMARY.md names them, each is a chapter
+    warnings: tuple[str, ...]
+
+
+def texts_of(folder: Path) -> Texts:
+    """The texts of a folder.
+
+    Raises:
+        ManifestError: there are none, too many, or a link of its SUMMARY.md leads out of it.
+    """
+    for summary in (folder / SUMMARY, folder / "src" / SUMMARY):
+        links = list(_links(summary, folder)) if summary.is_file() else []
+        if any(_is_text(link) for _, link in links):
+            return _named(summary, folder, links)
+    entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
+    files = sorted((one for one in entries if _is_text(one.name)), key=_natural)
+    rest = _rest(entries)
+    remedy = f"give one by its name, convert them to .md, or name the files in a {SUMMARY}"
+    if not files:
+        raise ManifestError(
+            f"{folder}: has no .md or .txt file" + f", but {rest}" * bool(rest),
+            remedy=remedy if rest else "give an EPUB by its name",
+        )
+    _require_few(folder, len(files))
+    warnings = (f"{folder}: not read: {rest}; {remedy}",) if rest else ()
+    return Texts(tuple(files), is_summary=False, warnings=warnings)
+
+
+def _is_text(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in MARKDOWN + PLAIN
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    parts = _DIGITS.split(path.stem.casefold())
+    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _require_few(folder: Path, count: int) -> None:
+    if count > MAX_FILES:
+        raise ManifestError(f"{folder}: has {count} texts, at most {MAX_FILES}")
+
+
+def _links(summary: Path, folder: Path) -> Iterator[tuple[int, str]]:
+    """The links of a SUMMARY.md, each with its line."""
+    from markdown_it import MarkdownIt
+
+    if not _is_within(summary, folder):
+        raise _leads_out(str(summary), "the file")
+    with open(summary, "rb") as file:
+        text = file.read(MAX_SUMMARY_BYTES).decode("utf-8", errors="replace")
+    for token in MarkdownIt("commonmark").parse(text):
+        line = token.map[0] + 1 if token.map else 0
+        for child in token.children or ():
+            link = re.split("[#?]", str(child.attrs.get("href", "")))[0]
+            if link:  # a draft has none
+                yield line, unquote(link)
+
+
+def _named(summary: Path, folder: Path, links: list[tuple[int, str]]) -> Texts:
+    """The files that a summary names, each once."""
+    files: dict[Path, None] = {}
+    lost: list[str] = []
+    for line, link in links:
+        path = Path(os.path.normpath(summary.parent / link))
+        is_address = _SCHEME.match(link) is not None
+        if not is_address and (
+            "\0" in link or "\\" in link or link[0] == "/" or not _is_within(path, folder)
+        ):
+            raise _leads_out(f"{summary}:{line}", f"the link {link[:100]!r}")
+        if not is_address and _is_text(link) and os.path.isfile(path):
+            files[path] = None
+        else:
+            lost.append(f"{link[:100]} (line {line})")
+    _require_few(folder, len(files))
+    told = f"{summary}: not read, for no .md or .txt file is there: {_some(lost)}"
+    if not files:
+        raise ManifestError(told, remedy="mend its links, or remove it")
+    return Texts(tuple(files), is_summary=True, warnings=(told,) if lost else ())
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    """Whether a path is in a folder, symbolic links followed."""
+    real, top = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath((real, top)) == top
+
+
+def _leads_out(place: str, what: str) -> ManifestError:
+    return ManifestError(
+        f"{place}: {what} leads out of the folder",
+        remedy="put the file into the folder, or give the folder that holds all",
+    )
+
+
+def _rest(entries: list[Path]) -> str:
+    """What of a folder looks like texts and is not read, in words; "" for nothing."""
+    others = [one.name for one in entries if _OTHER.fullmatch(one.suffix) and one.is_file()]
+    below: Counter[str] = Counter()
+    walked = (
+        (top.name, name)
+        for top in entries
+        if top.is_dir() and not top.is_symlink()
+        for _, _, names in os.walk(top)
+        for name in names
+    )
+    for top, name in islice(walked, MAX_SEEN):
+        if _is_text(name) or _OTHER.fullmatch(os.path.splitext(name)[1]):
+            below[f"{top}/"] += 1
+    parts = []
+    if others:
+        parts.append(f"{_texts(len(others))} of other formats ({_some(others)})")
+    if below:
+        parts.append(f"{_texts(below.total())} in subfolders ({_some(list(below))})")
+    return " and ".join(parts)
+
+
+def _texts(count: int) -> str:
+    return f"{count} text" + "s" * (count != 1)
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MAX_TOLD
+    return ", ".join(names[:MAX_TOLD]) + f" and {more} more" * (more > 0)
