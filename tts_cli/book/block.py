@@ -38,6 +38,14 @@ _SCENE_BREAK = re.compile(r"(?:[*#~_=•·◦†–—-]\s*){3,60}|[*#~⁂§❦�
 
 # Passed over at the ends of broken lines; marks of ours and of checkpoints, in [] and {}, are not.
 _CLOSING, _OPENING = "\"'”’»›)）」』》", "\"'“‘„«‹(（「『《¿¡"
+# Behind these no clause ends ("produced for / Standard Ebooks"); none is another language's word
+# that may end one, as "in" and "die" are.
+_LEANING = re.compile(
+    r"(?<!\w)(?:an|and|as|but|by|for|from|into|of|or|than|the|with|das|dem|der|des|eine|einer|für|im"
+    r"|oder|und|von|vom|zum|zur|au|aux|avec|ce|chez|dans|de|du|et|la|le|les|ou|sur|un|une|con|del"
+    r"|della|di|el|gli|las|los|nel|para|por|uma|una)\Z",
+    re.IGNORECASE,
+)
 _KANA = re.compile("[\u3040-\u30ff]")
 
 
@@ -94,12 +102,14 @@ def _joined(lines: list[str]) -> str:
 
 
 def _space_between(before: str, behind: str) -> str:
-    """What stands for a broken line's end: a clause's pause, unless there is a sign already, or the
-    next line begins small.
+    """What stands for a broken line's end: a clause's pause, unless there is a sign already, the
+    next line begins small, or the last word leans on it.
     """
     last, first = before.rstrip(_CLOSING)[-1:], behind.lstrip(_OPENING)[:1]
     is_open = last and first and unicodedata.category(last)[0] in "LMN"
     if not is_open or first.islower() or unicodedata.category(first)[0] not in "LN":
+        return " "
+    if _LEANING.search(before, max(0, len(before) - 8)):
         return " "
     if is_cjk(last):
         return "、" if _KANA.search(before) or _KANA.search(behind) else "，"

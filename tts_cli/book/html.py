@@ -255,10 +255,12 @@ class HtmlReader:
 
     def _is_note_mark(self, element: Any) -> bool:
         """Whether a link is a footnote's number, or one that leads back to the text."""
+        if "#" not in (element.get("href") or ""):
+            return False
         if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
             return False
         text = text_of(element)
-        if "#" not in (element.get("href") or "") or not _NOTE_MARK.fullmatch(text):
+        if not _NOTE_MARK.fullmatch(text):
             return False
         parent = element.getparent()
         is_raised = any(tag_of(one) == "sup" for one in (element, *element))
@@ -292,6 +294,8 @@ class HtmlReader:
         """End a paragraph, or a row of a table, or several paragraphs parted by breaks."""
         text = self._with_drop_cap("".join(self._pieces))
         self._pieces.clear()
+        if not text.strip():
+            return
         if self._heading:
             texts = [_heading_of(text)]
         else:

@@ -87,8 +87,8 @@ def test_a_title_above_all_chapters(tmp_path: Path) -> None:
     page = '<h1 id="c0">The Ferry</h1>' + "".join(
         f'<h2 id="c{n}">{n}</h2><p>Text {n}.</p>' for n in (1, 2)
     )
-    below = entry("#c1", "Late") + entry("#c2", "The <br/>Bell")
-    found = [("Late", ["The Ferry", "1", "Text 1."]), ("The, Bell", ["2", "Text 2."])]
+    below = entry("#c1", "Late") + entry("#c2", "Two<br/>The Bell")
+    found = [("Late", ["The Ferry", "1", "Text 1."]), ("Two, The Bell", ["2", "Text 2."])]
     assert nested(tmp_path, entry("#c0", "The Ferry", below), page) == found
     # The title and the first chapter at one place: the deeper entry names it.
     below = entry("", "Late") + entry("#c2", "The Bell")

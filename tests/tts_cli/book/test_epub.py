@@ -135,6 +135,10 @@ def test_without_a_table_of_contents_headings_are_chapters(tmp_path: Path) -> No
             "<p>One.<br/>Two,<br/>Three [pause 1s]<br/>[pause 1s] Four<br/>— Five<br/></p>",
             ["One. Two, Three [pause 1s] [pause 1s] Four — Five"],
         ),
+        (
+            "<p>by<br/>A. Writer, for<br/><a>Standard Ebooks</a> of the<br/>West and<br/>I</p>",
+            ["by A. Writer, for Standard Ebooks of the West and I"],
+        ),
         ("<div>Ada<br/><br/>We came<br/>\u00a0<br/>\n<br/>Home</div>", ["Ada", "We came", "Home"]),
         ("<p>春眠<br/>不觉晓</p><p>風が<br/>吹く</p>", ["春眠，不觉晓", "風が、吹く"]),
         ("<p>مرحبا<br/>يا صديقي</p><p>हिन्दी<br/>भाषा</p>", ["مرحبا، يا صديقي", "हिन्दी, भाषा"]),
