@@ -102,3 +102,12 @@ class Pace:
             if any(first <= point <= last for first, last in blocks):
                 return floor
         return self.other
+
+
+# Seconds a character: the usual rates, less a quarter for the pauses of somebody who reads aloud.
+_READING = Pace(letter=1 / 13, ideograph=1 / 4.5, syllable=1 / 6.5, other=1 / 12)
+
+
+def reading_s(text: str) -> float:
+    """Seconds that people take to read a text aloud, by its script; roughly."""
+    return sum(_READING._floors(text))

@@ -218,6 +218,11 @@ class RunConfig:
         "What names rows without an id: their number, or their content (a hash of text and voice), "
         "so that a line put in at the top speaks one line.",
     )
+    strip_markup: bool = _setting(
+        False,
+        "Take tags of style and emphasis out of the texts (<b>, {i}, [color=red], **); what stands "
+        "for something else ([name], {0}, %s) stays, and is told.",
+    )
     limit: int | None = _setting(None, "Take only the first N rows.", "all", about=About.ROWS)
     shard: tuple[int, int] | None = _setting(
         None, "Take part I of N; a row's part depends on its id alone.", "all", about=About.ROWS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from hostile_audio import HOSTILE, encoded, tone
+from hostile_audio import HOSTILE, RATE_HZ, encoded, tone
 from safetensors.numpy import load_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Folder, Workbench
@@ -188,13 +188,52 @@ def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:
     rows = [row("a"), row("b", "none.wav"), row("c", "short.wav")]
     manifest = refs.write([*rows, *(row(f"x{n}", "none.wav") for n in range(30))])
     result = refs.run("validate", manifest, "--model", base, "--json")
+    assert result.code == 1  # it was 0, where synth ends with 1
+    assert result.json["failing"] == 32
+    missing, short = result.json["warnings"]  # each was a line of its own
+    assert missing.startswith(f"{manifest}:2: id 'b': ref_audio '")
+    others = ", ".join(f"'x{n}'" for n in range(7))
+    assert missing.endswith(
+        f"none.wav' does not exist; the row will fail; 30 more rows alike: {others}, ..."
+    )
+    assert "lasts 0.50 s" in short
+
+
+def test_validate_hears_recordings_without_a_voice(refs: Workbench, base: Path) -> None:
+    """It looked at headers only, and said that all was well."""
+    (refs.folder / "still.wav").write_bytes(encoded(np.zeros(2 * RATE_HZ, np.float32)))
+    late = np.concatenate([np.zeros(4 * RATE_HZ, np.float32), tone(2.0)])
+    (refs.folder / "late.wav").write_bytes(encoded(late))
+    loud = np.clip(tone(2.0) * 40, -1, 1)
+    (refs.folder / "loud.wav").write_bytes(encoded(loud))
+    rows = [row("still", "still.wav", text=None), row("late", "late.wav", text=None)]
+    manifest = refs.write([row("good", text=None), *rows, row("loud", "loud.wav", text=None)])
+    result = refs.run("validate", manifest, "--model", base)
+    assert result.code == 1
+    still, late_, loud_ = result.err.splitlines()
+    assert "id 'still': " in still
+    assert "is silent (nothing but zeros" in still
+    assert "id 'late': " in late_
+    assert "begins with 4.0 s of silence" in late_
+    assert "id 'loud': " in loud_
+    assert "% of its samples" in loud_
+
+
+def test_transcripts_that_cannot_be_the_recordings(refs: Workbench, base: Path) -> None:
+    (refs.folder / "long.wav").write_bytes(encoded(tone(25.0)))
+    rows = [row("fits"), row("short", "long.wav", text="Yes."), row("long", text="word " * 90)]
+    manifest = refs.write(rows)
+    result = refs.run("validate", manifest, "--model", base)
     assert result.code == 0
-    warnings = result.json["warnings"]
-    assert len(warnings) == 21
-    assert warnings[0].startswith(f"{manifest}:2: id 'b': ref_audio '")
-    assert warnings[0].endswith("none.wav' does not exist; the row will fail")
-    assert "lasts 0.50 s" in warnings[1]
-    assert "12 more rows that will fail" in warnings[-1]
+    short, long = result.err.splitlines()
+    assert "id 'short': ref_text takes about 0.2 s to say, and ref_audio lasts 25.0 s" in short
+    assert "id 'long': ref_text takes about 27.7 s to say" in long
+    told = refs.synth(rows, *CAP, "--dry-run", model=base).err
+    assert short in told
+    assert long in told
+    flags = ("--ref-audio", refs.folder / "long.wav", "--ref-text", "Yes.", "--model", base)
+    added = refs.run("voices", "add", "anna", "--voices", refs.folder / "v", *flags)
+    assert "warning: ref_text takes about 0.2 s to say" in added.err
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,8 @@ def test_validate_counts_them(bench: Workbench) -> None:
     assert "without a word: 3 rows\n" in result.out
     assert result.err == (
         f"warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
+        "remove it, or add --strip-markup\n"
+        f"warning: {manifest}:5: id 'tag': a stage direction ('[pause]') would be read aloud; "
         "remove it\n"
         f"warning: {manifest}: 3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of "
         "silence each\n"

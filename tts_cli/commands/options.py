@@ -202,6 +202,7 @@ row_options = group(
     ),
     config_option("speaker_prefix"),
     config_option("ids", type=_choice(IDS)),
+    config_option("strip_markup"),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
     config_option("skip_invalid"),

@@ -68,6 +68,7 @@ _row_options = group(
         metavar="TEXT",
         help="Style, or for VoiceDesign the voice, where the checkpoint takes it.  [default: none]",
     ),
+    config_option("strip_markup"),
     click.option(
         "--ref-audio",
         cls=SectionedOption,
@@ -224,7 +225,7 @@ def row_of(text: str, fields: dict[str, str | None], config: RunConfig) -> Row:
 
     given = {name: value for name, value in fields.items() if value is not None}
     values = {"id": "say", "text": text, "seed": config.seed, **given}
-    row = build_row(values, line=1, number=1, folder="")
+    row = build_row(values, line=1, number=1, folder="", strips_markup=config.strip_markup)
     if isinstance(row, BadRow):
         raise ManifestError(
             row.message.replace("split it into several rows", "tts-cli book takes more")
@@ -297,7 +298,7 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     with source_of(row) as file:
         from tts_cli.manifest.reader import Source
 
-        plan = RowPlan(Source("<text>", "jsonl", "", file), config, info, is_spoken=True)
+        plan = RowPlan(Source("<text>", "jsonl", "", file), config, info)
         survey = plan.survey()
         say_problems(survey.summary, config)
         if survey.summary.bad_rows:

@@ -55,7 +55,7 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     bad rows, duplicate ids, voices and languages the checkpoint lacks, and estimates of audio and
     disk. With --out DIR also how long speaking it all takes, at the speed of the last run there;
     what is done in DIR already is told by synth --dry-run. The options are those of synth, so its
-    command line can be tried here.
+    command line can be tried here. Exit code 1: some rows would fail, 2: synth would speak none.
     """
     config = RunConfig.from_options(options)
     with open_manifests(manifests, config) as source:
@@ -64,7 +64,7 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
 
         info = read_info(config)
         check_settings(config, info)
-        plan = RowPlan(source, config, info)
+        plan = RowPlan(source, config, info, is_heard=True)
         summary = plan.survey().summary
         is_whole = config.limit is None and config.shard is None and not config.only
         if is_whole and (unused := plan.care.unused()):
@@ -73,7 +73,9 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     if config.out is not None and not has_journal(config.out):
         say_space(summary, config.out)
     show_summary(summary, config)
-    return 2 if summary.bad_rows and not config.skip_invalid else 0
+    if summary.bad_rows and not config.skip_invalid:
+        return 2
+    return int(summary.failing > 0)
 
 
 def check_settings(config: RunConfig, info: ModelInfo) -> None:
@@ -252,7 +254,6 @@ def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
         "back": len(survey.back),
         "strays": 0 if survey.strays is None else survey.strays.found[Stray.LEFT].count,
         "skipped": survey.skipped,
-        "failing": survey.bad,
         "orphans": orphans.count,
         "first_orphans": orphans.first,
     }

@@ -1,13 +1,18 @@
-"""Markup that other tools understand, and a model would read aloud.
+r"""Markup that other tools and game engines understand, and a model would read aloud.
 
-A warning is all that comes of it: what stands in a manifest goes to the model. So the table is
-short and strict, and what people write anyway (`a < b`, `5 * 3 * 2`, `AT&T`, `snake_case`, `#1`) is
-none of it.
+What stands in a manifest goes to the model, so a warning is all that comes of it, but where
+`--strip-markup` is given: that takes out the tags of style and emphasis, what they are around
+stays. Placeholders, directions and all else that stands for something else are told and stay.
+
+The table is short and strict, and what people write anyway (`a < b`, `5 * 3 * 2`, `AT&T`,
+`snake_case`, `#1`, `100 %s`) is none of it. Engines: Ren'Py, Godot's BBCode, Yarn, Unity's and
+Unreal's rich text, SubStation, printf and Python's format.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,53 +25,175 @@ _SSML = (
     "lexicon|mstts:[a-z-]+|amazon:[a-z-]+"
 )
 _HTML = "a|b|i|u|em|strong|br|hr|div|span|font|small|sup|code|pre|h[1-6]|ul|ol|li|img|table|tr|td"
-_CUES = (
-    "pause|break|silence|beat|breaths?|breathing|laugh(?:s|ing|ter)?|sighs?|sighing|gasps?|coughs?|"
-    "whisper(?:s|ing|ed)?|shout(?:s|ing|ed)?|music|sfx|sound"
+_BBCODE = (
+    "b|i|u|s|p|br|code|center|left|right|fill|indent|url|img|font|color|bgcolor|fgcolor|table|cell|"
+    "ul|ol|lb|rb|wave|tornado|shake|fade|rainbow|pulse|nomarkup"
 )
+_RENPY = "[bisuwpkart]|nw|fast|done|clear|plain|noalt|rb|rt|br"
+_ACTS = (
+    "breath(?:s|e|es|ing)?|laugh(?:s|ing|ter)?|chuckl(?:es?|ing)|giggl(?:es?|ing)|sigh(?:s|ing)?|"
+    "sob(?:s|bing)?|sniff(?:s|ing|les)?|gasp(?:s|ing)?|cough(?:s|ing)?|groan(?:s|ing)?|"
+    "moan(?:s|ing)?|yawn(?:s|ing)?|whisper(?:s|ing|ed)?|shout(?:s|ing|ed)?|yell(?:s|ing)?|"
+    "scream(?:s|ing)?|mutter(?:s|ing)?|pauses?|silence|off-?screen|voice-?over|v\\.o\\.|o\\.s\\."
+)
+_CUES = rf"break|beat|music|sfx|sound|{_ACTS}"
+# What a text that begins in brackets has there, if it is no direction such as (radio).
+_ASIDES = (
+    "a|an|and|as|at|but|by|for|from|he|i|if|in|is|it|no|not|note|of|optional|or|see|she|that|the|"
+    "they|this|to|was|we|which|who|with|yes|you"
+)
+# What an author puts into square brackets: [he] said, [sic].
+_EDITED = "sic|he|she|they|it|his|her|hers|him|their|them|its|my|your|our|we|you|and|or|of|to|in|is"
 _ENTITIES = (
     "amp|lt|gt|quot|apos|nbsp|shy|hellip|mdash|ndash|lsquo|rsquo|ldquo|rdquo|laquo|raquo|copy|deg|"
     "#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}"
 )
-# A sign that all of a kind have and most texts have not, what it is called, and how it looks.
-# Every pattern stops at the next sign of its own kind, so that none takes more than linear time.
-_KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
-    (
-        "<",
-        "a tag",
-        # Attributes have an equals sign, which "x<s and y>2" has not.
-        re.compile(rf"</?(?:{_SSML}|{_HTML})(?:\s*/?|\s+[\w:-]{{1,40}}\s*=[^<>]*)>", re.IGNORECASE),
-    ),
-    ("<", "a tag", re.compile(r"<\|[^<>|]{1,80}\|>|<!--|<!\[CDATA\[|<\?xml\b")),
-    ("[", "a stage direction", re.compile(rf"\[\s*/?(?:{_CUES})\b[^\[\]]*\]", re.IGNORECASE)),
-    ("](", "a Markdown link", re.compile(r"\[[^\[\]\n]+\]\([^()\s]+\)")),
-    ("://", "a web address", re.compile(r"\b(?:https?|ftp)://\S")),
-    ("www.", "a web address", re.compile(r"\bwww\.[\w-]+\.\w")),
-    ("@", "an e-mail address", re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.[^\W\d]")),
-    # Neighbours that are ASCII letters make a password or a formula; Chinese has no spaces.
-    (
-        "**",
-        "Markdown",
-        re.compile(r"(?<![A-Za-z0-9*])\*\*(?=[^\s*])[^*\n]*[^\s*]\*\*(?![A-Za-z0-9*])"),
-    ),
-    ("__", "Markdown", re.compile(r"(?<!\w)__(?=[^\W_])[^_\n]*[^\s_]__(?!\w)")),
-    ("`", "Markdown", re.compile(r"```|(?<![`\w])`(?=[^`\s])[^`\n]*[^`\s]`(?![`\w])")),
-    ("# ", "a Markdown heading", re.compile(r"^ {0,3}#{1,6} +[^\W\d]", re.MULTILINE)),
-    ("&", "an HTML entity", re.compile(rf"&(?:{_ENTITIES});")),
+# Pictographs, and what makes them: no digits of dingbats, no signs of notes, no (c), (r) and (tm).
+_EMOJI = (
+    "\u231a\u231b\u23e9-\u23fa\u2600-\u2668\u2670-\u2767\u2794-\u27bf\u2b05-\u2b07\u2b1b\u2b1c"
+    "\u2b50\u2b55\U0001f000-\U0001f0ff\U0001f18e-\U0001f1ff\U0001f300-\U0001faff"
 )
 
 
-def markup_in(text: str, pace: Pace | None = None) -> str | None:
-    """The first kind of markup in a text that the checkpoint does not read as such, with the place
-    it stands at, or None.
+@dataclass(frozen=True)
+class _Kind:
+    """One thing that is found by one pattern. Each stops at the next sign of its own kind, so that
+    none takes more than linear time.
     """
-    for sign, kind, pattern in _KINDS:
-        if sign not in text:
+
+    sign: str  # that all of the kind have and most texts have not
+    name: str
+    pattern: re.Pattern[str]
+    kept: str | None = None  # what stays where styles are taken out, for `sub`; None: all of it
+
+
+def _kind(sign: str, name: str, pattern: str, kept: str | None = None, flags: int = 0) -> _Kind:
+    return _Kind(sign, name, re.compile(pattern, flags), kept)
+
+
+def _emphasis(mark: str, edge: str, never: str = "") -> str:
+    """Words between two marks, with none of `edge` outside of these, and that never begin so."""
+    start = mark[0]
+    return (
+        rf"(?<![{edge}{start}]){re.escape(mark)}{never}(?=[^\s{start}])"
+        rf"([^{start}\n]*[^\s{start}]){re.escape(mark)}(?![{edge}{start}])"
+    )
+
+
+_TAG, _DIRECTION, _PLACEHOLDER = "a tag", "a stage direction", "a placeholder"
+_I = re.IGNORECASE
+# Where several match at one place the first one counts.
+_KINDS: tuple[_Kind, ...] = (
+    _kind("<", _TAG, r"</?(?:br|p|div|hr|li|tr|td|h[1-6]|break)(?:\s[^<>]{0,80}|/)?>", " ", _I),
+    # Attributes have an equals sign, which "x<s and y>2" has not.
+    _kind("<", _TAG, rf"</?(?:{_SSML}|{_HTML})(?:\s*/?|\s+[\w:-]{{1,40}}\s*=[^<>]*)>", "", _I),
+    _kind("<", _TAG, r"<(?:[A-Za-z][\w.-]+|#[0-9a-fA-F]{3,8}|[a-z]+=[^<>]{1,80})>(?=[^<]*</)", ""),
+    _kind("<", _TAG, r"</[\w:.-]{0,40}>|<#[0-9a-fA-F]{3,8}>|<[A-Za-z][\w.-]+=[^<>]{1,80}>", ""),
+    _kind("<", _TAG, r"<[A-Za-z][\w:.-]+\s+[\w:-]{1,40}\s*=[^<>]*>", ""),
+    _kind("<", _TAG, r"<\|[^<>|]{1,80}\|>|<!--|<!\[CDATA\[|<\?xml\b"),
+    _kind("<<", "a command", r"<<(?:wait|set|jump|if|else|elseif|endif|declare|stop)\b[^<>]*>>"),
+    _kind("{", _TAG, rf"\{{(?:/?(?:{_RENPY})|/[A-Za-z]\w*|/?[A-Za-z]\w*=[^{{}}]{{1,80}})\}}", ""),
+    _kind("{\\", _TAG, r"\{\\[^{}]*\}", ""),
+    _kind("[", _DIRECTION, rf"\[\s*/?(?:{_CUES})\b[^\[\]]*\]", flags=_I),
+    _kind(
+        "[",
+        "an editor's note",
+        r"\[\s*(?:illustration|footnote|sidenote|transcriber|blank page|greek)\b[^\[\]]*\]",
+        flags=_I,
+    ),
+    _kind("[", _TAG, rf"(?<!\w)\[(?:{_BBCODE})\](?!\()|\[[A-Za-z]\w*=[^\[\]]{{1,80}}\]", ""),
+    _kind("[", _TAG, r"\[[a-z]\w*\s+\w{1,40}=[^\[\]]*\]|\[/\w{0,40}\]", ""),
+    _kind("](", "a Markdown link", r"\[[^\[\]\n]+\]\([^()\s]+\)"),
+    _kind(
+        "[",
+        _PLACEHOLDER,
+        rf"(?<!\w)\[(?!(?:{_EDITED})\])(?:[a-z][a-zA-Z0-9]{{1,40}}|[A-Za-z]\w{{0,40}}_\w{{1,40}}"
+        r"|[a-z]\w{0,40}\.[\w.]{0,40}\w)(?:![a-z]+)?\](?![\w(])",
+    ),
+    _kind(
+        "{",
+        _PLACEHOLDER,
+        r"\{[$#]?[\w.]{1,60}(?:[:!][^{}]{0,60}|, ?(?:plural|select|number|date)\b[^{}]{0,60})?\}",
+    ),
+    _kind(
+        "%",
+        _PLACEHOLDER,
+        r"(?<![\w%])(?<!\d[ \u00a0\u202f])%(?:\d\$)?(?:[sdifu]\b|@|\(\w+\)[sdif])",
+    ),
+    _kind("://", "a web address", r"\b(?:https?|ftp)://\S"),
+    _kind("www.", "a web address", r"\bwww\.[\w-]+\.\w"),
+    _kind("@", "an e-mail address", r"[\w.+-]{1,64}@[\w-]{1,64}\.[^\W\d]"),
+    _kind("*", _DIRECTION, rf"(?<![\w*])\*(?:{_ACTS})\b[^*\n]*\*(?![\w*])", flags=_I),
+    _kind("(", _DIRECTION, rf"\(\s*(?:{_ACTS})(?: [^\W\d_]+){{0,2}}\s*\)", flags=_I),
+    _kind(
+        "(",
+        _DIRECTION,
+        rf"^(?:[^\W\d_][\w .'-]{{0,30}}:\s)?\((?!(?:{_ASIDES})\b)[^\W\d_A-Z][^\W\d_]+"
+        r"(?:[ '-][^\W\d_]+){0,3}\)(?=\s+\S)",
+        flags=re.MULTILINE,
+    ),
+    # Neighbours that are ASCII letters make a password or a formula; Chinese has no spaces.
+    _kind("**", "Markdown", _emphasis("**", "A-Za-z0-9"), r"\1"),
+    _kind("__", "Markdown", _emphasis("__", r"\w"), r"\1"),
+    _kind("*", "Markdown", _emphasis("*", r"\w", rf"(?!(?i:{_ACTS})\b)"), r"\1"),
+    _kind("_", "Markdown", _emphasis("_", r"\w"), r"\1"),
+    _kind("`", "Markdown", r"```|(?<![`\w])`(?=[^`\s])([^`\n]*[^`\s])`(?![`\w])", r"\1"),
+    _kind("# ", "a Markdown heading", r"^ {0,3}#{1,6} +(?=[^\W\d])", "", re.MULTILINE),
+    _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});"),
+    _kind("-->", "a cue time", r"\d\d[:.]\d\d[.,]\d{3}\s{0,3}-->"),
+    _kind("\\", "a written line end", r"(?<![\w:\\])\\[nNr]|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)", "\n"),
+    _kind("\\", "an escaped quote", r"\\([\"'])", r"\1"),
+)
+_EMOJI_KIND = _kind("", "an emoji", f"[{_EMOJI}]")
+_SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{_EMOJI}]")  # one look at what most texts have none of
+_SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
+
+
+@dataclass(frozen=True)
+class Markup:
+    """One kind of markup in a text."""
+
+    kind: str
+    place: str  # where it stands first, as a message shows it
+    is_style: bool  # so that `strip_markup` takes it out
+
+    def __str__(self) -> str:
+        remedy = "remove it, or add --strip-markup" if self.is_style else "remove it"
+        return f"{self.kind} ({self.place}) would be read aloud; {remedy}"
+
+
+def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
+    """The kinds of markup in a text that the checkpoint does not read as such."""
+    if _has_none(text):
+        return []
+    spoken = text if pace is None else pace.without_markup(text)
+    found: dict[str, Markup] = {}
+    taken: set[int] = set()
+    for kind in (*_KINDS, *(() if spoken.isascii() else (_EMOJI_KIND,))):
+        if kind.name in found or kind.sign not in spoken:
             continue
-        spoken = text if pace is None else pace.without_markup(text)
-        if found := pattern.search(spoken):
-            return f"{kind} ({_shown(spoken, found.start())})"
-    return None
+        match = kind.pattern.search(spoken)
+        if match is not None and match.start() not in taken:
+            taken.add(match.start())
+            shown = _shown(spoken, match.start())
+            found[kind.name] = Markup(kind.name, shown, kind.kept is not None)
+    return list(found.values())
+
+
+def strip_markup(text: str) -> str:
+    """A text without the tags of style and emphasis, and without the spaces that they leave."""
+    if _has_none(text):
+        return text
+    stripped = text
+    for kind in _KINDS:
+        if kind.kept is not None and kind.sign in stripped:
+            stripped = kind.pattern.sub(kind.kept, stripped)
+    return text if stripped == text else _SPACES.sub(" ", stripped).strip()
+
+
+def _has_none(text: str) -> bool:
+    """Whether there is no sign of any kind."""
+    return _SIGNS.search(text) is None and "://" not in text and "www." not in text
 
 
 def _shown(text: str, start: int) -> str:

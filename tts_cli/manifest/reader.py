@@ -83,6 +83,7 @@ class Rules:
     columns: tuple[str, ...] = ()  # names of the columns, "" for one without; none: the header's
     has_cast: bool = False  # which says how each character speaks
     has_names: bool = False  # in front of lines, of who says them
+    strips_markup: bool = False  # tags of style are taken out of texts
 
     @classmethod
     def of(cls, config: RunConfig) -> Rules:
@@ -101,6 +102,7 @@ class Rules:
             columns,
             has_cast,
             config.speaker_prefix,
+            config.strip_markup,
         )
 
 

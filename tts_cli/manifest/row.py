@@ -16,6 +16,7 @@ from typing import Any
 from models.sampling import SETTINGS
 from tts_cli.config import RANGES
 from tts_cli.manifest.ids import ContentIds, default_id, id_problem
+from tts_cli.manifest.markup import strip_markup
 from tts_cli.manifest.words import is_blank
 from tts_cli.text.pauses import pause_problem
 from tts_cli.text.unseen import as_seen
@@ -139,6 +140,7 @@ def build_row(
     is_text: bool = False,
     extra: Mapping[str, Any] | None = None,
     content_ids: ContentIds | None = None,
+    strips_markup: bool = False,
 ) -> Row | BadRow:
     """Check one row's values.
 
@@ -150,6 +152,7 @@ def build_row(
         is_text: values are cells of a table, so numbers and booleans are written as text.
         extra: see `Row`.
         content_ids: names rows that give no id; None: their number does.
+        strips_markup: tags of style are no part of the text.
     """
     row_id: str | None = None
     try:
@@ -161,6 +164,8 @@ def build_row(
         fields = {name: _convert(name, value, is_text) for name, value in given.items()}
         if "text" not in fields:
             raise RowProblem("has no text")
+        if strips_markup:
+            fields["text"] = _without_markup(fields["text"])
         if row_id is None:
             assert content_ids is not None
             row_id = content_ids.next(
@@ -286,6 +291,13 @@ def _clean_text(name: str, value: str, kind: str) -> str:
     if is_blank(value):
         raise RowProblem(f"{name}: is blank")
     return value
+
+
+def _without_markup(text: str) -> str:
+    stripped = strip_markup(text)
+    if is_blank(stripped):
+        raise RowProblem("text: is blank without its markup")
+    return stripped
 
 
 def _resolve_reference(fields: dict[str, Any], folder: str) -> None:

@@ -41,6 +41,7 @@ class RowBuilder:
         self._has_names, self._has_cast = source.rules.has_names, source.rules.has_cast
         self._file = file
         self._content_ids = content_ids
+        self._strips_markup = source.rules.strips_markup
         self.is_passed = False  # the row counted last, though it may have been made
 
     def next(self) -> bool:
@@ -68,6 +69,7 @@ class RowBuilder:
             folder=self._folder,
             extra=extra or None,
             content_ids=self._content_ids,
+            strips_markup=self._strips_markup,
         )
         return self._named(row) if self._file else row
 
@@ -83,6 +85,7 @@ class RowBuilder:
             is_text=True,
             extra=extra or None,
             content_ids=self._content_ids,
+            strips_markup=self._strips_markup,
         )
         return self._named(row) if self._file else row
 

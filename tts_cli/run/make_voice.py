@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,13 +29,15 @@ from tts_cli.run.needs import Needs
 from tts_cli.run.warm_model import WarmModel
 from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder
-from tts_cli.voices.recording import MAX_SECONDS, Reference, load_reference
+from tts_cli.voices.recording import MAX_SECONDS, Reference, load_reference, transcript_problem
 from tts_cli.voices.resolve import reference_silence_s
 from tts_cli.voices.speech_row import SpeechRow
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
 
 if TYPE_CHECKING:
     import numpy as np
+
+log = logging.getLogger(__name__)
 
 
 def add_voice(
@@ -53,7 +56,11 @@ def add_voice(
     folder.target(name, is_overwriting)
     row = require_row({"text": name, **reference})
     info = require_base(config)
-    stored = encode_voice(load(row, info, config), info, config)
+    recording = load(row, info, config)
+    seconds = len(recording.samples) / info.sample_rate_hz
+    if row.ref_text is not None and (problem := transcript_problem(row.ref_text, seconds)):
+        log.warning("%s", problem)
+    stored = encode_voice(recording, info, config)
     return folder.write(name, stored, is_overwriting), stored
 
 

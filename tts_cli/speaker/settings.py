@@ -33,6 +33,7 @@ class Settings(TypedDict, total=False):
     language: str
     normalize: str
     lexicon: StrPath
+    strip_markup: bool
     split: str
     pause_paragraph: float
     pause_sentence: float

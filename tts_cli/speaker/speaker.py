@@ -141,7 +141,7 @@ class Speaker(WarmModel):
                 raise RowError(row.message)
             if not row.is_silent:
                 self._say(row, cloning)
-            speech = speech_of(row, self.info, self.maker.warnings(row))
+            speech = speech_of(row, self.info, self.maker.warnings(row, cloning))
         if speech.error is not None:
             raise RowError(speech.error)
         return speech

@@ -201,5 +201,5 @@ class SpeechStream:
     def _take(self, row: SpeechRow) -> None:
         """A row at its end; any thread."""
         speaker = self._speaker
-        speech = speech_of(row, speaker.info, speaker.maker.warnings(row))
+        speech = speech_of(row, speaker.info, speaker.maker.warnings(row, self._cloning))
         self._ended.put((self._numbers.pop(row), speech))

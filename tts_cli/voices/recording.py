@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from models.pace import reading_s
 from tts_cli.errors import RowError
 from tts_cli.voices.untrusted_file import opened, sha256
 
@@ -30,15 +32,23 @@ if TYPE_CHECKING:
 
     Samples = np.ndarray[Any, Any]
 
+log = logging.getLogger(__name__)
+
 MIN_SECONDS, MAX_SECONDS = 1.0, 30.0
 MAX_DECODED_BYTES = 64 * 2**20  # at 8 bytes a sample, the widest a decoder may use
 MAX_FILE_BYTES = MAX_DECODED_BYTES
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 192_000
 MAX_CHANNELS = 6  # 5.1; what has more is a multitrack session, and its mean no voice
 MIN_RMS = 1e-4  # -80 dBFS around the mean; the noise of an empty room is louder
+FACTOR, PAUSES_S = 3.0, 2.0  # times the usual time that a transcript may take, and silence
+CLIPPED_AT = 1 - 2**-15  # full scale of 16 bits, less one step
+CLIPPED_SHARE = 0.2  # of samples, which people hear as distortion; odd, not refused
+SILENT_BELOW = 3e-3  # -50 dBFS, below breath and rustle
+SILENT_START_S = 3.0
 MAX_PEAK = 16.0  # full scale is 1; more is a file of integers stored as floats
 
 _ADVICE = "5 to 15 s are best"
+_CONVERT = "convert it to WAV or FLAC"
 _SHOWN_CHARS = 120  # of a path
 _BLOCK_FRAMES = 65_536
 _UNKNOWN_FRAMES = 2**62  # libsndfile gives about 2**63 where the header is silent
@@ -86,7 +96,7 @@ def reference_digest(content: str, mode: str, text: str | None, silence_s: float
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def read_header(path: str, root: Path | None = None) -> Header:
+def read_facts(path: str, root: Path | None = None) -> Facts:
     """Check a file without decoding it.
 
     Args:
@@ -94,16 +104,6 @@ def read_header(path: str, root: Path | None = None) -> Header:
     Raises:
         RowError: it cannot be a reference; the message names it and says why.
     """
-    with (
-        _named(path),
-        opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle,
-        _sound(handle) as sound,
-    ):
-        return _check_header(sound, handle)
-
-
-def read_facts(path: str, root: Path | None = None) -> Facts:
-    """The same, and the hash of its bytes. Raises RowError."""
     with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
         with _sound(handle) as sound:
             header = _check_header(sound, handle)
@@ -127,6 +127,42 @@ def load_reference(
     Raises:
         RowError: it cannot be used; the message names it and says why.
     """
+    content, native_hz, samples = _read(path, root)
+    for oddity in _oddities(samples, native_hz):
+        log.warning("ref_audio %s %s", _tail(path), oddity)
+    is_icl = mode == "icl"
+    return Reference(
+        samples=resampled(samples, native_hz, rate_hz),
+        mode=mode,
+        text=text if is_icl else None,
+        num_silence=round(silence_s * rate_hz) if is_icl else 0,
+        digest=reference_digest(content, mode, text, silence_s),
+    )
+
+
+def transcript_problem(text: str, seconds: float) -> str | None:
+    """Why a text cannot be what a recording of this length says, or None."""
+    usual_s = reading_s(text)
+    if usual_s / FACTOR <= seconds <= usual_s * FACTOR + PAUSES_S:
+        return None
+    return (
+        f"ref_text takes about {usual_s:.1f} s to say, and ref_audio lasts {seconds:.1f} s; give "
+        "exactly what the recording says"
+    )
+
+
+def hear(path: str, root: Path | None = None) -> tuple[str, ...]:
+    """Decode a file, and say what is odd about a recording that can be used nevertheless.
+
+    Raises:
+        RowError: as `load_reference` would.
+    """
+    _, rate_hz, samples = _read(path, root)
+    return tuple(f"ref_audio {_tail(path)} {oddity}" for oddity in _oddities(samples, rate_hz))
+
+
+def _read(path: str, root: Path | None) -> tuple[str, int, Samples]:
+    """The hash of a file's bytes, its rate, and (n,) float32 samples. Raises RowError."""
     with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
         before = os.fstat(handle)
         content = sha256(handle, MAX_FILE_BYTES)
@@ -137,14 +173,7 @@ def load_reference(
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise RowError("changed while it was read")
         _judge(samples)
-    is_icl = mode == "icl"
-    return Reference(
-        samples=resampled(samples, header.rate_hz, rate_hz),
-        mode=mode,
-        text=text if is_icl else None,
-        num_silence=round(silence_s * rate_hz) if is_icl else 0,
-        digest=reference_digest(content, mode, text, silence_s),
-    )
+    return content, header.rate_hz, samples
 
 
 def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
@@ -185,9 +214,11 @@ def _sound(handle: int) -> Iterator[soundfile.SoundFile]:
     except soundfile.LibsndfileError as error:
         reason = str(error.error_string).removeprefix("Error :").strip().rstrip(".")
         reason = reason or f"error {error.code}"
-        raise RowError(f"cannot be decoded: {reason[:1].lower()}{reason[1:]}") from None
+        raise RowError(f"cannot be decoded: {reason[:1].lower()}{reason[1:]}", _CONVERT) from None
     except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise RowError(f"cannot be decoded: {str(error) or type(error).__name__}") from None
+        raise RowError(
+            f"cannot be decoded: {str(error) or type(error).__name__}", _CONVERT
+        ) from None
 
 
 def _check_header(sound: soundfile.SoundFile, handle: int) -> Header:
@@ -284,3 +315,18 @@ def _judge(samples: Samples) -> None:
         raise RowError(f"holds no sound, only a constant offset of {mean:.3g}")
     level = f"{20 * math.log10(rms):.0f} dBFS" if rms else "nothing but zeros"
     raise RowError(f"is silent ({level}; at least {20 * math.log10(MIN_RMS):.0f} dBFS are needed)")
+
+
+def _oddities(samples: Samples, rate_hz: int) -> list[str]:
+    """What makes a poor voice of a recording that holds one."""
+    import numpy as np
+
+    found = []
+    sizes = np.abs(samples)
+    share = np.count_nonzero(sizes >= CLIPPED_AT) / len(sizes)
+    if share >= CLIPPED_SHARE:
+        found.append(f"is clipped in {share:.0%} of its samples; record it at a lower level")
+    silence_s = int(np.argmax(sizes >= SILENT_BELOW)) / rate_hz
+    if silence_s >= SILENT_START_S:
+        found.append(f"begins with {silence_s:.1f} s of silence; cut it off")
+    return found

@@ -15,12 +15,12 @@ from tts_cli.errors import RowError
 from tts_cli.voices.folder import VoiceFolder
 from tts_cli.voices.recording import (
     Facts,
-    Header,
     Reference,
+    hear,
     load_reference,
     read_facts,
-    read_header,
     reference_digest,
+    transcript_problem,
 )
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ class ReferenceFiles:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root
-        self._headers: OrderedDict[str, Header | RowError] = OrderedDict()
+        self._heard: OrderedDict[str, tuple[str, ...] | RowError] = OrderedDict()
         self._facts: OrderedDict[str, Facts | RowError] = OrderedDict()
 
-    def header(self, path: str) -> Header:
-        """`read_header`, once a path."""
-        return self._remember(self._headers, path, read_header)
+    def heard(self, path: str) -> tuple[str, ...]:
+        """`hear`, once a path."""
+        return self._remember(self._heard, path, hear)
 
     def facts(self, path: str) -> Facts:
         """`read_facts`, once a path."""
@@ -136,6 +136,13 @@ class Cloning:
         if request.clone_mode != "icl":
             return Need("", 0, 0)
         return Need("", 1, len((request.ref_text or "").encode()))
+
+    def transcript_problem(self, path: str, text: str | None) -> str | None:
+        """Why a transcript cannot be that of a recording, or None. Raises RowError."""
+        frames, rate_hz = (header := self.files.facts(path).header).frames, header.rate_hz
+        if text is None or frames is None:
+            return None
+        return transcript_problem(text, frames / rate_hz)
 
     def voice(self, request: SpeechRequest, digest: str) -> Voice | None:
         """The voice of a request as the model takes it; None where a recording is to be encoded.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tts_cli.manifest.ids import ContentIds
 from tts_cli.manifest.row import BadRow, Row, build_row
 
 
@@ -249,3 +250,21 @@ class TestCells:
         row = build({"text": "hi", **cells}, is_text=True)
         assert isinstance(row, BadRow)
         assert words in row.message
+
+
+def test_markup_is_taken_out_before_ids_are_made() -> None:
+    """An engine's `{i}` was read aloud, and made another row of a line."""
+
+    def stripped(text: str) -> Row | BadRow:
+        ids = ContentIds()
+        return build_row(
+            {"text": text}, line=1, number=1, folder="", content_ids=ids, strips_markup=True
+        )
+
+    tagged, plain = stripped("{i}Really?{/i} No, [name]."), stripped("Really? No, [name].")
+    assert tagged == plain
+    assert isinstance(tagged, Row)
+    assert tagged.text == "Really? No, [name]."
+    empty = stripped("<i> </i>")
+    assert isinstance(empty, BadRow)
+    assert empty.message == "text: is blank without its markup"

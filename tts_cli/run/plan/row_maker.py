@@ -4,6 +4,7 @@ checked of a manifest's row but what needs the other rows, such as ids that are 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +14,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import RowError
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.markup import markup_in
-from tts_cli.manifest.reader import Source
+from tts_cli.manifest.reader import Rules, Source
 from tts_cli.manifest.request import Requests
 from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
 from tts_cli.manifest.row_builder import RowBuilder
@@ -63,7 +64,9 @@ class RowMaker:
 
     def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
         """A row as a manifest's line of that number would be; a text is a row that has no more."""
-        builder = RowBuilder(Source(_SOURCE, "jsonl", "", columns=self._columns), number=number)
+        rules = Rules(strips_markup=self.config.strip_markup)
+        source = Source(_SOURCE, "jsonl", "", rules=rules, columns=self._columns)
+        builder = RowBuilder(source, number=number)
         values: object = given
         if isinstance(given, str):
             values = {"text": given}
@@ -120,15 +123,23 @@ class RowMaker:
             spoken.reading = self._requests.care.read(row.text, request.language)
         return spoken
 
-    def warnings(self, row: SpeechRow) -> list[str]:
-        """What is to be known of a row that is spoken nevertheless; a survey counts the same."""
+    def warnings(self, row: SpeechRow, cloning: Cloning) -> list[str]:
+        """What is to be known of a row that is spoken nevertheless; a survey counts the same.
+
+        Args:
+            cloning: that it was made with.
+        """
         request, info, pace = row.request, self.info, self.info.pace
         written = request.text if row.reading is None else row.reading.written
         found = []
         if row.is_silent:
             found.append("has no letter or digit, so it is silence")
-        elif markup := markup_in(without_pauses(request.text), pace):
-            found.append(f"{markup} would be read aloud; remove it")
+        else:
+            found += map(str, markup_in(without_pauses(request.text), pace))
+        if request.ref_audio is not None and not row.is_silent and row.error is None:
+            with contextlib.suppress(RowError):  # gone since
+                problem = cloning.transcript_problem(request.ref_audio, request.ref_text)
+                found += [] if problem is None else [problem]
         if has_pauses(written) and not has_pauses(request.text):
             found.append("its pauses are left out: nothing keeps its voice behind them")
         if request.instruct is not None and not info.takes_instruct:

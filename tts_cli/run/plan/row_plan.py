@@ -66,8 +66,7 @@ class RowPlan:
     Args:
         journal: of the output folder; None: it has none, so every row is new.
         writer: None: there is no folder.
-        is_spoken: without a folder too; else what rows clone is looked at no further than its
-            header there.
+        is_heard: recordings to clone are decoded, so that those without a voice are found too.
     """
 
     def __init__(
@@ -78,12 +77,12 @@ class RowPlan:
         journal: Journal | None = None,
         writer: AudioWriter | None = None,
         *,
-        is_spoken: bool = False,
+        is_heard: bool = False,
     ) -> None:
         self.source = source
         self.config = config
         self.info = info
-        self.is_spoken = is_spoken or writer is not None
+        self.is_heard = is_heard
         self.clone_info = clone_info(config, info)
         self.cloning = Cloning(config, self.clone_info or info)
         self.rows = CheckedRows(source, config, info)
@@ -181,6 +180,7 @@ class RowPlan:
             self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
+        found.summary.failing = found.bad
         found.summary.strangers = list(self.rows.casting.strangers)
         if self.anchor is not None:
             found.summary.anchor = self.anchor.id
@@ -381,6 +381,8 @@ class RowPlan:
         order = None
         try:
             need = self._resolve(request, is_silent)
+            if row.ref_audio is not None and not is_silent:
+                self._judge_recording(row, tally)
             standing = self._folder.standing(row.id, request, need, is_silent)
             is_due = self._folder.is_due(standing.state)
             is_unspoken = False
@@ -442,6 +444,15 @@ class RowPlan:
             found.foreign += self._folder.foreign(row.id)
         return OWN | EXTRAS if extras else OWN
 
+    def _judge_recording(self, row: Row, tally: Tally) -> None:
+        """Tell what is odd about a row's recording. Raises RowError: it cannot be used."""
+        assert row.ref_audio is not None
+        if problem := self.cloning.transcript_problem(row.ref_audio, row.ref_text):
+            tally.add_odd_recording(row, problem)
+        if self.is_heard:
+            for oddity in self.cloning.files.heard(row.ref_audio):
+                tally.add_odd_recording(row, oddity)
+
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
         size the others' slots. Of a row in parts `_parts` tells.
@@ -477,13 +488,8 @@ class RowPlan:
                 raise RowError(problem)
 
     def _need(self, request: SpeechRequest) -> Need | None:
-        if anchor := self._anchor.followed_by(request):
-            return anchor.need
-        if self.is_spoken:
-            return self.cloning.need(request)
-        if request.ref_audio is not None:
-            self.cloning.files.header(request.ref_audio)
-        return self.cloning.least(request)
+        anchor = self._anchor.followed_by(request)
+        return self.cloning.need(request) if anchor is None else anchor.need
 
 
 def _as_chosen(request: SpeechRequest, standing: Standing) -> SpeechRequest:

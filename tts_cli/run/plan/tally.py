@@ -48,18 +48,18 @@ class ManifestSummary:
     longest_chars: int = 0
     audio_s: float = 0.0  # estimate
     disk_bytes: int = 0  # estimate
+    failing: int = 0  # of those selected, bad or certain to fail
     warnings: list[str] = field(default_factory=list)
     bad_rows: int = 0
     bad: list[BadRow] = field(default_factory=list)  # the first 20
+    problems: list[str] = field(default_factory=list)  # of all, equal ones in one line
     strangers: list[str] = field(default_factory=list)  # characters without a voice
 
     def bad_lines(self) -> list[str]:
-        """The report of bad rows: the first 20 in full, then a count, and all the characters that
+        """The report of bad rows: 20 problems in full, then a count, and all the characters that
         a cast lacks.
         """
-        lines = [bad_row_line(self.manifest, row) for row in self.bad]
-        if self.bad_rows > len(self.bad):
-            lines.append(f"{self.manifest}: {self.bad_rows - len(self.bad)} more bad rows")
+        lines = list(self.problems)
         if len(self.strangers) > 1:
             named = ", ".join(map(shown, self.strangers[:_MAX_STRANGERS]))
             named += ", ..." * (len(self.strangers) > _MAX_STRANGERS)
@@ -74,12 +74,6 @@ class ManifestSummary:
                 f"{self.manifest}: {self.bad_rows} of {self.rows + self.bad_rows} rows are bad",
                 remedy="mend them, or add --skip-invalid to speak the rest",
             )
-
-
-def bad_row_line(manifest: str, row: BadRow) -> str:
-    """One bad row as a message names it: file, line, id, reason."""
-    named = f"id '{row.id}': " if row.id is not None else ""
-    return f"{row.file or manifest}:{row.line}: {named}{row.message}"
 
 
 class Tally:
@@ -105,7 +99,9 @@ class Tally:
         self._no_instruct = 0
         self._own_caps = 0  # rows to retry that --max-seconds does not reach
         self._first_capped = ""  # its id
+        self._bad = NamedRows("bad rows")
         self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
+        self._odd_recordings = NamedRows("rows with odd recordings to clone")
         self._marked_up = NamedRows("rows with markup that would be read aloud")
         self._no_pauses = NamedRows("rows whose pauses are left out")
         self._unheard = NamedRows("rows described otherwise than the anchor")
@@ -114,6 +110,7 @@ class Tally:
     def add_bad(self, row: BadRow) -> None:
         """A row that cannot be used, selected or not."""
         self.summary.bad_rows += 1
+        self._bad.add(row, row.message)
         if len(self.summary.bad) < MAX_SHOWN:
             self.summary.bad.append(row)
 
@@ -144,8 +141,8 @@ class Tally:
         if has_marks and not has_pauses(request.text):
             self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
         text = without_pauses(request.text) if has_marks else request.text
-        if markup := markup_in(text, info.pace):
-            self._marked_up.add(row, f"{markup} would be read aloud; remove it")
+        for markup in markup_in(text, info.pace):
+            self._marked_up.add(row, markup, kind=markup.kind)
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not info.takes_instruct
         self._no_instruct += not has_instruct and info.needs_instruct
@@ -153,6 +150,10 @@ class Tally:
     def add_hopeless(self, row: Row, problem: object) -> None:
         """A selected row that is certain to fail, alone: that is a warning."""
         self._hopeless.add(row, problem)
+
+    def add_odd_recording(self, row: Row, problem: str) -> None:
+        """A row whose recording can be cloned, and should not be."""
+        self._odd_recordings.add(row, problem)
 
     def add_unheard(self, row: Row) -> None:
         """A row whose description of a voice nobody will hear: it has the anchor's."""
@@ -198,13 +199,15 @@ class Tally:
             raise ManifestError(f"{found.manifest}: has no rows", remedy="write one row a line")
         audio_s, rows = found.audio_s + self._remade_s, found.due + found.takes + self._remade
         found.disk_bytes = estimate_disk_bytes(audio_s, rows, self._config, self._info)
+        found.problems = self._bad.lines(found.manifest)
         found.warnings = self._warnings()
         return found
 
     def _warnings(self) -> list[str]:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
-        found = self._hopeless.lines(name) + self._marked_up.lines(name)
+        found = self._hopeless.lines(name) + self._odd_recordings.lines(name)
+        found += self._marked_up.lines(name)
         found += self._no_pauses.lines(name) + self._unheard.lines(name)
         if self.summary.wordless:
             fate = f"{SILENCE_S:g} s of silence each"

@@ -74,7 +74,7 @@ def test_as_the_plan_makes_them(
     info = make_info(pace=PACE, takes_instruct=True)
     config = config_in(tmp_path, **settings)
     source = make_source("".join(json.dumps(row) + "\n" for row in ROWS))
-    plan = RowPlan(source, config, info, is_spoken=True)
+    plan = RowPlan(source, config, info)
     survey = plan.survey()
     maker, cloning, needs = RowMaker(config, info), Cloning(config, info), Needs()
     made = [maker.make(row, number, cloning) for number, row in enumerate(ROWS, 1)]
@@ -103,7 +103,7 @@ def test_recordings_as_the_plan_takes_them(
     ]
     config = RunConfig(voices=tmp_path / "voices", skip_invalid=True)
     source = make_source("".join(json.dumps(row) + "\n" for row in rows))
-    plan = RowPlan(source, config, info, is_spoken=True)
+    plan = RowPlan(source, config, info)
     plan.survey()
     maker, cloning = RowMaker(config, info), Cloning(config, info)
     made = [maker.make(row, number, cloning) for number, row in enumerate(rows, 1)]
@@ -163,9 +163,10 @@ def test_warnings(
 ) -> None:
     known = make_info(pace=PACE, **info)
     maker = RowMaker(RunConfig(), known)
-    row = maker.make(fields, 1, Cloning(RunConfig(), known))
+    cloning = Cloning(RunConfig(), known)
+    row = maker.make(fields, 1, cloning)
     assert isinstance(row, SpeechRow)
-    found = maker.warnings(row)
+    found = maker.warnings(row, cloning)
     assert len(found) == len(said), found
     for warning, words in zip(found, said, strict=True):
         assert words in warning

@@ -17,10 +17,11 @@ from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.reader import Source
 from tts_cli.manifest.request import build_request
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.run.check.named_rows import NamedRows
 from tts_cli.run.check.row_checks import CheckedRows
 from tts_cli.run.plan.row_plan import RowPlan, check_manifest
 from tts_cli.run.plan.split_rule import BY_SETTING, NO_VOICE
-from tts_cli.run.plan.tally import bad_row_line, estimate_audio_s, estimate_disk_bytes
+from tts_cli.run.plan.tally import estimate_audio_s, estimate_disk_bytes
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
@@ -50,7 +51,9 @@ def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
 def message(source: Source, config: RunConfig, info: ModelInfo) -> str:
     bad = [row for row in checked_rows(source, config, info) if isinstance(row, BadRow)]
     assert len(bad) == 1, bad
-    return bad_row_line("m", bad[0])
+    rows = NamedRows("rows")
+    rows.add(bad[0], bad[0].message)
+    return rows.lines("m")[0]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +168,8 @@ def test_no_rows(make_source: MakeSource, make_info: MakeInfo, content: str) -> 
 
 
 def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: MakeInfo) -> None:
-    source = make_source(jsonl({"id": "ok"}) + jsonl({"id": "x", "seed": -1}) + "{}\n" * 30)
+    many = jsonl(*({"voice": f"v{number}"} for number in range(30)))
+    source = make_source(jsonl({"id": "ok"}) + jsonl({"id": "x", "seed": -1}) + many)
     summary = check_manifest(source, CONFIG, make_info())
     lines = summary.bad_lines()
     assert len(lines) == 21
