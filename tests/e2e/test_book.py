@@ -288,9 +288,15 @@ def test_the_language_is_that_of_the_book(bench: Workbench) -> None:
     assert speak(bench, story.format("en"), "--language", "auto").code == 0
     assert out.lines[-1]["language"] == "auto"
     count = len(out.lines)
-    result = speak(bench, story.format("cy"))
-    assert "the book is in cy, which the checkpoint does not know by name" in result.err
+    # It was read by the rules of another language, with exit code 0.
+    for flags in ((), ("--dry-run",)):
+        result = speak(bench, story.format("cy"), *flags)
+        assert result.code == 2
+        assert "error: the book is in 'cy', and " in result.err
+        assert "a language by --language, auto for none" in result.err
     assert len(out.lines) == count
+    result = speak(bench, story.format("und"))
+    assert "the book is in und, which the checkpoint does not know by name" in result.err
 
 
 def test_files_that_are_not_ours_stay(bench: Workbench) -> None:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-# The first part of a tag of BCP 47: two letters of ISO 639-1, or three of 639-2, where books have
-# either form of two. Cantonese (yue, zh-yue) and other Chinese languages are none of these.
-_NAMES = {
-    "zh": "chinese", "zho": "chinese", "chi": "chinese", "cmn": "chinese",
-    "en": "english", "eng": "english",
-    "fr": "french", "fra": "french", "fre": "french",
-    "de": "german", "deu": "german", "ger": "german",
-    "it": "italian", "ita": "italian",
-    "ja": "japanese", "jpn": "japanese",
-    "ko": "korean", "kor": "korean",
-    "pt": "portuguese", "por": "portuguese",
-    "ru": "russian", "rus": "russian",
-    "es": "spanish", "spa": "spanish",
-}  # fmt: skip
+from tts_cli.text.language_code import code_of, named_language
+
+# Cantonese (yue, zh-yue) and other Chinese languages are none that checkpoints mean by the name.
 _OTHER_CHINESE = {"yue", "nan", "wuu", "hak", "gan", "hsn"}
+_NO_LANGUAGE = {"und", "mul", "mis", "zxx", "art"}  # of ISO 639-2: unknown, several, none
 
 
 def known_language(tag: str | None, known: Collection[str]) -> str | None:
     """The name of a language tag such as `en-GB`, if it is one of a checkpoint's names."""
-    parts = (tag or "").strip().lower().replace("_", "-").split("-")
+    parts = _parts(tag)
     if not _OTHER_CHINESE.isdisjoint(parts[1:]):
         return None
-    name = _NAMES.get(parts[0], parts[0])
+    name = named_language(parts[0], known)
     return name if name != "auto" and name in known else None
+
+
+def is_language(tag: str) -> bool:
+    """Whether a tag says which language a book is in."""
+    code = code_of(_parts(tag)[0])
+    return code is not None and code not in _NO_LANGUAGE
+
+
+def _parts(tag: str | None) -> list[str]:
+    return (tag or "").strip().lower().replace("_", "-").split("-")

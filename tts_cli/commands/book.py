@@ -180,15 +180,27 @@ def show_chapters(book: Book, config: RunConfig) -> None:
 
 def language_of(book: Book, config: RunConfig) -> str | None:
     """The language that the book says it is in, for rows of a run where nobody gives one; None
-    where the checkpoint does not know it.
+    where the checkpoint names none.
+
+    Raises:
+        ManifestError: the checkpoint speaks others, so that the book would be read by their rules.
     """
-    from tts_cli.book.language import known_language
+    from tts_cli.book.language import is_language, known_language
+    from tts_cli.manifest.row import shown
     from tts_cli.run.model_source import read_info
 
     origin = click.get_current_context().get_parameter_source("language")
     if book.language is None or origin != ParameterSource.DEFAULT:
         return None
-    name = known_language(book.language, read_info(config).languages)
+    known = read_info(config).languages
+    name = known_language(book.language, known)
+    spoken = [language for language in known if language != "auto"]
+    if name is None and spoken and is_language(book.language):
+        raise ManifestError(
+            f"the book is in {shown(book.language)}, and {config.model or 'the sample voice'} "
+            f"speaks {', '.join(spoken)}",
+            "name another checkpoint by --model, or a language by --language, auto for none",
+        )
     if name is None:
         log.info("the book is in %s, which the checkpoint does not know by name", book.language)
     else:

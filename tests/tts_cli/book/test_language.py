@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.book.language import known_language
+from tts_cli.book.language import is_language, known_language
 
 KNOWN = ("auto", "english", "chinese", "german")
 
@@ -32,3 +32,13 @@ KNOWN = ("auto", "english", "chinese", "german")
 )
 def test_names(tag: str | None, name: str | None) -> None:
     assert known_language(tag, KNOWN) == name
+
+
+@pytest.mark.parametrize("tag", ["de", "deu", "de-CH", "zh-yue", "nl", " EN ", "German"])
+def test_languages(tag: str) -> None:
+    assert is_language(tag)
+
+
+@pytest.mark.parametrize("tag", ["", "und", "mul", "zxx", "auto", "x-default", "unknown", "1"])
+def test_what_names_no_language(tag: str) -> None:
+    assert not is_language(tag)

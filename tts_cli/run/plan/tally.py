@@ -4,6 +4,7 @@ spoken.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row, shown
 from tts_cli.manifest.words import SILENCE_S
 from tts_cli.run.check.named_rows import MAX_SHOWN, NamedRows
+from tts_cli.text.normalize import LANGUAGES
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 
 if TYPE_CHECKING:
@@ -93,7 +95,8 @@ class Tally:
         self._split_rule = split_rule
         self._care = care
         self._remade, self._remade_s = 0, 0.0  # rows whose files are made of what is kept
-        self._unread = 0  # rows to be normalized, nobody knows in which language
+        # Rows to be normalized, by a language that has no rules; None: nobody knows which it is.
+        self._unread: Counter[str | None] = Counter()
         self._ignored_instruct = 0
         self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
         self._no_instruct = 0
@@ -136,7 +139,8 @@ class Tally:
             found.wordless += 1
             return
         care = self._care
-        self._unread += care.is_normalized and care.known(request.language) is None
+        if care.is_normalized and (known := care.known(request.language)) not in LANGUAGES:
+            self._unread[known] += 1
         has_marks = has_pauses(row.text)
         if has_marks and not has_pauses(request.text):
             self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
@@ -223,11 +227,12 @@ class Tally:
                 f"{name}: {rows} max_seconds or max_frames, '{self._first_capped}' first, which "
                 f"wins over --max-seconds {self._config.max_seconds:g}: change it there"
             )
-        if self._unread:
-            found.append(
-                f"{name}: {_counted(self._unread)} of no known language, and left as written; "
-                "give --language, or name one by --normalize"
-            )
+        for language, count in self._unread.items():
+            why = f"in {language}, which has no rules for figures, and left as written"
+            if language is None:
+                why = "of no known language, and left as written; "
+                why += "give --language, or name one by --normalize"
+            found.append(f"{name}: {_counted(count)} {why}")
         if self._ignored_instruct:
             found.append(
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "

@@ -179,6 +179,18 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: 
         summary.require_good()
 
 
+def test_languages_without_rules_are_told(make_source: MakeSource, make_info: MakeInfo) -> None:
+    """Rows of a language that nobody can normalize were left as written without a word."""
+    info = make_info(languages=("auto", "english", "chinese"))
+    rows = [{"language": language} for language in ("chinese", "english", "zh", "auto")]
+    config = RunConfig(normalize="auto")
+    chinese, unknown = check_manifest(make_source(jsonl(*rows)), config, info).warnings
+    assert chinese.endswith(
+        "2 rows are in chinese, which has no rules for figures, and left as written"
+    )
+    assert "1 row is of no known language, and left as written; give --language" in unknown
+
+
 def test_a_good_manifest_passes(make_source: MakeSource, make_info: MakeInfo) -> None:
     summary = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG, make_info())
     summary.require_good()
