@@ -9,6 +9,8 @@ prompts(name).
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import importlib
 import logging
 import os
@@ -17,7 +19,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.checkpoint.files import CheckpointError, resolve
+from models.checkpoint.files import (
+    CheckpointError,
+    NoSuchCheckpoint,
+    cached_repositories,
+    resolve,
+)
 from models.checkpoint.section import Section
 
 if TYPE_CHECKING:
@@ -38,6 +45,7 @@ class Family:
     folder: str  # in models/
     model_type: str  # what its checkpoints' config.json says
     synthetic: tuple[str, ...]  # names of the released sizes that random weights come in
+    repositories: tuple[str, ...]  # of the hub, that its makers released
     # Modules that not every family has; None: it has none.
     converter: str | None = None  # with convert(folder), for what is released as no safetensors
     licence: str | None = None  # with LICENCE, whose terms must be accepted first
@@ -52,15 +60,50 @@ FAMILIES = (
         "qwen3_tts",
         "qwen3_tts",
         ("qwen3-tts-0.6b", "qwen3-tts-1.7b", "qwen3-tts-0.6b-base", "qwen3-tts-1.7b-base"),
+        (
+            "Qwen/Qwen3-TTS-12Hz-0.6B-Base",
+            "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice",
+            "Qwen/Qwen3-TTS-12Hz-1.7B-Base",
+            "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice",
+            "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
+        ),
     ),
     Family(
         "fish_speech",
         "fish_qwen3_omni",
         ("fish-s2-pro",),
+        ("fishaudio/s2-pro",),
         converter="codec.convert",
         licence="licence",
     ),
 )
+
+
+def find(source: str, revision: str | None = None) -> Path:
+    """The folder of a checkpoint. Raises CheckpointError, and says which one was meant, perhaps."""
+    try:
+        return resolve(source, revision)
+    except NoSuchCheckpoint as error:
+        raise NoSuchCheckpoint(f"{error}{did_you_mean(source)}") from None
+
+
+def did_you_mean(source: str) -> str:
+    """What is said behind the name of a checkpoint that is not there: one that is called almost so,
+    among those released, those in the hub's cache, and folders beside it; nothing if there is none.
+    """
+    names = [name for family in FAMILIES for name in family.repositories]
+    names += cached_repositories()
+    known = {name.rpartition("/")[2]: name for name in names} | {name: name for name in names}
+    parent = Path(source).expanduser().parent
+    with contextlib.suppress(OSError):
+        known |= {
+            str(path): str(path) for path in parent.iterdir() if (path / "config.json").is_file()
+        }
+    by_folded = {name.casefold(): found for name, found in known.items()}
+    close = difflib.get_close_matches(source.casefold(), list(by_folded), n=1, cutoff=0.75)
+    if not close or by_folded[close[0]] == source:
+        return ""
+    return f"; did you mean {by_folded[close[0]]}?"
 
 
 def describe(source: str, revision: str | None = None) -> ModelInfo:
@@ -76,7 +119,7 @@ def describe(source: str, revision: str | None = None) -> ModelInfo:
         family, name = _synthetic(source)
         info = family.module("info").describe_synthetic(name)
     else:
-        folder = resolve(source, revision)
+        folder = find(source, revision)
         info = _family(folder).module("info").describe(folder)
     return info
 
@@ -109,7 +152,7 @@ def load_model(
         family, name = _synthetic(source)
         model = family.module("synthetic").load_synthetic(name, device, dtype, use_graphs)
     else:
-        folder = resolve(source, revision)
+        folder = find(source, revision)
         log.debug("reading weights in %s", folder)
         model = _family(folder).module("loader").load(folder, device, dtype, use_graphs)
     return model
@@ -133,7 +176,7 @@ def load_prompt_counter(
         family, name = _synthetic(source)
         found = family.module("synthetic").prompts(name)
     else:
-        folder = resolve(source, revision)
+        folder = find(source, revision)
         found = _family(folder).module("loader").prompts(folder)
     prompt: Callable[[SpeechRequest], Prompt] = found[0]
     width, num_codebooks = found[1:]
@@ -157,7 +200,7 @@ def convert(source: str, revision: str | None = None) -> Conversion | None:
     Raises:
         CheckpointError: it cannot be found or written, or is not what it should be.
     """
-    folder = resolve(source, revision)
+    folder = find(source, revision)
     family = _family(folder)
     if family.converter is None:
         return None

@@ -35,6 +35,10 @@ class CheckpointError(Exception):
     """A checkpoint is missing, incomplete or not one this tool reads."""
 
 
+class NoSuchCheckpoint(CheckpointError):  # noqa: N818
+    """Nothing is known under its name, which may be another one mistyped."""
+
+
 @dataclass(frozen=True)
 class Conversion:
     """A file of a checkpoint that was turned into safetensors, which is all that is read later."""
@@ -64,7 +68,7 @@ def resolve(source: str, revision: str | None = None) -> Path:
         return folder
     looks_local = source.startswith((".", "/", "~")) or source.count("/") != 1
     if folder.exists() or looks_local:
-        raise CheckpointError(f"{source}: no such checkpoint folder")
+        raise NoSuchCheckpoint(f"{source}: no such checkpoint folder")
     return fetch(source, revision, HUB_FILES)
 
 
@@ -73,23 +77,67 @@ def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
     already is not fetched again, and a file that was cut off goes on where it ended.
 
     Raises:
-        CheckpointError: there is no such repository, or the hub cannot be reached.
+        NoSuchCheckpoint: there is no such repository, or nobody can say whether there is.
+        CheckpointError: the hub refuses it, or it has no such revision.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     try:
         return Path(snapshot_download(source, revision=revision, allow_patterns=patterns))
     except HFValidationError as error:
         raise CheckpointError(f"{source}: neither a folder nor a repository id: {error}") from None
-    except LocalEntryNotFoundError:
+    except LocalEntryNotFoundError as error:
+        where = f"{source}: not a local folder, not whole in the hub cache, and"
+        if constants.HF_HUB_OFFLINE or isinstance(error.__cause__, OfflineModeIsEnabled):
+            raise NoSuchCheckpoint(
+                f"{where} HF_HUB_OFFLINE forbids asking the hub; unset it to fetch it, or check "
+                "the name"
+            ) from None
+        raise NoSuchCheckpoint(
+            f"{where} the hub cannot be reached ({_reason(error.__cause__ or error)}); check the "
+            "network"
+        ) from None
+    except GatedRepoError:
         raise CheckpointError(
-            f"{source}: not a local folder, not in the hub cache, and the hub cannot be reached; "
-            "check the name, the network and HF_HUB_OFFLINE"
+            f"{source}: its owner lets only those have it who accepted terms on the hub's page; "
+            "accept them there, then log in with `hf auth login`"
+        ) from None
+    except RevisionNotFoundError:
+        raise CheckpointError(f"{source}: has no revision {revision!r:.120}") from None
+    except RepositoryNotFoundError:
+        raise NoSuchCheckpoint(
+            f"{source}: neither a local folder nor a repository of the hub; check the name, or log "
+            "in with `hf auth login` if it is a private one"
         ) from None
     except (HfHubHTTPError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"{source}: the hub refused or failed: {reason}") from None
+        raise CheckpointError(f"{source}: the hub refused or failed: {_reason(error)}") from None
+
+
+def cached_repositories() -> list[str]:
+    """Names of the models in the hub's cache, of any kind."""
+    from huggingface_hub import constants
+
+    try:
+        names = os.listdir(constants.HF_HUB_CACHE)
+    except OSError:
+        return []
+    prefix = "models--"
+    found = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+    return sorted(name.replace("--", "/", 1) for name in found)
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what a library says of an error."""
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
 
 
 def weight_files(folder: Path) -> list[Path]:

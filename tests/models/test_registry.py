@@ -7,6 +7,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import huggingface_hub
+import huggingface_hub.constants
 import pytest
 import tiny_fish_speech
 import tiny_qwen3_tts
@@ -170,3 +172,33 @@ class TestPromptCounter:
         count = load_prompt_counter("synthetic:fish-s2-pro")
         request = SpeechRequest("x" * 100, sampling=Sampling(repetition_penalty=1.0))
         assert 100 < count(request, None) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoic", "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"),
+        ("qwen/qwen3-tts-12hz-1.7b-base", "Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
+        ("Qwen3-TTS-12Hz-1.7B-VoiceDesign", "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"),
+        ("fishaudio/s2pro", "fishaudio/s2-pro"),
+        ("org/tiny-voice", "org/tiny-voices"),  # in the cache
+        ("{folder}/chekpoint", "{folder}/checkpoint"),
+        ("fishaudio/s2-pro", None),
+        ("somebody/something-else", None),
+        ("/no/such/folder", None),
+    ],
+)
+def test_names_of_checkpoints_that_are_almost_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, meant: str | None
+) -> None:
+    """A mistyped repository was only "not there"."""
+    cache = tmp_path / "cache"
+    (cache / "models--org--tiny-voices").mkdir(parents=True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text("{}")
+    with pytest.raises(CheckpointError) as caught:
+        describe(name.format(folder=tmp_path))
+    said = "" if meant is None else f"; did you mean {meant.format(folder=tmp_path)}?"
+    assert str(caught.value).partition("; did you")[2] == said.removeprefix("; did you")

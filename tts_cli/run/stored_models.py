@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.checkpoint.files import HUB_FILES, CheckpointError, fetch
-from models.registry import describe, family_of
+from models.checkpoint.files import HUB_FILES, CheckpointError, NoSuchCheckpoint, fetch
+from models.registry import describe, did_you_mean, family_of
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.run.consent import accepted_on, require_consent
 from tts_cli.run.model_source import sample_voice
@@ -106,6 +106,8 @@ def download(config: RunConfig) -> Downloaded:
         require_consent(licence, config)
         log.info("fetching %s", model)
         folder = fetch(model, revision, HUB_FILES)
+    except NoSuchCheckpoint as error:
+        raise SetupError(f"{error}{did_you_mean(model)}") from None
     except CheckpointError as error:
         raise SetupError(str(error)) from None
     next_step = None

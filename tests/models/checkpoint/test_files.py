@@ -6,9 +6,18 @@ import json
 import pickle
 from pathlib import Path
 
+import huggingface_hub
 import huggingface_hub.constants
 import pytest
 import torch
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from safetensors.torch import save_file
 from tiny_qwen3_tts import write_checkpoint
 
@@ -28,6 +37,11 @@ INDEX = "model.safetensors.index.json"
 
 def write_index(folder: Path, weight_map: object) -> None:
     (folder / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+
+
+def refusal(kind: type[HfHubHTTPError]) -> HfHubHTTPError:
+    """What the hub's library raises for an answer of the hub, which is not needed here."""
+    return kind.__new__(kind)
 
 
 class TestResolve:
@@ -64,8 +78,35 @@ class TestResolve:
         with pytest.raises(CheckpointError) as caught:
             resolve("somebody/some-voice")
         message = str(caught.value)
-        assert message.startswith("somebody/some-voice: not a local folder, not in the hub cache")
-        assert "HF_HUB_OFFLINE" in message
+        assert message.startswith("somebody/some-voice: not a local folder, not whole in the hub")
+        assert "HF_HUB_OFFLINE forbids asking the hub; unset it" in message
+
+    @pytest.mark.parametrize(
+        ("failure", "words"),
+        [
+            (OfflineModeIsEnabled("off"), "HF_HUB_OFFLINE forbids asking the hub"),
+            (ConnectionError("no route to host\nmore"), "cannot be reached (no route to host); "),
+            (refusal(RepositoryNotFoundError), "nor a repository of the hub; check the name"),
+            (refusal(GatedRepoError), "accept them there, then log in"),
+            (refusal(RevisionNotFoundError), "has no revision 'v2'"),
+        ],
+        ids=["offline", "no network", "typo", "gated", "revision"],
+    )
+    def test_why_nothing_is_fetched(
+        self, failure: Exception, words: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All of these were "cannot be reached; check the name, the network and ..."."""
+
+        def fail(*args: object, **settings: object) -> None:
+            if isinstance(failure, HfHubHTTPError):
+                raise failure
+            raise LocalEntryNotFoundError("not there") from failure
+
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        with pytest.raises(CheckpointError) as caught:
+            resolve("somebody/some-voice", "v2")
+        assert words in str(caught.value)
 
     def test_a_name_no_repository_can_have(self) -> None:
         with pytest.raises(CheckpointError, match="neither a folder nor a repository id"):
@@ -80,7 +121,7 @@ class TestResolve:
         (repository / "refs").mkdir()
         (repository / "refs" / "main").write_text(commit)
         assert resolve("somebody/some-voice") == snapshot
-        with pytest.raises(CheckpointError, match="not in the hub cache"):
+        with pytest.raises(CheckpointError, match="not whole in the hub cache"):
             resolve("somebody/some-voice", revision="other")
 
 
