@@ -89,8 +89,9 @@ class LazyGroup(click.Group):
             ctx.fail(_unknown_command(args[0]))
         name, command, rest = super().resolve_command(ctx, args)
         if name and command and not ctx.resilient_parsing and not {"-h", "--help"} & set(rest):
-            from tts_cli.commands.settings import use_settings
+            from tts_cli.commands.settings import use_settings, warn_of_unknown_variables
 
+            warn_of_unknown_variables(ctx)
             use_settings(ctx, name, command, rest)
         return name, command, rest
 

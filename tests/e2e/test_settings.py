@@ -16,7 +16,7 @@ from workbench import ROOT, Workbench
 
 from tts_cli.commands.settings import load_settings
 from tts_cli.errors import UsageError
-from tts_cli.main import cli
+from tts_cli.main import COMMANDS, cli
 
 ROW = [{"id": "a", "text": "Hello there."}]
 CAP = ("--max-seconds", 0.2, "--accept-truncated")
@@ -281,6 +281,23 @@ def test_variables_that_are_wrong(
     result = bench.synth(ROW, *CAP)
     assert result.code == 0
     assert "TTS_CLI_VOISE is no setting; did you mean TTS_CLI_VOICE?" in result.err
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_tells_of_unknown_variables(
+    bench: Workbench, project: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """`doctor`, `models`, `config` and others said nothing, and none looked behind its name."""
+    for name in ("SYNTH_VOICE", "PROFILE_STAGES", "VOICES_ADD_REF_TEXT", "KERNELS"):
+        monkeypatch.setenv(f"TTS_CLI_{name}", "")
+    monkeypatch.setenv("TTS_CLI_VOISE", "x")
+    monkeypatch.setenv("TTS_CLI_SYNTH_VOISE", "x")
+    monkeypatch.setenv("TTS_CLI_STAGES", "x")  # of profile, which takes it by its full name alone
+    told = bench.run(command, "--no-such-option").err
+    assert "TTS_CLI_VOISE is no setting; did you mean TTS_CLI_VOICE?" in told
+    assert "TTS_CLI_SYNTH_VOISE is no setting; did you mean TTS_CLI_SYNTH_VOICE?" in told
+    assert "TTS_CLI_STAGES is no setting; " in told
+    assert told.count("is no setting") == 3
 
 
 def test_subcommands_have_settings(bench: Workbench, project: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import threading
 import time
@@ -69,6 +70,18 @@ def long_step(what: str, progress: str) -> Iterator[None]:
         yield
 
 
+def has_screen() -> bool:
+    """Whether stderr is a terminal that shows something: one of 0 columns, as containers and CI
+    make them, would show nothing of a bar.
+    """
+    if not sys.stderr.isatty():
+        return False
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except (OSError, ValueError):  # it does not say
+        return True
+
+
 class Progress:
     """Context manager around the speaking of rows.
 
@@ -80,7 +93,7 @@ class Progress:
 
     def __init__(self, num_rows: int, progress: str, is_quiet: bool = False) -> None:
         self.num_rows = num_rows
-        self.has_bar = progress == "auto" and not is_quiet and sys.stderr.isatty()
+        self.has_bar = progress == "auto" and not is_quiet and has_screen()
         self.has_lines = progress != "none" and not is_quiet and not self.has_bar
         self._bar: Any = None
         self._stack = ExitStack()

@@ -51,10 +51,9 @@ class SectionedCommand(click.Command):
     """A command whose help has headings, and that tells which settings came from elsewhere."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from tts_cli.commands.settings import tell_origins, warn_of_unknown_variables
+        from tts_cli.commands.settings import tell_origins
 
         tell_origins(ctx)
-        warn_of_unknown_variables(ctx, self)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import SAMPLING_FLAGS, RunConfig, Scope, flag, scope_of
 from tts_cli.errors import UsageError
 from tts_cli.manifest.toml_file import TomlFile
@@ -356,20 +357,34 @@ def tell_origins(ctx: click.Context) -> None:
         log.info("settings of %s: %s", origin, ", ".join(values))
 
 
-def warn_of_unknown_variables(ctx: click.Context, command: click.Command) -> None:
-    """A variable that is almost one of ours does nothing, which should be known."""
+def warn_of_unknown_variables(ctx: click.Context) -> None:
+    """A variable that is almost one of ours does nothing, which should be known.
+
+    Args:
+        ctx: of the program.
+    """
     from tts_cli.manifest.row import nearest
 
-    names = (
-        {str(param.name) for param in command.params} | _KNOWN | {"settings", "verbose", "quiet"}
-    )
-    commands = [name.upper() for name in _commands(ctx)]
-    for variable in os.environ:
-        name = variable.removeprefix(f"{PREFIX}_")
-        if name == variable or name.lower() in names:
-            continue
-        if any(name.startswith(f"{command}_") for command in commands):
-            continue  # of another command, or checked by name there
-        close = nearest(name.lower(), sorted(names))
-        advice = f"; did you mean {shared_variable(close)}?" if close else ""
+    shared = {shared_variable(name) for name in (*_KNOWN, "settings", "verbose", "quiet")}
+    given = {name for name in os.environ if name.startswith(f"{PREFIX}_")} - shared
+    known = shared | _variables(ctx, ctx.command, PREFIX) if given else shared
+    names = {name.removeprefix(PREFIX): name for name in sorted(known)}  # which all have alike
+    for variable in sorted(given - known):
+        close = nearest(variable.removeprefix(PREFIX), list(names))
+        advice = f"; did you mean {names[close]}?" if close else ""
         log.warning("%s is no setting%s", variable, advice)
+
+
+def _variables(ctx: click.Context, command: click.Command, prefix: str) -> set[str]:
+    """All that give a flag of a command, or of those below it, its value."""
+    found = set()
+    for name, param in _flags(command).items():
+        found.add(f"{prefix}_{name.upper()}")
+        if isinstance(param, SectionedOption):
+            found.add(shared_variable(name))
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            assert below is not None, name
+            found |= _variables(ctx, below, f"{prefix}_{name.upper()}")
+    return found

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import logging
+import os
+import struct
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable
@@ -104,6 +108,23 @@ def test_which(
         progress.update(Totals(ok=1, audio_s=2.0))
     assert not tickers()
     assert ("1/3" in sys.stderr.getvalue()) == (shown == "bar")
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(0, "lines"), (80, "bar")])
+def test_a_terminal_without_columns_gets_lines(
+    columns: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bar was drawn into nothing, so that a run said nothing from its start to its end."""
+    master, slave = os.openpty()
+    try:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with os.fdopen(os.dup(slave), "w") as terminal:
+            monkeypatch.setattr(sys, "stderr", terminal)
+            progress = Progress(3, "auto")
+        assert (progress.has_bar, progress.has_lines) == (shown == "bar", shown == "lines")
+    finally:
+        os.close(master)
+        os.close(slave)
 
 
 def test_a_bar_moves_while_no_row_ends(monkeypatch: pytest.MonkeyPatch) -> None:
