@@ -19,6 +19,7 @@ from models.registry import load_model
 from models.slots.model import SlotModel
 from tts_cli.commands import doctor
 from tts_cli.errors import UsageError
+from tts_cli.extras import EXTRAS
 from tts_cli.measure.profiler import Profiler
 from tts_cli.run import consent, model_source
 from tts_cli.run import load as session
@@ -122,6 +123,9 @@ class TestDoctor:
         assert found["torch"]["detail"] == torch.__version__
         assert found["cuda"]["status"] == "note"
         assert found["kernels"]["detail"]
+        assert {name for name in found if name.startswith("extra ")} == {
+            f"extra {name}" for name in EXTRAS
+        }
         table = bench.run("doctor").out
         assert all(name in table for name in found)
 

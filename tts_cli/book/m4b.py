@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from tts_cli.errors import RowError, SetupError, is_disk_error
+from tts_cli import extras
+from tts_cli.errors import RowError, is_disk_error
 from tts_cli.output.atomic import written_whole
 
 BIT_RATE = 64_000  # of one channel of speech
@@ -38,12 +39,8 @@ class Mark:
 
 
 def load_av() -> Any:
-    """The package. Raises SetupError."""
-    try:
-        import av
-    except ImportError:
-        raise SetupError("--join m4b needs PyAV", remedy='pip install "tts-cli[m4b]"') from None
-    return av
+    """The package. Raises SetupError where it is missing, or has no chapter marks yet."""
+    return extras.load("m4b", "av", "--join m4b")
 
 
 def write_m4b(path: Path, parts: list[Part], metadata: dict[str, str]) -> None:

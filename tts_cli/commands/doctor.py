@@ -39,7 +39,8 @@ def command(**options: Any) -> int:
     Exit code 3 when something is missing without which nothing can be spoken.
     """
     config = RunConfig.from_options(options)
-    findings = [*packages(), *devices(), *kernels(), *caches(), sample_voice(), *licences()]
+    findings = [*packages(), *extras(), *devices(), *kernels(), *caches()]
+    findings += [sample_voice(), *licences()]
     if config.json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -61,14 +62,29 @@ def packages() -> list[Finding]:
         "soxr": "pip install soxr",
         "huggingface_hub": "pip install huggingface-hub",
     }
-    optional = {"triton": "pip install 'tts-cli[gpu]'; only CUDA devices use it"}
-    for name, remedy in {**needed, **optional}.items():
+    for name, remedy in needed.items():
         try:
             version = getattr(importlib.import_module(name), "__version__", "present")
             found.append(Finding(name, "ok", str(version)))
         except Exception as error:  # a broken one raises whatever it likes
-            status = "missing" if name in needed else "note"
-            found.append(Finding(name, status, first_line(error), remedy))
+            found.append(Finding(name, "missing", first_line(error), remedy))
+    return found
+
+
+def extras() -> list[Finding]:
+    """The packages that only some commands need."""
+    from importlib.metadata import version
+
+    from tts_cli.extras import EXTRAS, remedy_of
+
+    found = []
+    for name, extra in EXTRAS.items():
+        if problems := extra.problems():
+            detail = f"{'; '.join(problems)}, for {extra.serves}"
+            found.append(Finding(f"extra {name}", "note", detail, remedy_of(name)))
+        else:
+            there = (f"{package.name} {version(package.name)}" for package in extra.packages)
+            found.append(Finding(f"extra {name}", "ok", f"{', '.join(there)}, for {extra.serves}"))
     return found
 
 

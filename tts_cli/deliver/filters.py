@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from tts_cli.errors import SetupError
+from tts_cli import extras
 
 Array = np.ndarray[Any, Any]
 
@@ -16,9 +15,8 @@ ORDER = 2  # of the Butterworth filter, which runs forwards and backwards: 24 dB
 
 
 def require_levels(flag: str) -> None:
-    """Raise SetupError if the packages of the extra `levels` are missing. Imports none of them."""
-    if find_spec("pyloudnorm") is None or find_spec("scipy") is None:
-        raise SetupError(f"{flag} needs pyloudnorm", remedy='pip install "tts-cli[levels]"')
+    """Raise SetupError if the package of the extra `levels` is missing. Imports nothing."""
+    extras.require("levels", "pyloudnorm", flag)
 
 
 def highpass(samples: Array, rate_hz: int, cutoff_hz: float) -> Array:

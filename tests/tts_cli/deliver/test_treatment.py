@@ -100,7 +100,7 @@ def test_what_a_line_tells() -> None:
 def test_a_missing_package_is_told_before_anything_is_spoken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tts_cli.deliver.filters.find_spec", lambda name: None)
+    monkeypatch.setattr("tts_cli.extras.find_spec", lambda name: None)
     for config in (RunConfig(loudness="ebu"), RunConfig(highpass=80.0)):
         with pytest.raises(SetupError, match=r"tts-cli\[levels\]"):
             Treatment.of(config).require_packages()

@@ -1,0 +1,123 @@
+"""The extras: packages that some commands need and that come only where they are asked for.
+
+The table is that of `pyproject.toml`: a test holds the two together, another one (`long`) speaks
+with the lowest versions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+from tts_cli.errors import SetupError, first_line
+
+
+@dataclass(frozen=True)
+class Package:
+    """What an extra brings."""
+
+    name: str  # as it is installed
+    module: str  # as it is imported
+    least: str  # version
+
+    def problem(self) -> str | None:
+        """Why it cannot be used, or None; it is not imported."""
+        try:
+            found = version(self.name)
+            is_there = find_spec(self.module) is not None
+        except (PackageNotFoundError, ImportError, ValueError):
+            is_there = False
+        if not is_there:
+            return f"{self.name} is not installed"
+        if _numbers(found) < _numbers(self.least):
+            return f"{self.name} is {found}, at least {self.least} is needed"
+        return None
+
+    def load(self) -> Any:
+        """The module. Raises ImportError, whatever it raised: built for other versions of others,
+        a package may raise anything.
+        """
+        try:
+            return importlib.import_module(self.module)
+        except Exception as error:
+            reason = first_line(error)[:200]
+            raise ImportError(f"{self.name} cannot be imported: {reason}") from error
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Packages that are installed together."""
+
+    serves: str
+    packages: tuple[Package, ...]
+
+    def problems(self) -> list[str]:
+        """Why it cannot be used; it is imported, to be sure."""
+        found = []
+        for package in self.packages:
+            if problem := package.problem():
+                found.append(problem)
+                continue
+            try:
+                package.load()
+            except ImportError as error:
+                found.append(str(error))
+        return found
+
+
+EXTRAS = {
+    "gpu": Extra("kernels on a GPU", (Package("triton", "triton", "3.5"),)),
+    "book": Extra("EPUB", (Package("lxml", "lxml.etree", "5"),)),
+    "m4b": Extra("--join m4b", (Package("av", "av", "16"),)),
+    "levels": Extra("--loudness, --highpass", (Package("pyloudnorm", "pyloudnorm", "0.2"),)),
+    "subtitles": Extra("manifests that are subtitles", (Package("pysubs2", "pysubs2", "1.7"),)),
+    "xlsx": Extra("manifests in .xlsx", (Package("python-calamine", "python_calamine", "0.8"),)),
+    "ray": Extra("--workers", (Package("ray", "ray", "2.60"),)),
+    "export": Extra(
+        "export --to parquet",
+        (Package("pyarrow", "pyarrow", "16"), Package("webdataset", "webdataset", "0.2.100")),
+    ),
+    "languages": Extra(
+        "numbers of other languages", (Package("num2words", "num2words", "0.5.13"),)
+    ),
+    "asr": Extra(
+        "check --asr",
+        (Package("jiwer", "jiwer", "3"), Package("pocketsphinx", "pocketsphinx", "5")),
+    ),
+}
+
+
+def remedy_of(extra: str) -> str:
+    """How one gets it."""
+    return f'pip install "tts-cli[{extra}]"'
+
+
+def require(extra: str, name: str, what: str) -> Package:
+    """A package of an extra, which is not imported yet. Raises SetupError where it is missing, or
+    too old for what we ask of it.
+
+    Args:
+        what: what is asked for that needs it, such as a flag.
+    """
+    (package,) = (found for found in EXTRAS[extra].packages if found.name == name)
+    if problem := package.problem():
+        raise SetupError(f"{what} needs {name}: {problem}", remedy_of(extra))
+    return package
+
+
+def load(extra: str, name: str, what: str) -> Any:
+    """The same, imported. Raises SetupError."""
+    try:
+        return require(extra, name, what).load()
+    except ImportError as error:
+        raise SetupError(f"{what} needs {name}: {error}", remedy_of(extra)) from None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers of a version, so that 0.10 is more than 0.9."""
+    found = [int(number) for number in re.findall(r"\d+", text)[:3]]
+    return tuple(found + [0] * (3 - len(found)))
