@@ -57,7 +57,7 @@ BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
     show_default="all",
     help="Measure some of them only, with no graphs but theirs, which is sooner done: prompt, "
     "prefill, parts (of a frame), frame, eager (the frame without its graph), vocoder, write, "
-    "reference.",
+    "reference, first (audio and row).",
 )
 @click.option(
     "--trace",
@@ -78,11 +78,12 @@ def command(
     """Measure each stage: latency, bandwidth, real-time factors.
 
     For each batch size: prompt, prefill, code predictor, talker, sampling, the whole frame by graph
-    and eagerly, vocoder and file writing; p50 and p95 in ms, the share of the frame, the kernels
-    the device runs, the bytes and operations the model needs at least, GB/s and TFLOP/s against
-    them, their share of what this GPU was measured to reach, and the time that would be left at
-    that peak (roofline). xRT is audio seconds per second, RTF its inverse; together counts frames
-    and vocoder one after the other, which synth runs at the same time on a GPU.
+    and eagerly, vocoder and file writing; then the time from the asking to the first audio, and to
+    the first row's file; p50, p95 and p99 in ms, the share of the frame, the kernels the device
+    runs, the bytes and operations the model needs at least, GB/s and TFLOP/s against them, their
+    share of what this GPU was measured to reach, and the time that would be left at that peak
+    (roofline). xRT is audio seconds per second, RTF its inverse; together counts frames and vocoder
+    one after the other, which synth runs at the same time on a GPU.
 
     \b
     Examples:
@@ -136,6 +137,7 @@ def show(result: dict[str, Any]) -> None:
             stage["stage"],
             f"{stage['p50_ms']:.3f}",
             f"{stage['p95_ms']:.3f}",
+            f"{stage['p99_ms']:.3f}",
             percent(stage["share"]),
             "-" if stage["launches"] is None else str(stage["launches"]),
             amount(stage["num_bytes"] / 1e6) if stage["num_bytes"] else "-",
@@ -148,7 +150,7 @@ def show(result: dict[str, Any]) -> None:
         ]
         for stage in result["stages"]
     ]
-    columns = ["stage", "p50 ms", "p95 ms", "of frame", "kernels", "MB", "GFLOP"]
+    columns = ["stage", "p50 ms", "p95 ms", "p99 ms", "of frame", "kernels", "MB", "GFLOP"]
     columns += ["GB/s", "of peak", "TFLOP/s", "of peak", "roofline ms"]
     shown = [i for i in range(len(columns)) if i == 0 or any(row[i] != "-" for row in rows)]
     show_table(
@@ -166,6 +168,9 @@ def show(result: dict[str, Any]) -> None:
     if shown_rates:
         rtf = "" if result["rtf"] is None else f" (RTF {result['rtf']:.4f})"
         click.echo(f"  {', '.join(shown_rates)}{rtf}{against}")
+    if first := [stage for stage in result["stages"] if stage["stage"].startswith("first row")]:
+        since = result["start_s"] + first[0]["p50_ms"] / 1000
+        click.echo(f"  first row {since:.1f} s after the start of loading")
 
 
 def amount(value: float) -> str:

@@ -36,8 +36,10 @@ from tts_cli.voices.encode_queue import ENCODE_ROWS
 VOCODER_ROWS = 32
 HOST_REPEATS = 20
 REFERENCE_S = 10.0  # a usual recording to clone
-# What can be measured by itself: parts are those of a frame, eager is the frame without its graph.
-STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference")
+FIRST_REPEATS = 3  # each of which speaks whole rows
+# What can be measured by itself: parts are those of a frame, eager is the frame without its graph,
+# first is all that comes before a row of a full batch can be heard, and before its file is whole.
+STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference", "first")
 
 
 class Profiler:
@@ -116,10 +118,13 @@ class Profiler:
             stages.append(self._write())
         if "reference" in self.chosen and info.can_clone:
             stages.append(self._reference(min(batch, ENCODE_ROWS)))
+        if "first" in self.chosen:
+            stages += self._first(batch)
         xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt) if codes_xrt and vocoder_xrt else None
         return {
             "batch": batch,
             "stages": stages,
+            "start_s": self.session.load_s + self.session.capture_s,  # before the first row
             "codes_xrt": codes_xrt,
             "vocoder_xrt": vocoder_xrt,
             "xrt": xrt,
@@ -204,6 +209,31 @@ class Profiler:
         with tempfile.TemporaryDirectory() as folder:
             writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
             return self._host("write (one row)", lambda: writer.write("row", samples))
+
+    def _first(self, batch: int) -> list[dict[str, Any]]:
+        """From a batch of rows that are asked for at once to the samples of the first one, on the
+        host, and to its file. All of them last as long, so that none is there before.
+        """
+        model, info, slots = self.model, self.model.info, list(range(batch))
+        codes = torch.randint(0, 32, (self.frames, info.num_codebooks), device=self.device)
+        audio_ms: list[float] = []
+        file_ms: list[float] = []
+        with tempfile.TemporaryDirectory() as folder:
+            writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
+            for _ in range(1 + min(FIRST_REPEATS, self.repeats)):  # the first one warms up
+                started_s = time.perf_counter()
+                model.prefill(sample_prompts(model, batch, self.frames), slots)
+                model.decode_frames(batch, self.frames)
+                samples = model.decode_audio([codes])[0].cpu().numpy()
+                audio_ms.append(1000 * (time.perf_counter() - started_s))
+                writer.write("row", samples)
+                file_ms.append(1000 * (time.perf_counter() - started_s))
+        model.release(slots)
+        rows = f"({batch} x {self.frames} frames)"
+        return [
+            entry_of(f"first audio {rows}", audio_ms[1:]),
+            entry_of(f"first row {rows}", file_ms[1:]),
+        ]
 
     def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
         stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)
@@ -311,12 +341,13 @@ def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
 
 
 def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0) -> dict[str, Any]:
-    """Median and 95th percentile of times in ms, with achieved rates."""
-    p50, p95 = np.percentile(times, [50, 95])
+    """Median, 95th and 99th percentile of times in ms, with achieved rates."""
+    p50, p95, p99 = np.percentile(times, [50, 95, 99])
     return {
         "stage": name,
         "p50_ms": float(p50),
         "p95_ms": float(p95),
+        "p99_ms": float(p99),
         "share": None,
         "launches": None,
         "num_bytes": num_bytes or None,

@@ -10,6 +10,7 @@ STAGE: dict[str, Any] = {
     "stage": "frame",
     "p50_ms": 2.5,
     "p95_ms": 3.0,
+    "p99_ms": 3.1,
     "share": 1.0,
     "launches": None,
     "num_bytes": 78_100,
@@ -27,10 +28,10 @@ GPU = {"launches": 835, "gb_s": 2100.0, "gb_s_share": 0.5, "roofline_ms": 1.0, "
     ("stages", "columns"),
     [
         # A CPU's table had seven columns of nothing but '-'.
-        ([STAGE], "stage | p50 ms | p95 ms | of frame | MB | GB/s"),
+        ([STAGE], "stage | p50 ms | p95 ms | p99 ms | of frame | MB | GB/s"),
         (
             [STAGE, {**STAGE, **GPU}],
-            "stage | p50 ms | p95 ms | of frame | kernels | MB | GFLOP | GB/s | of peak | "
+            "stage | p50 ms | p95 ms | p99 ms | of frame | kernels | MB | GFLOP | GB/s | of peak | "
             "roofline ms",
         ),
     ],
