@@ -43,7 +43,7 @@ FLOORS = {
         {"deliver"},
         {"manifest"},
         {"text"},
-        {"config", "signals", "start", "early"},
+        {"config", "extras", "signals", "start", "early"},
         {"errors"},
     ),
     "models": (

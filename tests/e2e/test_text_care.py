@@ -219,3 +219,18 @@ class TestLexiconTest:
         result = bench.run("lexicon", "test", "x", "--language", "klingon", "--model", bench.model)
         assert result.code == 2
         assert "--language: 'klingon' is unknown" in result.err
+
+
+def test_stripped_markup_is_no_part_of_a_row(bench: Workbench) -> None:
+    """Tags were read aloud, and taking them out by hand made another row."""
+    tagged = {"id": "a", "text": "{i}Hello{/i} there, **all** of you."}
+    plain = {"id": "a", "text": "Hello there, all of you."}
+    cap = ("--max-seconds", 0.2, "--accept-truncated")
+    assert bench.synth([tagged], *cap, "--strip-markup").code == 0
+    assert bench.out().records["a"]["text"] == plain["text"]
+    result = bench.synth([plain], *cap)
+    assert (result.code, "nothing to do" in result.out) == (0, True)
+    assert (
+        "would be read aloud; remove it, or add --strip-markup" in bench.synth([tagged], *cap).err
+    )
+    assert bench.out().records["a"]["text"] == tagged["text"]

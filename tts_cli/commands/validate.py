@@ -75,7 +75,7 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     show_summary(summary, config)
     if summary.bad_rows and not config.skip_invalid:
         return 2
-    return int(summary.failing > 0)
+    return int(summary.hopeless > 0)
 
 
 def check_settings(config: RunConfig, info: ModelInfo) -> None:
@@ -254,6 +254,7 @@ def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
         "back": len(survey.back),
         "strays": 0 if survey.strays is None else survey.strays.found[Stray.LEFT].count,
         "skipped": survey.skipped,
+        "failing": survey.bad,
         "orphans": orphans.count,
         "first_orphans": orphans.first,
     }

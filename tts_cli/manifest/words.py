@@ -15,6 +15,8 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from models.pace import Pace
 
 SILENCE_S = 0.5  # of a row without words
@@ -26,6 +28,26 @@ _EMPTY_BRAILLE = "\u2800"  # a symbol by its category
 # White space and control characters, format characters (directions, tags, joiners, a soft hyphen)
 # and marks, which show on a letter only: variation selectors are among them.
 _UNSEEN_KINDS = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp", "Mn", "Mc", "Me"))
+
+
+# Letters of other scripts than Latin, and languages that are written in that alone.
+_NOT_LATIN = re.compile(
+    r"[^\W\d_\u0000-\u02ff\u1d00-\u1eff\u2c60-\u2c7f\ua720-\uab6f\uff00-\uff5a]"
+)
+_LATIN_LANGUAGES = frozenset(("english", "french", "german", "italian", "portuguese", "spanish"))
+
+
+def are_latin(languages: Iterable[str]) -> bool:
+    """Whether a checkpoint names its languages, and all of them are written in Latin letters."""
+    named = set(languages) - {"auto"}
+    return bool(named) and named <= _LATIN_LANGUAGES
+
+
+def is_foreign(text: str) -> bool:
+    """Whether most letters of a text are not Latin ones."""
+    if text.isascii() or _NOT_LATIN.search(text) is None:
+        return False
+    return 2 * len(_NOT_LATIN.findall(text)) > sum(map(str.isalpha, text))
 
 
 def is_blank(text: str) -> bool:

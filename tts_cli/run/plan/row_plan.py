@@ -180,7 +180,6 @@ class RowPlan:
             self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
-        found.summary.failing = found.bad
         found.summary.strangers = list(self.rows.casting.strangers)
         if self.anchor is not None:
             found.summary.anchor = self.anchor.id
@@ -415,6 +414,7 @@ class RowPlan:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
+            found.summary.hopeless += 1
             return OWN
         for number in range(is_due + extras):
             if is_silent:

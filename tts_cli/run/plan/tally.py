@@ -14,7 +14,7 @@ from tts_cli.errors import ManifestError
 from tts_cli.manifest.markup import markup_in
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row, shown
-from tts_cli.manifest.words import SILENCE_S
+from tts_cli.manifest.words import SILENCE_S, are_latin, is_foreign
 from tts_cli.run.check.named_rows import MAX_SHOWN, NamedRows
 from tts_cli.text.normalize import LANGUAGES
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
@@ -50,7 +50,7 @@ class ManifestSummary:
     longest_chars: int = 0
     audio_s: float = 0.0  # estimate
     disk_bytes: int = 0  # estimate
-    failing: int = 0  # of those selected, bad or certain to fail
+    hopeless: int = 0  # of those selected, certain to fail
     warnings: list[str] = field(default_factory=list)
     bad_rows: int = 0
     bad: list[BadRow] = field(default_factory=list)  # the first 20
@@ -106,6 +106,8 @@ class Tally:
         self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
         self._odd_recordings = NamedRows("rows with odd recordings to clone")
         self._marked_up = NamedRows("rows with markup that would be read aloud")
+        self._is_latin = are_latin(info.languages)
+        self._foreign = NamedRows("rows in letters that no language of this checkpoint has")
         self._no_pauses = NamedRows("rows whose pauses are left out")
         self._unheard = NamedRows("rows described otherwise than the anchor")
         self._first_wordless = ""  # its id
@@ -145,6 +147,10 @@ class Tally:
         if has_marks and not has_pauses(request.text):
             self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
         text = without_pauses(request.text) if has_marks else request.text
+        if self._is_latin and is_foreign(text):
+            known = ", ".join(name for name in info.languages if name != "auto")
+            problem = f"is in letters that this checkpoint does not speak, which has {known}"
+            self._foreign.add(row, f"{problem}; name another by --model")
         for markup in markup_in(text, info.pace):
             self._marked_up.add(row, markup, kind=markup.kind)
         has_instruct = row.instruct is not None
@@ -211,7 +217,7 @@ class Tally:
         """What is wrong without making a row bad."""
         name = self.summary.manifest
         found = self._hopeless.lines(name) + self._odd_recordings.lines(name)
-        found += self._marked_up.lines(name)
+        found += self._foreign.lines(name) + self._marked_up.lines(name)
         found += self._no_pauses.lines(name) + self._unheard.lines(name)
         if self.summary.wordless:
             fate = f"{SILENCE_S:g} s of silence each"

@@ -191,6 +191,32 @@ def test_languages_without_rules_are_told(make_source: MakeSource, make_info: Ma
     assert "1 row is of no known language, and left as written; give --language" in unknown
 
 
+@pytest.mark.parametrize(
+    ("text", "languages", "is_told"),
+    [
+        ("Шёл дождь, и никто не пришёл.", ("auto", "english"), True),
+        ("今天下雨了。", ("auto", "english", "french"), True),
+        ("It rained in Москва all day.", ("auto", "english"), False),
+        ("Über “größere” Straßen — çà", ("auto", "english"), False),
+        ("Шёл дождь.", ("auto", "english", "russian"), False),
+        ("Шёл дождь.", ("auto",), False),  # a checkpoint that names none may speak any
+    ],
+)
+def test_letters_that_the_checkpoint_does_not_speak_are_told(
+    make_source: MakeSource,
+    make_info: MakeInfo,
+    text: str,
+    languages: tuple[str, ...],
+    is_told: bool,
+) -> None:
+    """A Russian list spoken by the English voice ended with 0, and nothing was said."""
+    source = make_source(jsonl({"text": text}, {"text": text}))
+    warnings = check_manifest(source, CONFIG, make_info(languages=languages)).warnings
+    assert len(warnings) == is_told
+    if is_told:
+        assert "id '000001': is in letters that this checkpoint does not speak" in warnings[0]
+
+
 def test_a_good_manifest_passes(make_source: MakeSource, make_info: MakeInfo) -> None:
     summary = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG, make_info())
     summary.require_good()
@@ -226,7 +252,7 @@ LIMITED = Pace(longest_chars=31, markup=r"\[.*?\]")
 def test_long_rows_are_counted_with_their_parts(
     make_source: MakeSource, make_info: MakeInfo
 ) -> None:
-    info = make_info(pace=LIMITED)
+    info = make_info(pace=LIMITED, languages=("auto", "english", "chinese"))
     found = check_manifest(make_source(jsonl(*LONG_ROWS, {"text": "早" * 10})), CONFIG, info)
     assert (found.due, found.split, found.parts, found.warnings) == (3, 1, 5, [])
     assert found.audio_s == pytest.approx((31 + 4 * 15 + 7 + 30) * 0.075)
