@@ -189,7 +189,6 @@ def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:
     manifest = refs.write([*rows, *(row(f"x{n}", "none.wav") for n in range(30))])
     result = refs.run("validate", manifest, "--model", base, "--json")
     assert result.code == 1  # it was 0, where synth ends with 1
-    assert result.json["hopeless"] == 32
     missing, short = result.json["warnings"]  # each was a line of its own
     assert missing.startswith(f"{manifest}:2: id 'b': ref_audio '")
     others = ", ".join(f"'x{n}'" for n in range(7))

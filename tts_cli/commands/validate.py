@@ -65,7 +65,8 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
         info = read_info(config)
         check_settings(config, info)
         plan = RowPlan(source, config, info, is_heard=True)
-        summary = plan.survey().summary
+        survey = plan.survey()
+        summary = survey.summary
         is_whole = config.limit is None and config.shard is None and not config.only
         if is_whole and (unused := plan.care.unused()):
             summary.warnings.append(unused)
@@ -75,7 +76,7 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     show_summary(summary, config)
     if summary.bad_rows and not config.skip_invalid:
         return 2
-    return int(summary.hopeless > 0)
+    return int(survey.hopeless > 0)
 
 
 def check_settings(config: RunConfig, info: ModelInfo) -> None:
@@ -237,7 +238,9 @@ def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
         | {"message": row.message}
         for row in summary.bad
     ]
-    return {**vars(summary), "audio_s": round(summary.audio_s, 3), "bad": bad}
+    found = {**vars(summary), "audio_s": round(summary.audio_s, 3), "bad": bad}
+    del found["problems"]  # which stderr has
+    return found
 
 
 def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class Survey:
     clone_needs: Needs = field(default_factory=Needs)
     silent: int = 0  # rows without words, which need no model
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
+    hopeless: int = 0  # of those, good ones that are certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
     reread: int = 0  # of those, changed by what is taken out of texts now, or read otherwise

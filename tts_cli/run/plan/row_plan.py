@@ -414,7 +414,7 @@ class RowPlan:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
-            found.summary.hopeless += 1
+            found.hopeless += 1
             return OWN
         for number in range(is_due + extras):
             if is_silent:

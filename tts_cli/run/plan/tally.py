@@ -50,7 +50,6 @@ class ManifestSummary:
     longest_chars: int = 0
     audio_s: float = 0.0  # estimate
     disk_bytes: int = 0  # estimate
-    hopeless: int = 0  # of those selected, certain to fail
     warnings: list[str] = field(default_factory=list)
     bad_rows: int = 0
     bad: list[BadRow] = field(default_factory=list)  # the first 20
