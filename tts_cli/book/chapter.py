@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from tts_cli.manifest.markup import strip_markup
 
 
 @dataclass(frozen=True)
@@ -33,3 +35,22 @@ class Book:
     author: str | None = None
     language: str | None = None  # as the source gives it, such as en-GB
     warnings: tuple[str, ...] = field(default=())  # what of the source is not read
+
+    def without_markup(self) -> Book:
+        """The same without tags of style and emphasis in its texts, such as `_italics_`."""
+        chapters = (
+            replace(
+                chapter,
+                title=_stripped(chapter.title),
+                paragraphs=tuple(
+                    replace(one, text=_stripped(one.text)) for one in chapter.paragraphs
+                ),
+            )
+            for chapter in self.chapters
+        )
+        return replace(self, chapters=tuple(chapters))
+
+
+def _stripped(text: str) -> str:
+    """In one line; a text of nothing but tags stays."""
+    return " ".join(strip_markup(text).split()) or text

@@ -94,6 +94,8 @@ def command(book: Path, join: str | None, **options: Any) -> int:
         load_av()
     encoding = None if config.encoding is None else known_encoding(config.encoding)
     found = read_book(book, encoding)
+    if config.strip_markup:
+        found = found.without_markup()
     script = script_of(found, BookPauses(**vars(pauses_of(config))))
     tell_what_is_not_read(found)
     show_chapters(found, config)

@@ -54,6 +54,7 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
       tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
     """
     config = RunConfig.from_options(options)
+    from tts_cli.manifest.markup import strip_markup
     from tts_cli.run.check.row_checks import check_settings
     from tts_cli.run.model_source import read_info
     from tts_cli.text.care import TextCare
@@ -65,7 +66,10 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
     check_settings(config, info, VoiceFolder(config.voices))
     care = TextCare.of(config, info)
     language = named_language(config.language, info.languages)
-    found = [_read(as_seen(word), care, language) for word in words]
+    words = tuple(map(as_seen, words))
+    if config.strip_markup:
+        words = tuple(map(strip_markup, words))
+    found = [_read(word, care, language) for word in words]
     if config.json:
         click.echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
         return 0

@@ -202,7 +202,6 @@ row_options = group(
     ),
     config_option("speaker_prefix"),
     config_option("ids", type=_choice(IDS)),
-    config_option("strip_markup"),
     config_option("limit", type=int, metavar="N"),
     config_option("shard", type=parse_shard, metavar="I/N"),
     config_option("skip_invalid"),
@@ -233,6 +232,7 @@ text_options = group(
     config_option(
         "lexicon", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.tsv"
     ),
+    config_option("strip_markup"),
 )
 
 _speech_options = group(

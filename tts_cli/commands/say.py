@@ -68,7 +68,6 @@ _row_options = group(
         metavar="TEXT",
         help="Style, or for VoiceDesign the voice, where the checkpoint takes it.  [default: none]",
     ),
-    config_option("strip_markup"),
     click.option(
         "--ref-audio",
         cls=SectionedOption,
