@@ -218,7 +218,7 @@ class RunConfig:
         "What names rows without an id: their number, or their content (a hash of text and voice), "
         "so that a line put in at the top speaks one line.",
     )
-    strip_markup: bool = _setting(
+    strip_markup: bool = _speech(
         False,
         "Take tags of style and emphasis out of the texts (<b>, {i}, [color=red], **); what stands "
         "for something else ([name], {0}, %s) stays, and is told.",
