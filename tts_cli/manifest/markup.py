@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tts_cli.text.pictures import PICTURES
+
 if TYPE_CHECKING:
     from models.pace import Pace
 
@@ -47,11 +49,6 @@ _EDITED = "sic|he|she|they|it|his|her|hers|him|their|them|its|my|your|our|we|you
 _ENTITIES = (
     "amp|lt|gt|quot|apos|nbsp|shy|hellip|mdash|ndash|lsquo|rsquo|ldquo|rdquo|laquo|raquo|copy|deg|"
     "#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}"
-)
-# Pictographs, and what makes them: no digits of dingbats, no signs of notes, no (c), (r) and (tm).
-_EMOJI = (
-    "\u231a\u231b\u23e9-\u23fa\u2600-\u2668\u2670-\u2767\u2794-\u27bf\u2b05-\u2b07\u2b1b\u2b1c"
-    "\u2b50\u2b55\U0001f000-\U0001f0ff\U0001f18e-\U0001f1ff\U0001f300-\U0001faff"
 )
 
 
@@ -144,8 +141,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind("\\", "a written line end", r"(?<![\w:\\])\\[nNr]|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)", "\n"),
     _kind("\\", "an escaped quote", r"\\([\"'])", r"\1"),
 )
-_EMOJI_KIND = _kind("", "an emoji", f"[{_EMOJI}]")
-_SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{_EMOJI}]")  # one look at what most texts have none of
+_EMOJI_KIND = _kind("", "an emoji", f"[{PICTURES}]")
+_SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{PICTURES}]")  # one look at what most texts have none of
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tts_cli.text.pictures import PICTURES
 from tts_cli.text.reading import ODD_SPACES, TAKEN, Change, without
 from tts_cli.text.typed.capitals import small
 
@@ -32,13 +33,7 @@ _TABLE = str.maketrans(_TYPED)
 _DASHES = "\u2012-\u2015\u2e3a\u2e3b"
 _SPACE = f"[ {ODD_SPACES}]"
 _BLANKS = "".join(filter(re.compile(_SPACE).match, map(chr, range(0x3000))))
-# Symbols and dingbats but for numbers in circles, sharps and flats; what else has a picture. None
-# are letters and digits in squares, which are read.
-_PICTURE = (
-    "[\u231a\u231b\u2328\u23cf\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u266c\u2670-\u2775"
-    "\u2794-\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d"
-    "\U0001f000-\U0001f0ff\U0001f16d-\U0001f18f\U0001f191-\U0001f1ff\U0001f300-\U0001faff]"
-)
+_PICTURE = f"[{PICTURES}]"
 _LOOK = "[\ufe00-\ufe0f\u20e3\U000e0020-\U000e007f]"  # how the character before it looks
 _SIGNS = re.compile(
     rf"(?P<picture>{_PICTURE}(?:{_PICTURE}|{_LOOK}|\u200d|{_SPACE}(?={_PICTURE}))*)"
