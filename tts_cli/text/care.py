@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 AUTO, OFF = "auto", "off"
 MAX_UNUSED = 8  # entries that a message names
+_DIGIT = re.compile("[0-9]")
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,14 @@ class TextCare:
         return (
             f"{self.lexicon.path}: {len(words)} of {len(entries)} entries are in no text: {named}"
         )
+
+    def left_as_written(self, spoken: str, language: str = AUTO) -> str | None:
+        """The first figure of a spoken text that no rule of English understood."""
+        if not (self.is_normalized and _DIGIT.search(spoken)) or self.known(language) != "english":
+            return None
+        from tts_cli.text.english.figures import left_as_written
+
+        return left_as_written(re.sub(self.markup, " ", spoken) if self.markup else spoken)
 
     def known(self, language: str) -> str | None:
         """The language that a row's is taken for; None: nobody says."""

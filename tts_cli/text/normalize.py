@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tts_cli.text import other_languages
-from tts_cli.text.reading import Change, without
+from tts_cli.text.reading import Change
 from tts_cli.text.rule import apply_rules
 
 LANGUAGES = ("english", *other_languages.LANGUAGES)
@@ -27,9 +27,9 @@ def normalize(text: str, language: str, taken: Sequence[tuple[int, int]] = ()) -
     """
     if language == "english":
         # Imported here: its many patterns take longer to compile than most manifests to read.
-        from tts_cli.text.english.rules import RULES, is_plain
+        from tts_cli.text.english.rules import changes
 
-        return [] if is_plain(without(text, taken)) else apply_rules(RULES, text, taken)
+        return changes(text, taken)
     if language in other_languages.LANGUAGES:
         return apply_rules(other_languages.rules_of(language), text, taken)
     return []

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tts_cli.errors import TtsCliError
 from tts_cli.text.reading import TAKEN, Change, without
@@ -32,11 +32,18 @@ class Rule:
 
     pattern: re.Pattern[str]
     read: Read
+    needs: re.Pattern[str] | None = None  # a text without a match of it has none of the pattern
 
 
 def rule(pattern: str, read: Read, flags: int = 0) -> Rule:
     """A rule of a pattern's text."""
     return Rule(re.compile(pattern, flags), read)
+
+
+def where(needs: str, *rules: Rule) -> tuple[Rule, ...]:
+    """Rules that are passed over together where a cheaper pattern finds nothing."""
+    pattern = re.compile(needs)
+    return tuple(replace(one, needs=pattern) for one in rules)
 
 
 def says(pattern: str, spoken: str, flags: int = 0) -> Rule:
@@ -77,17 +84,29 @@ def ends_sentence(match: re.Match[str]) -> bool:
 
 
 def apply_rules(
-    rules: Iterable[Rule], text: str, taken: Sequence[tuple[int, int]] = ()
+    rules: Iterable[Rule],
+    text: str,
+    taken: Sequence[tuple[int, int]] = (),
+    inner: Container[int] = (),
 ) -> list[Change]:
-    """The changes that rules make to a text, outside the spans that are taken already."""
+    """The changes that rules make to a text, outside the spans that are taken already; none begins
+    or ends at an inner place.
+    """
     changes: list[Change] = []
     left = without(text, taken)
+    needs, is_met = None, True
     for one in rules:
+        if one.needs is not needs:
+            needs = one.needs
+            is_met = needs is None or needs.search(left) is not None
+        if not is_met:
+            continue
         found = []
         for match in one.pattern.finditer(left):
-            spoken = _read(one, match)
             start, end = match.span(_group(match))
-            if spoken is None or TAKEN in left[start:end]:
+            if start in inner or end in inner or (spoken := _read(one, match)) is None:
+                continue
+            if TAKEN in left[start:end]:
                 continue
             found.append((start, end))
             if spoken != text[start:end]:

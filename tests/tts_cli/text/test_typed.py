@@ -79,7 +79,7 @@ CAPITALS = {
     "WE WON THE U.S.A. TITLE": "We won the U.S.A. Title",
     "PART XIX OF THE STORY": "Part nineteen of the story",
     "LOUIS XIX SAID NOTHING": "Louis XIX said nothing",
-    "IT WEIGHS 5 OZ OR LESS": "It weighs five OZ or less",
+    "IT WEIGHS 5 OZ OR LESS": "It weighs five ounces or less",
 }
 LEFT = (
     *("CHAPTER ONE", "IBM NASA UNESCO USA met", "STOP IT", "A B C", "the BBC, ITV and HTML"),

@@ -1,4 +1,4 @@
-"""E-mail and web addresses, names on networks, phone numbers and other groups of digits."""
+"""E-mail and web addresses, names on networks, phone numbers."""
 
 from __future__ import annotations
 
@@ -43,25 +43,14 @@ def _part(part: str) -> str:
 def _groups(match: re.Match[str]) -> str:
     """Digit by digit with a pause between groups; toll-free prefixes as hundreds."""
     plus = "plus " if "+" in match.group() else ""
-    groups = re.findall("[0-9]+", match.group())
+    groups = re.findall("[0-9]+|[A-Z]+", match.group())
     return plus + ", ".join(
-        whole(group) if group in ("800", "900") else spelled(group) for group in groups
+        whole(group) if group in ("800", "900") else spelled(group) if group.isdecimal() else group
+        for group in groups
     )
 
 
-def _numbered(match: re.Match[str]) -> str:
-    """Versions and formations: 2.0.1, 4-4-2; ISBN and the like digit by digit."""
-    written = match.group()
-    if "-" in written:
-        groups = written.split("-")
-        if max(map(len, groups)) < 3:
-            return ", ".join(map(whole, groups))
-        return ", ".join(map(spelled, groups))
-    groups = written.split(".")
-    return (" dot " if len(groups) == 4 else " point ").join(map(whole, groups))
-
-
-_LEFT = r"(?<![\w+(-])(?<![0-9][.,/])"
+_LEFT = r"(?<![\w+(-])"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
 _HOST = r"(?:[a-z0-9][a-z0-9-]{0,62}\.){1,5}"
 _PATH = r"""(?:[/?#][^\s<>"'”\u2019)\]]{0,300}(?<![.,;:!?]))?"""
@@ -76,12 +65,21 @@ RULES = (
         re.IGNORECASE,
     ),
     rule(rf"(?<![\w.@-]){_HOST}{_ENDINGS}\b(?!\.\w|-){_PATH}", _address, re.IGNORECASE),
+    says(r"(?<![\w@])@(?=[0-9]+(?!\w|[.:/-]\w))", "at "),
     rule(r"(?<![\w@])@(?P<name>\w{1,30})", lambda match: f"at {match['name']}"),
     rule(r"(?<![\w&#])#(?P<name>[A-Za-z]\w{0,50})", lambda match: f"hashtag {match['name']}"),
     # +44 20 7946 0958 · (212) 555-0187 · 1-800-555-0199 · 020 7946 0958 · 555-0142
     rule(rf"(?<![\w+])\+[0-9]{{1,3}}(?:[ .-]?\(?[0-9]{{2,4}}\)?){{2,5}}{_RIGHT}", _groups),
-    rule(rf"(?<![\w(])(?:1[ -])?\([0-9]{{2,5}}\) ?[0-9]{{3,4}}[ .-][0-9]{{3,4}}{_RIGHT}", _groups),
+    rule(
+        rf"(?<![\w(])(?:1[ -]?)?\([0-9]{{2,5}}\)[ -]?[0-9]{{3,4}}[ .-][0-9]{{3,4}}{_RIGHT}", _groups
+    ),
     rule(rf"{_LEFT}(?:1[ .-])?[0-9]{{3}}([.-])[0-9]{{3}}\1[0-9]{{4}}{_RIGHT}", _groups),
+    # 1-800-FLOWERS · 1-800-GO-2-HOME · 212-555-TAXI
+    rule(
+        rf"{_LEFT}(?:1[ .-]|(?=8(?:00|88|77|66|55|44|33))|(?=[0-9]{{3}}-[0-9]{{3}}-))[0-9]{{3}}"
+        r"(?:-(?:[A-Z]{1,9}|[0-9]{1,4})){0,3}-[A-Z]{2,9}(?![\w-])",
+        _groups,
+    ),
     rule(rf"{_LEFT}0[0-9]{{2,4}} [0-9]{{3,4}} [0-9]{{3,4}}{_RIGHT}", _groups),
     rule(rf"{_LEFT}[0-9]{{3}}-[0-9]{{4}}{_RIGHT}", _groups),
     rule(
@@ -89,9 +87,4 @@ RULES = (
         lambda match: spelled(match[PIECE]),
         re.IGNORECASE,
     ),
-)
-VERSIONS = (
-    says(r"(?<!\w)[vV](?=[0-9]{1,4}\.[0-9])", "version "),
-    rule(rf"{_LEFT}[0-9]{{1,5}}(?:-[0-9]{{1,7}}){{2,5}}{_RIGHT}", _numbered),
-    rule(rf"{_LEFT}[0-9]{{1,4}}(?:\.[0-9]{{1,5}}){{2,4}}{_RIGHT}", _numbered),
 )

@@ -3,7 +3,8 @@
 3 October is "the third of October" and October 3 "October third", each as it is written.
 In 10/3/1999 the month comes first, as in the rest of our American reading, unless it cannot
 (25/12/1999); in 3.10.1999 the day does. 10/3 without a year is a date behind on, by, until and the
-like, else a fraction.
+like, else a fraction. Months may be written in any case, but small "may" and "march" are words
+where neither an ordinal nor a year tells otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import DASH, ordinal, plural, year
-from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, rule, table
+from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, rule, table, where
 
 NAMES = (
     *("January", "February", "March", "April", "May", "June", "July", "August"),
@@ -21,7 +22,7 @@ MONTHS: dict[str, str] = {name.lower(): name for name in NAMES} | {
     short.lower() + dot: name
     for name in NAMES
     for short in {name[:3], *({"Sept"} if name == "September" else ())}
-    for dot in ("", ".")
+    for dot in ("", *("." if len(short) < len(name) else ""))
 }
 WEEKDAYS = table(
     """
@@ -30,22 +31,27 @@ WEEKDAYS = table(
     """
 )
 
-_MONTH = rf"{one_of({key[0].upper() + key[1:] for key in MONTHS})}(?!\w)"
-_DAY = r"[0-3]?[0-9](?:st|nd|rd|th)?"
+# A charset in front, as an alternation without case is slow to fail.
+_MONTH = rf"(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(MONTHS)})(?:(?<=\.)|(?!\w))"
+_ANY_MONTH = rf"\b(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(name[:3] for name in NAMES)})"
+_DAY = r"[0-3]?[0-9](?i:st|nd|rd|th)?"
 _YEAR = "[12][0-9]{3}"
 _RIGHT = r"(?![\w/]|[-.,:][0-9]|[-\u2013]\w)"
-_LEFT = r"(?<![\w./-])(?<![0-9][,:])"
+_LEFT = r"(?<![\w/])"
+_SHORT_YEAR = f"(?P<year>{_YEAR}|[0-9]{{2}})"
+_GOES_ON = re.compile(" [a-z]")
+_NEXT_SENTENCE = re.compile(" [A-Z]")
 
 
 def _day(written: str) -> str | None:
     """third, for 3 or 3rd; None for a day no month has."""
-    number = int(re.sub("[a-z]+", "", written))
+    number = int(written.rstrip("stndrhSTNDRH"))
     return ordinal(number) if 1 <= number <= 31 else None
 
 
 def _days(match: re.Match[str], the: str) -> str | None:
     """One day or a range of days."""
-    days = [_day(written) for written in (match["day"], match["last"]) if written]
+    days = [_day(written) for written in (match["day"], match.groupdict().get("last")) if written]
     return f" to {the}".join(day for day in days if day) if all(days) else None
 
 
@@ -53,35 +59,54 @@ def _month(match: re.Match[str]) -> str:
     return MONTHS[match["month"].lower()]
 
 
+def _year_of(match: re.Match[str], before: str) -> str:
+    """A date's year, also one of two digits, behind what parts it from the day."""
+    written = match.groupdict().get("year")
+    if not written:
+        return ""
+    number = int(written)
+    if len(written) == 2:
+        number += 2000 if number < 70 else 1900
+    return before + year(number)
+
+
+def _is_date(match: re.Match[str]) -> bool:
+    """Whether may and march are months: you may 4 times, the 4th may be; may 4th, 4 may 1999."""
+    if match["month"].lower() not in ("may", "march") or match["month"].istitle() or match["year"]:
+        return True
+    is_first = match.start("month") < match.start("day")
+    is_ordinal = not match["day"].isdecimal()
+    return is_ordinal and (is_first or _GOES_ON.match(match.string, match.end()) is None)
+
+
 def _month_first(match: re.Match[str]) -> str | None:
     days = _days(match, "")
-    end = f", {year(int(match['year']))}" if match["year"] else ""
-    return f"{_month(match)} {days}{end}" if days else None
+    if days is None or not _is_date(match):
+        return None
+    return f"{_month(match)} {days}{_year_of(match, ', ')}"
 
 
 def _day_first(match: re.Match[str]) -> str | None:
     days = _days(match, "the ")
-    end = f" {year(int(match['year']))}" if match["year"] else ""
-    return f"{match['the'] or 'the '}{days} of {_month(match)}{end}" if days else None
+    if days is None or not _is_date(match):
+        return None
+    the = match.groupdict().get("the") or "the "
+    stop = (
+        "."
+        if match.group().endswith(".") and _NEXT_SENTENCE.match(match.string, match.end())
+        else ""
+    )
+    return f"{the}{days} of {_month(match)}{_year_of(match, ' ')}{stop}"
 
 
-def _numeric(match: re.Match[str]) -> str | None:
+def numeric(match: re.Match[str]) -> str | None:
     """10/3/1999, 25/12/1999, 3.10.1999, 1999-10-03, and 10/3 where a date must stand."""
     month, day = int(match["month"]), int(match["day"])
-    written = match.groupdict().get("year")
     if match.groupdict().get("sep") in ("/", "-") and month > 12:
         month, day = day, month
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
-    end = ""
-    if written:
-        number = int(written)
-        if len(written) == 2:
-            number += 2000 if number < 70 else 1900
-        end = f", {year(number)}"
-    if match.groupdict().get("time"):
-        end += " at "
-    return f"{NAMES[month - 1]} {ordinal(day)}{end}"
+    return f"{NAMES[month - 1]} {ordinal(day)}{_year_of(match, ', ')}"
 
 
 def _decade(match: re.Match[str]) -> str | None:
@@ -98,7 +123,8 @@ def _decade(match: re.Match[str]) -> str | None:
 def _years(match: re.Match[str]) -> str | None:
     first, last = match["first"], match["last"]
     if int(last) <= int(first[-len(last) :]):
-        return None
+        is_month = len(last) == 2 and 1 <= int(last) <= 12 and "-" in match.group()
+        return f"{NAMES[int(last) - 1]} {year(int(first))}" if is_month else None
     said = f"oh {year(int(last))}" if last[0] == "0" else year(int(last))
     return f"{year(int(first))} to {said}"
 
@@ -108,50 +134,74 @@ def _one_year(match: re.Match[str]) -> str:
 
 
 _CUE = "(?:in|since|until|till|by|year|of|circa|from|before|after|to)"
-_ERA = r"(?:BCE?|CE|AD|B\.C\.|A\.D\.)"
+_ERA = r"(?:BCE?|CE|AD|B\.C\.?|A\.D\.?)"
 _ON = r"(?:on|by|until|till|since|before|after|from)"
 
 RULES: tuple[Rule, ...] = (
-    looks_up(
-        rf"\b(?P<{PIECE}>(?P<name>{one_of(key.title() for key in WEEKDAYS)})\.?)"
-        rf"(?=,? (?:{_MONTH}|{_DAY} {_MONTH}))",
-        WEEKDAYS | {f"{key}.": name for key, name in WEEKDAYS.items()},
+    *where(
+        _ANY_MONTH,
+        looks_up(
+            rf"\b(?P<{PIECE}>(?P<name>{one_of(key.title() for key in WEEKDAYS)})\.?)"
+            rf"(?=,? (?:{_MONTH}|{_DAY} {_MONTH}))",
+            WEEKDAYS | {f"{key}.": name for key, name in WEEKDAYS.items()},
+        ),
     ),
     rule(
-        rf"{_LEFT}(?P<year>{_YEAR})-(?P<month>[01][0-9])-(?P<day>[0-3][0-9])"
-        rf"(?:(?P<time>T(?=[0-9]{{2}}:))|{_RIGHT})",
-        _numeric,
+        rf"{_LEFT}(?P<year>{_YEAR})(?P<sep>[-/.])(?P<month>[0-3]?[0-9])(?P=sep)"
+        rf"(?P<day>[0-3]?[0-9]){_RIGHT}",
+        numeric,
     ),
     rule(
-        rf"{_LEFT}(?P<month>[0-3]?[0-9])(?P<sep>/)(?P<day>[0-3]?[0-9])/"
-        rf"(?P<year>{_YEAR}|[0-9]{{2}}){_RIGHT}",
-        _numeric,
+        rf"{_LEFT}(?P<month>[0-3]?[0-9])(?P<sep>[-/])(?P<day>[0-3]?[0-9])(?P=sep)"
+        rf"(?P<year>{_YEAR}|(?<=/)[0-9]{{2}}){_RIGHT}",
+        numeric,
+    ),
+    rule(
+        rf"{_LEFT}(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)[0-9]{{2}}){_RIGHT}",
+        lambda match: NAMES[int(match["month"]) - 1] + _year_of(match, " "),
     ),
     rule(
         rf"{_LEFT}(?P<day>[0-3]?[0-9])(?P<sep>\.) ?(?P<month>[01]?[0-9])\. ?"
         rf"(?P<year>{_YEAR}){_RIGHT}",
-        _numeric,
+        numeric,
     ),
     rule(
         rf"\b{_ON} (?P<{PIECE}>(?P<month>[01]?[0-9])/(?P<day>[0-3]?[0-9])){_RIGHT}",
-        _numeric,
+        numeric,
         re.IGNORECASE,
     ),
-    rule(
-        rf"{_LEFT}(?P<the>[Tt]he )?(?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?(?: of)? "
-        rf"(?P<month>{_MONTH})(?:,? (?P<year>{_YEAR}){_RIGHT})?",
-        _day_first,
+    *where(
+        _ANY_MONTH,
+        rule(
+            rf"{_LEFT}(?P<year>{_YEAR})[/-](?P<month>{_MONTH})[/-](?P<day>{_DAY}){_RIGHT}",
+            _month_first,
+        ),
+        rule(
+            rf"{_LEFT}(?P<the>(?i:the) )?(?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?(?i: of)? "
+            rf"(?P<month>{_MONTH})(?:,? (?P<year>{_YEAR}){_RIGHT})?",
+            _day_first,
+        ),
+        rule(
+            rf"\b(?P<month>{_MONTH})(?: |(?<=\.))(?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?"
+            rf"(?:,? (?P<year>{_YEAR}))?{_RIGHT}",
+            _month_first,
+        ),
+        rule(
+            rf"{_LEFT}(?P<day>{_DAY})[-/](?P<month>{_MONTH})(?:[-/]{_SHORT_YEAR})?{_RIGHT}",
+            _day_first,
+        ),
+        rule(
+            rf"(?<![\w/-])(?P<month>{_MONTH})[-/](?P<day>{_DAY})(?:[-/]{_SHORT_YEAR})?{_RIGHT}",
+            _month_first,
+        ),
+        rule(
+            rf"\b(?P<month>{_MONTH}),? (?P<year>{_YEAR}){_RIGHT}",
+            lambda match: f"{_month(match)} {year(int(match['year']))}",
+        ),
+        looks_up(rf"\b{one_of(name[:3] for name in NAMES if name != 'May')}\.(?=\s|$)", MONTHS),
+        looks_up(r"\bSept\.(?=\s|$)", MONTHS),
     ),
-    rule(
-        rf"\b(?P<month>{_MONTH}) (?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?"
-        rf"(?:,? (?P<year>{_YEAR}))?{_RIGHT}",
-        _month_first,
-    ),
-    rule(
-        rf"\b(?P<month>{_MONTH}),? (?P<year>{_YEAR}){_RIGHT}",
-        lambda match: f"{_month(match)} {year(int(match['year']))}",
-    ),
-    rule(r"(?<![\w.,])['\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
+    rule(r"(?<!\w)['\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
     rule(
         rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{2}}){_RIGHT}",
         _years,
@@ -159,12 +209,10 @@ RULES: tuple[Rule, ...] = (
     rule(rf"{_LEFT}(?P<{PIECE}>[0-9]{{1,4}}) ?{_ERA}(?!\w)", _one_year),
     rule(rf"\b(?:AD|A\.D\.) (?P<{PIECE}>[0-9]{{1,4}}){_RIGHT}", _one_year),
     rule(rf"\b{_CUE} (?P<{PIECE}>1[0-9]{{3}}){_RIGHT}", _one_year, re.IGNORECASE),
-    looks_up(rf"\b{one_of(name[:3] for name in NAMES if name != 'May')}\.(?=\s|$)", MONTHS),
-    looks_up(r"\bSept\.(?=\s|$)", MONTHS),
 )
 YEARS = (
     rule(
-        rf"(?<![\w.$£€-])(?<![0-9],)(?P<{PIECE}>1[1-9][0-9]{{2}}|20[0-9]{{2}})(?!\w|[.,][0-9])",
+        rf"(?<![\w$£€])(?<!(?<![-.])[-.])(?P<{PIECE}>1[1-9][0-9]{{2}}|20[0-9]{{2}})(?!\w)",
         _one_year,
     ),
 )

@@ -7,6 +7,9 @@ import re
 from tts_cli.text.english.words import (
     AMOUNT,
     DASH,
+    PRICE,
+    SAID_SIGNS,
+    SIGN,
     SPACE,
     START,
     amount,
@@ -16,7 +19,7 @@ from tts_cli.text.english.words import (
     plain,
     whole,
 )
-from tts_cli.text.rule import one_of, rule, table
+from tts_cli.text.rule import one_of, rule, table, where
 
 # What is written -> one, many, one hundredth, many hundredths.
 _DOLLAR, _CENT = ("dollar", "dollars"), ("cent", "cents")
@@ -55,15 +58,16 @@ PERIODS = table(
     """
     second=second | minute=minute | hour=hour | day=day | night=night | week=week | month=month
     year=year | person=person | head=head | piece=piece | page=page | word=word | mile=mile
-    hr=hour | h=hour | mo=month | yr=year | kg=kilogram | lb=pound
+    hr=hour | h=hour | mo=month | yr=year | kg=kilogram | lb=pound | d=day | wk=week | min=minute
+    g=gram | oz=ounce | sq ft=square foot | m²=square meter | GB=gigabyte | l=liter | gal=gallon
     """
 )
 
 _CURRENCY = one_of(CURRENCIES)
 _SCALE = rf"(?:{SPACE}(?:thousand|million|billion|trillion)|(?:[kKmMbB]|[mMbBtT]n)(?!\w))"
 _PER = rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w))?"
-_LOW = rf"(?P<minus>[-\u2212])?(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{AMOUNT})(?P<one>{_SCALE})?"
-_HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{AMOUNT}))?(?P<scale>{_SCALE})?"
+_LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
+_HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
 
 
 def _coins(written: str, names: tuple[str, ...]) -> str | None:
@@ -85,17 +89,25 @@ def _price(match: re.Match[str]) -> str:
     groups = match.groupdict()
     names = CURRENCIES[match["currency"].upper()]
     low, high = match["low"], groups.get("high")
-    scale = (groups.get("scale") or groups.get("one") or "").strip().lower()
-    minus = "minus " if groups.get("minus") else ""
+    one, scale = ((groups.get(name) or "").strip().lower() for name in ("one", "scale"))
+    minus = SAID_SIGNS.get(groups.get("minus") or "", "")
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
     is_adjective = has_article(match) or _ADJECTIVE.match(match.string, match.end())
-    if not scale and not high and not is_adjective and (said := _coins(low, names)):
-        return f"{minus}{said}{per}"
-    said = amount(low) + (f" to {amount(high)}" if high else "")
-    if scale:
-        said += f" {SCALES[scale]}"
-    is_single = bool(is_adjective) or (is_one(low) and not high and not scale)
+    if not (scale or one or is_adjective):
+        coins = {written: _coins(written, names) for written in (low, high) if written}
+        if any(coins.values()):
+            said = " to ".join(coins[written] or _sum(written, names) for written in coins)
+            return f"{minus}{said}{per}"
+    said = amount(low)
+    if one and one != scale:
+        said += f" {SCALES[one]}"
+    said += (f" to {amount(high)}" if high else "") + (f" {SCALES[scale]}" if scale else "")
+    is_single = bool(is_adjective) or (is_one(low) and not (high or scale or one))
     return f"{minus}{said} {names[0 if is_single else 1]}{per}"
+
+
+def _sum(written: str, names: tuple[str, ...]) -> str:
+    return f"{amount(written)} {names[not is_one(written)]}"
 
 
 def _small(match: re.Match[str]) -> str:
@@ -104,10 +116,11 @@ def _small(match: re.Match[str]) -> str:
 
 _ADJECTIVE = re.compile(r"-[A-Za-z]")  # a $10-an-hour job
 
-RULES = (
+RULES = where(
+    f"[$¢]|{one_of(CURRENCIES)}",
     rule(rf"(?<!\w){_LOW}{_HIGH}(?!\w){_PER}", _price),
     rule(
-        rf"{START}(?P<low>{AMOUNT})(?:{DASH}(?P<high>{AMOUNT}))?"
+        rf"{START}(?P<low>{PRICE})(?:{DASH}(?P<high>{PRICE}))?"
         rf"(?P<scale>{_SCALE})?{SPACE}?(?P<currency>{one_of(k for k in CURRENCIES if k != '$')})"
         rf"(?![\w$]){_PER}",
         _price,

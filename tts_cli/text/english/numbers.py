@@ -1,4 +1,4 @@
-"""Plain numbers: 12,345 · 3.5 · -4 · 21st · 1/2 · 10-12 · A320 · 3D."""
+"""Plain numbers: 12,345 · 3.5 · -4 · 21st · 1/2 · 1/7th · 10-12 · 7-3=4 · A320 · 3D."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ import re
 from tts_cli.text.english.money import SCALES
 from tts_cli.text.english.words import (
     AMOUNT,
+    COMMA,
     DASH,
+    LAKHS,
     QUANTITY,
     SIGN,
+    SPACE,
     START,
     amount,
     code,
+    fraction,
     ordinal,
     quantity,
     spelled,
     whole,
 )
-from tts_cli.text.rule import rule
+from tts_cli.text.rule import rule, where
 
 MOST_DIGITS = 40  # more are left as written
 
 _RUNS = re.compile("[0-9]+|[^0-9]+")
-_FRACTION_END = r"(?!\w|[.,/][0-9])"
+# What a decimal comma may stand before; 3,4 alone is a list.
+_COUNTED = (
+    "(?:thousand|[mb]illion|percent|times|hour|minute|second|day|week|month|year|(?:kilo)?met[er]{2}"
+    "|centimet[er]{2}|lit[er]{2}|mile|inch|f[eo]{2}t|ton|(?:kilo)?gram|point|degree|dollar|euro)"
+)
 
 
 def _ordinal(match: re.Match[str]) -> str:
@@ -35,6 +43,25 @@ def _range(match: re.Match[str]) -> str:
     if low == high:
         return f"{quantity(low)} {quantity(high)}"  # a fifty fifty chance
     return f"{quantity(low)} to {quantity(high)}"
+
+
+def _minus(match: re.Match[str]) -> str:
+    return f"{amount(match['low'])} minus {amount(match['high'])}"
+
+
+def _fraction(match: re.Match[str]) -> str | None:
+    above, below = int(match["above"]), int(match["below"])
+    if below < 2:
+        return None
+    said = fraction(above, below, is_ordinal=True)
+    return f"{whole(match['whole'])} and {said}" if match["whole"] else said
+
+
+def _from_to(match: re.Match[str]) -> str:
+    """seven thirty to eight: of hours, of verses."""
+    first, then = match["first"], match["then"]
+    join = " " if len(then) == 2 else ", "
+    return f"{whole(first)}{join}{whole(then)} to {whole(match['last'])}"
 
 
 def _mixed(match: re.Match[str]) -> str:
@@ -50,21 +77,56 @@ def _whole(match: re.Match[str]) -> str:
 
 
 COMPOUND = (
-    rule(
-        rf"{START}(?<!:)(?P<low>[0-9]{{1,3}}):(?P<high>[0-9]{{1,3}})(?![\w:]|[.,/-][0-9])", _range
+    rule(rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})", lambda match: amount(match.group())),
+    *where(
+        "=",
+        rule(
+            rf"{START}(?P<low>{AMOUNT})[-\u2212](?P<high>{AMOUNT})(?=[-+*/\u00d7 0-9.]{{0,20}}=)",
+            _minus,
+        ),
+        rule(rf"(?<=\b[A-Za-z]=)(?P<low>{AMOUNT})[-\u2212](?P<high>{AMOUNT})(?!\w)", _minus),
+    ),
+    *where(
+        ":",
+        rule(
+            rf"{START}(?<!:)(?P<low>[0-9]{{1,3}}):(?P<high>[0-9]{{1,3}})(?![\w:]|[.,/-][0-9])",
+            _range,
+        ),
+        rule(
+            rf"{START}(?P<first>[0-9]{{1,3}}):(?P<then>[0-9]{{1,3}}){DASH}(?P<last>[0-9]{{1,3}})"
+            r"(?!\w)",
+            _from_to,
+        ),
+    ),
+    *where(
+        "/[0-9]",
+        rule(
+            rf"{START}(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<above>[0-9]{{1,3}})/"
+            r"(?P<below>[0-9]{1,4})(?:st|nd|rd|th)s?(?!\w)",
+            _fraction,
+            re.IGNORECASE,
+        ),
+        rule(
+            rf"{START}(?P<low>[0-9]{{1,2}}/[0-9]{{1,2}}){DASH}(?P<high>[0-9]{{1,2}}/[0-9]{{1,2}})"
+            r"(?!\w)",
+            _range,
+        ),
     ),
     rule(
-        rf"{START}(?P<number>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,4}}|[0-9]{{1,15}})(?:st|nd|rd|th)(?!\w)",
+        rf"{START}(?P<number>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,4}}|[0-9]{{1,15}})"
+        r"(?i:st|nd|rd|th)(?!\w)",
         _ordinal,
     ),
     rule(
-        rf"{START}(?<![0-9]-)(?P<low>{SIGN}{AMOUNT}){DASH}(?P<high>{AMOUNT})(?!\w|[-/][0-9]|[.,][0-9])",
+        rf"{START}(?<![A-Za-z]-)(?P<low>{SIGN}{AMOUNT}){DASH}"
+        rf"(?P<high>{SIGN}{AMOUNT})(?=x\b|\W|$)",
         _range,
     ),
 )
 RULES = (
     rule(
-        r"(?<![\w.-])(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?"
+        r"(?<!\w)(?<!(?<![.-])[.-])(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?"
+        r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,3}[0-9]{1,4}){1,3}[A-Z]{0,2}"
         r"|[0-9]{1,4}[A-Za-z]{1,6}[0-9]{0,3})(?!\w|[-.][0-9])",
         _mixed,
     ),
@@ -72,10 +134,11 @@ RULES = (
         rf"{START}(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
         lambda match: f"{amount(match['low'])} {SCALES[match['scale'].lower()]}",
     ),
-    rule(rf"{START}{QUANTITY}{_FRACTION_END}", lambda match: quantity(match.group())),
+    rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group())),
+    rule(rf"{START}{QUANTITY}(?!\w|[.,/][0-9])", lambda match: quantity(match.group())),
     rule(
         rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
         lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
     ),
-    rule(rf"(?<!\w)(?<![0-9]\.)[0-9]{{1,{MOST_DIGITS}}}(?!\w|\.[0-9])", _whole),
+    rule(rf"{START}[0-9]{{1,{MOST_DIGITS}}}(?!\w)", _whole),
 )

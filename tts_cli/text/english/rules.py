@@ -8,9 +8,11 @@ microseconds.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tts_cli.text.english import (
     abbreviations,
+    codes,
     contacts,
     dates,
     money,
@@ -20,17 +22,20 @@ from tts_cli.text.english import (
     times,
     units,
 )
-from tts_cli.text.rule import any_case
+from tts_cli.text.english.figures import places
+from tts_cli.text.reading import Change, without
+from tts_cli.text.rule import any_case, apply_rules
 
 RULES = (
     *contacts.RULES,
+    *codes.RULES,
     *dates.RULES,
     *times.RULES,
     *money.RULES,
     *roman.RULES,
     *units.RULES,
     *abbreviations.RULES,
-    *contacts.VERSIONS,
+    *codes.VERSIONS,
     *numbers.COMPOUND,
     *symbols.RULES,
     *dates.YEARS,
@@ -50,7 +55,9 @@ _PARTED = str.maketrans(
     | dict.fromkeys(_MARKS + _PRINTED_MARKS, " ")
 )
 _FOREIGN = re.compile(rf"[^\0-\x7f\s\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f{_PRINTED_MARKS}]")
-_INNER_STOP = re.compile(r"\.[A-Za-z.]")
+_INNER_STOP = re.compile(r"\.[\w.]")
+# Underscores around a phrase, as printed books in plain text have them for italics; none of a name.
+_EMPHASIS = re.compile(r"(?<![\w\\])_(?![\s_])[^_]{1,300}(?<![\s\\])_(?!\w)")
 # An I that may be no pronoun.
 _FIRST = re.compile(
     rf"\b{any_case([*roman.COUNTED, *roman.TITLES])} (?:[A-Z][a-z]+ ){{0,2}}I(?!\w)"
@@ -89,3 +96,25 @@ def is_plain(text: str) -> bool:
         and (" I" not in text or _FIRST.search(text) is None)
         and (text.isascii() or _FOREIGN.search(text) is None)
     )
+
+
+def changes(text: str, taken: Sequence[tuple[int, int]] = ()) -> list[Change]:
+    """What of a text is said otherwise than it is written, outside the places that are taken.
+
+    Underscores of emphasis are left out; rules see quotation marks there.
+    """
+    left = without(text, taken)
+    if is_plain(left):
+        return []
+    marks = []
+    if "_" in left:
+        characters = list(text)
+        for match in _EMPHASIS.finditer(left):
+            marks += [match.start(), match.end() - 1]
+            characters[marks[-2]], characters[marks[-1]] = "\u201c\u201d"
+        text = "".join(characters)
+        left = without(text, taken)
+    inner, commas = places(left)
+    found = apply_rules(RULES, text, [*taken, *commas], inner)
+    read = {place for change in found for place in range(change.start, change.end)} if marks else ()
+    return found + [Change(place, place + 1, "") for place in marks if place not in read]

@@ -39,9 +39,9 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {BETWEEN[match.group().strip()]} ",
     ),
     says(rf"(?<=[0-9{TAKEN}])\+(?!\w)", " plus"),
-    says(rf"(?<=[0-9{TAKEN}]) ?x ?(?=[0-9])", " by "),
-    says(r"(?<=[0-9])[x\u00d7](?!\w)", " times"),
-    says(r"(?<=[0-9])\^(?=[0-9])", " to the power of "),
+    says(rf"(?<=[0-9{TAKEN}])(?: ?x ?(?=[0-9])|x(?={TAKEN}))", " by "),
+    says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?!\w)", " times"),
+    says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
     looks_up(r"(?<=[\w)])[²³](?!\w)", POWERS),
     rule(
         rf"(?<![\w#&]){_signs(BEFORE_NUMBERS)} ?{_NUMBER}",

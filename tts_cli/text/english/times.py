@@ -1,16 +1,19 @@
-"""Times of day: 7:30 p.m., 12:00, 19:45, 9:05, 3-4 pm, 10:30:15."""
+"""Times: 7:30 p.m., 8.30pm, 12:00, 19:45, 3-4 pm, 10:30:15, 2024-03-15T10:30Z, 1:23.45."""
 
 from __future__ import annotations
 
 import re
 
-from tts_cli.text.english.dates import NAMES, WEEKDAYS
-from tts_cli.text.english.words import DASH, cardinal
-from tts_cli.text.rule import ends_sentence, one_of, rule
+from tts_cli.text.english.dates import NAMES, WEEKDAYS, numeric
+from tts_cli.text.english.words import DASH, SPACE, START, cardinal, counted
+from tts_cli.text.rule import ends_sentence, one_of, rule, where
 
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
-_HALF = r"(?:[ \u00a0\u202f]?(?P<half>[ap]\.[ ]?m\.|A\.M\.|P\.M\.|[ap]m\b|AM\b|PM\b))"
-_LEFT = r"(?<![\w.,:/])"
+_HOUR = "(?P<h{0}>[0-2]?[0-9])(?:[.:](?P<m{0}>[0-5][0-9]))?"
+_STOP = r"(?:\.(?!\w)|\b)"
+_HALF = rf"(?:{SPACE}?(?P<half>[ap]\. ?m{_STOP}|[AP]\.M{_STOP}|[ap]m\b|[AP]M\b))"
+_DATE = "(?P<year>[12][0-9]{3})-(?P<month>[01][0-9])-(?P<day>[0-3][0-9])"
+_ZONE = r"(?P<zone>Z|(?P<sign>[-+\u2212])(?P<off>[01][0-9]):?(?P<minutes>[0-5][0-9]))?(?!\w)"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
 _NAMED = re.compile(rf" (?:{one_of([*NAMES, *WEEKDAYS.values()])})\b")
 _SAID_AFTER = r" (?:noon|midnight|o['\u2019]clock|hours)\b"
@@ -37,30 +40,80 @@ def _half(match: re.Match[str]) -> str:
     return f" {half[0].upper()} M{'.' if is_end and not is_named else ''}"
 
 
-def _time(match: re.Match[str]) -> str:
+def _and_seconds(clock: str, written: str | None) -> str:
+    """A time with its seconds, where it has any."""
+    seconds = _trimmed(written or "")
+    return f"{clock} and {counted(seconds, 'second')}" if seconds.strip("0") else clock
+
+
+def _trimmed(seconds: str) -> str:
+    """05.25, of 05,250: without zeros behind the point."""
+    seconds = seconds.replace(",", ".")
+    return seconds.rstrip("0").rstrip(".") if "." in seconds else seconds
+
+
+def _time(match: re.Match[str]) -> str | None:
     groups = match.groupdict()
     half = _half(match)
     is_alone = not half and re.match(_SAID_AFTER, match.string[match.end() :][:12]) is None
     said = []
     for index in "01":
         if groups.get(f"h{index}"):
-            seconds = groups[f"s{index}"]
-            clock = _clock(int(groups[f"h{index}"]), int(groups[f"m{index}"]), is_alone)
-            said.append(f"{clock} and {cardinal(int(seconds))} seconds" if seconds else clock)
-    return " to ".join(said) + half
+            hour, minute = int(groups[f"h{index}"]), groups[f"m{index}"]
+            if minute is None and not 1 <= hour <= 12:
+                return None
+            clock = _clock(hour, int(minute or 0), is_alone)
+            said.append(_and_seconds(clock, groups.get(f"s{index}")))
+    return (groups.get("join") or " to ").join(said) + half
 
 
-def _hours(match: re.Match[str]) -> str | None:
-    hours = [int(match[name]) for name in ("first", "last") if match[name]]
-    if not all(1 <= hour <= 12 for hour in hours):
+def _instant(match: re.Match[str]) -> str | None:
+    """2024-03-15T10:30:00Z: a day, a time and how far it is from Greenwich's."""
+    if (day := numeric(match)) is None:
         return None
-    return " to ".join(map(cardinal, hours)) + _half(match)
+    clock = _clock(int(match["h"]), int(match["m"]), is_alone=True)
+    said = f"{day} at {_and_seconds(clock, match['s'])}"
+    if match["zone"] is None:
+        return said
+    if match["sign"] is None or not int(match["off"] + match["minutes"]):
+        return f"{said} U T C"
+    minutes = f" {cardinal(int(match['minutes']))}" if int(match["minutes"]) else ""
+    sign = "plus" if match["sign"] == "+" else "minus"
+    return f"{said} U T C {sign} {cardinal(int(match['off']))}{minutes}"
+
+
+def _duration(match: re.Match[str]) -> str | None:
+    """1:23.45 · 00:01:02,500 · 72:15:00: no time of day has parts of a second, or 72 hours."""
+    hours, seconds = match["h"], _trimmed(match["s"])
+    if match["s"].isdecimal() and (not hours or int(hours) < 25):
+        return None
+    parts = ((hours, "hour"), (match["m"], "minute"), (seconds, "second"))
+    said = [counted(number, name) for number, name in parts if number and number.strip("0")]
+    *before, last = said or ["zero seconds"]
+    return f"{' '.join(before)} and {last}" if before else last
 
 
 RULES = (
+    *where(
+        ":",
+        rule(
+            rf"{START}{_DATE}T(?P<h>[0-2][0-9]):(?P<m>[0-5][0-9])"
+            rf"(?::(?P<s>[0-5][0-9](?:[.,][0-9]{{1,9}})?))?{_ZONE}",
+            _instant,
+        ),
+        rule(
+            rf"{START}(?:(?P<h>[0-9]{{1,4}}):)?(?P<m>[0-9]{{1,3}}):"
+            r"(?P<s>[0-5][0-9](?:\.[0-9]{1,6}|,[0-9]{3})?)(?![\w:])",
+            _duration,
+        ),
+        rule(
+            rf"{START}{_TIME.format(0)}(?:{DASH}{_TIME.format(1)})?(?:{_HALF}|{_RIGHT})",
+            _time,
+        ),
+    ),
     rule(
-        rf"{_LEFT}{_TIME.format(0)}(?:{DASH}{_TIME.format(1)})?(?:{_HALF}|{_RIGHT})",
+        rf"{START}(?<![$£€#]){_HOUR.format(0)}"
+        rf"(?:(?:{DASH}|(?P<join> (?:to|and|or|until|till) )){_HOUR.format(1)})?{_HALF}",
         _time,
     ),
-    rule(rf"{_LEFT}(?P<first>[0-9]{{1,2}})(?:{DASH}(?P<last>[0-9]{{1,2}}))?{_HALF}", _hours),
 )

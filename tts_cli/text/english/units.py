@@ -1,12 +1,13 @@
-"""What is measured: 5 km, 70 mph, 20 °C, 5'10", 30%, 5-10 kg, a 5 km run."""
+"""What is measured: 5 km, 70 MPH, 20 °C, 5'10", 30%, 5-10 kg, a 5 km run, 3 million km²."""
 
 from __future__ import annotations
 
 import re
 
 from tts_cli.text.english.words import (
+    AMOUNT,
     DASH,
-    QUANTITY,
+    MEASURED,
     SPACE,
     START,
     cardinal,
@@ -14,7 +15,7 @@ from tts_cli.text.english.words import (
     is_one,
     quantity,
 )
-from tts_cli.text.rule import ends_sentence, one_of, rule, table
+from tts_cli.text.rule import ends_sentence, one_of, rule, table, where
 
 # What is written -> the name of one.
 UNITS = table(
@@ -25,34 +26,63 @@ UNITS = table(
     mL=milliliter | cl=centiliter | dl=deciliter | gal=gallon | pt=pint | h=hour | hr=hour
     hrs=hour | min=minute | mins=minute | s=second | sec=second | secs=second | ms=millisecond
     yrs=year | yr=year | V=volt | kV=kilovolt | W=watt | kW=kilowatt | MW=megawatt | GW=gigawatt
-    kWh=kilowatt hour | mAh=milliamp hour | kB=kilobyte | KB=kilobyte | MB=megabyte
-    GB=gigabyte | TB=terabyte | kcal=kilocalorie | cal=calorie | dB=decibel | px=pixel
-    sq mi=square mile | kPa=kilopascal | m2=square meter | m²=square meter
-    km2=square kilometer | km²=square kilometer | cm²=square centimeter | m3=cubic meter
-    m³=cubic meter | cm³=cubic centimeter | sq m=square meter | sq km=square kilometer
-    tsp=teaspoon | tbsp=tablespoon | mol=mole | °=degree | bbl=barrel | ft=foot
-    sq ft=square foot | ft²=square foot | °C=degree Celsius | °F=degree Fahrenheit
-    ℃=degree Celsius | ℉=degree Fahrenheit | km/h=kilometer per hour | kmh=kilometer per hour
-    kph=kilometer per hour | mph=mile per hour | m/s=meter per second | mpg=mile per gallon
-    ft/s=foot per second | bps=bit per second | Mbps=megabit per second
+    kWh=kilowatt hour | MWh=megawatt hour | GWh=gigawatt hour | mAh=milliamp hour | kB=kilobyte
+    KB=kilobyte | MB=megabyte | GB=gigabyte | TB=terabyte | kcal=kilocalorie | cal=calorie
+    dB=decibel | px=pixel | kPa=kilopascal | MPa=megapascal | hPa=hectopascal
+    ppm=part per million | tsp=teaspoon | tbsp=tablespoon | mol=mole | °=degree | bbl=barrel
+    ft=foot | °C=degree Celsius | °F=degree Fahrenheit | ℃=degree Celsius | ℉=degree Fahrenheit
+    kmh=kilometer per hour | kph=kilometer per hour | mph=mile per hour | mpg=mile per gallon
+    bps=bit per second | kbps=kilobit per second | Mbps=megabit per second
     Gbps=gigabit per second | fps=frame per second | bpm=beat per minute
-    rpm=revolution per minute | dpi=dot per inch | m/s²=meter per second squared | %=percent
-    ‰=per mille | Hz=hertz | kHz=kilohertz | MHz=megahertz | GHz=gigahertz
-    in.=inch | hp=horsepower
+    rpm=revolution per minute | dpi=dot per inch | %=percent | ‰=per mille | Hz=hertz
+    kHz=kilohertz | MHz=megahertz | GHz=gigahertz | in.=inch | hp=horsepower | Mb=megabit
+    Gb=gigabit | kb=kilobit | dL=deciliter | mW=milliwatt | mmol=millimole | ns=nanosecond
+    µs=microsecond | mV=millivolt | mA=milliamp | PB=petabyte | NM=nautical mile | kJ=kilojoule
+    Nm=newton meter
     """
 )
+_SQUARES = {
+    f"{short}{dot} {unit}": f"{name} {length}"
+    for short, name in (("sq", "square"), ("cu", "cubic"))
+    for unit, length in table(
+        "ft=foot | in=inch | mi=mile | yd=yard | m=meter | km=kilometer"
+    ).items()
+    for dot in ("", ".")
+}
+# Capitals of two letters or more are units too, but for manuscripts, states and the like.
+UNITS |= {
+    form: name
+    for unit, name in tuple(UNITS.items())
+    if unit.isalpha() and len(unit) > 1 and unit not in ("ms", "mA", "pt", "ha")
+    for form in (unit.upper(), *((unit.lower(),) if len(unit) > 2 else ()))
+    if form not in UNITS
+}
+PERIODS = table(
+    """
+    s=second | sec=second | min=minute | h=hour | hr=hour | H=hour | S=second | d=day | day=day
+    week=week | wk=week | month=month | mo=month | year=year | yr=year | hour=hour | minute=minute
+    second=second | person=person | capita=capita | mile=mile | game=game | page=page
+    """
+)
+UNITS |= _SQUARES
 SAME = ("percent", "per mille", "hertz", "kilohertz", "megahertz", "gigahertz", "horsepower")
-DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal")
+DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal", *_SQUARES)
 
-_LOW = f"{START}(?P<low>{QUANTITY})"
-_HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{QUANTITY}))?"
+_LOW = f"(?:{START}|(?<=[0-9]x))(?P<low>{MEASURED})"
+_HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
+_SCALE = rf"(?P<scale>{SPACE}(?:hundred|thousand|million|billion|trillion))?"
+_POWER = r"[²³]|\^?[23](?![0-9])"
+_UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
+_OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
+_PER = f"/(?P<count>[0-9]{{1,4}}{SPACE}?)?(?P<per>{_OVER})(?P<per_power>{_POWER})?"
+_LENGTHS = ("meter", "inch", "foot", "yard", "mile")
 
 
 def _many(name: str) -> str:
     """Kilometers per hour, square feet, degrees Celsius, but percent."""
-    if name in SAME:
-        return name
     head, per, rest = name.partition(" per ")
+    if head in SAME:
+        return name
     if head.startswith("degree "):
         return head.replace("degree", "degrees")
     if head.endswith("inch"):
@@ -60,10 +90,33 @@ def _many(name: str) -> str:
     return (head[:-4] + "feet" if head.endswith("foot") else f"{head}s") + per + rest
 
 
-def _measure(match: re.Match[str]) -> str:
-    low, high, name = match["low"], match["high"], UNITS[match["unit"] or match["dotted"]]
-    said = quantity(low) + (f" to {quantity(high)}" if high else "")
-    is_single = (is_one(low) and not high) or has_article(match) or match["join"] == "-"
+def _raised(name: str, power: str | None) -> str:
+    """Square meter, cubic foot, but second squared."""
+    if not power:
+        return name
+    is_square = power[-1] in "2²"
+    if name.endswith(_LENGTHS):
+        return f"{'square' if is_square else 'cubic'} {name}"
+    return f"{name} {'squared' if is_square else 'cubed'}"
+
+
+def _rate(match: re.Match[str]) -> str:
+    """Per second, per cubic meter, per one hundred kilometers; nothing for no rate."""
+    if (per := match["per"]) is None:
+        return ""
+    name = _raised(PERIODS.get(per) or UNITS[per], match["per_power"])
+    return f" per {quantity(match['count'])} {_many(name)}" if match["count"] else f" per {name}"
+
+
+def _measure(match: re.Match[str]) -> str | None:
+    low, high, scale = match["low"], match["high"], match["scale"] or ""
+    name = UNITS.get(match["unit"] or match["dotted"], "inch")
+    if match["power"] and not name.endswith(_LENGTHS):
+        return None
+    name = _raised(name, match["power"]) + _rate(match)
+    said = quantity(low) + (f" to {quantity(high)}" if high else "") + scale
+    is_one_only = is_one(low) and not (high or scale)
+    is_single = is_one_only or has_article(match) or match["join"] == "-"
     dot = "." if match["dot"] and ends_sentence(match) else ""
     return f"{said}{'-' if match['join'] == '-' else ' '}{name if is_single else _many(name)}{dot}"
 
@@ -88,8 +141,15 @@ RULES = (
         _feet,
     ),
     rule(
-        rf"{_LOW}{_HIGH}(?P<join>{SPACE}?|-)"
-        rf"(?:(?P<dotted>{one_of(DOTTED)})(?P<dot>\.)|(?P<unit>{one_of(UNITS)})(?![\w²³/]))",
+        rf"{_LOW}{_HIGH}{_SCALE}(?P<join>{SPACE}?|-)(?:(?P<dotted>{one_of(DOTTED)})(?P<dot>\.)"
+        rf"|{_UNIT}(?:{_PER})?(?![\w²³/^]))",
         _measure,
+    ),
+    *where(
+        "/[0-9a-z]",
+        rule(
+            rf"{START}(?P<low>{AMOUNT}){_PER}(?!\w)(?<=[a-z]{{2}})",
+            lambda match: quantity(match["low"]) + _rate(match),
+        ),
     ),
 )

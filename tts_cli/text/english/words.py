@@ -15,7 +15,12 @@ _SMALL = (
     *("sixteen", "seventeen", "eighteen", "nineteen"),
 )
 _TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_HUGE = (
+    *((11, "decillion"), (10, "nonillion"), (9, "octillion"), (8, "septillion")),
+    *((7, "sextillion"), (6, "quintillion")),
+)
 _SCALES = (
+    *((10 ** (3 * power), name) for power, name in _HUGE),
     (10**15, "quadrillion"),
     (10**12, "trillion"),
     (10**9, "billion"),
@@ -40,29 +45,40 @@ _SIGNS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "�
     **{"⅚": "5/6"},
 }
 
+SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
 # Patterns of what `quantity` reads. An amount: 1,234.5 or 1234 or .5; none starts inside another.
 SPACE = "[ \u00a0\u202f]"
 DASH = "[-\u2010\u2011\u2013]"  # with spaces around it is a pause
-START = r"(?<!\w)(?<![0-9][.,])"
+START = r"(?<!\w)"
 _WHOLE = (
-    "(?:[0-9]{1,3}(?:(?:,[0-9]{3}){1,5}|(?:[\u00a0\u202f][0-9]{3}){1,5}|(?: 000){1,5})|[0-9]{1,18})"
-    "(?![0-9])"
+    "(?:[0-9]{1,3}(?:(?:,[0-9]{3}){1,11}|(?:['\u2019][0-9]{3}){1,5}|(?:[\u00a0\u202f][0-9]{3}){1,5}"
+    "|(?: 000){1,5})|[0-9]{1,18})(?![0-9])"
 )
-AMOUNT = rf"(?:{_WHOLE}(?:\.[0-9]{{1,20}})?|\.[0-9]{{1,20}})"
-SIGN = r"(?:(?<![\w)\]])[-+\u2212])?"
+AMOUNT = rf"(?:{_WHOLE}(?:\.[0-9]{{1,20}})?|(?<![\w.])\.[0-9]{{1,20}})"
+# Groups as India has them: 1,00,000. Without a zero behind a comma it may be a list: 1,64,256.
+LAKHS = r"[0-9]{1,2}(?:,[0-9]{2}){1,5},[0-9]{3}(?![0-9])"
+# A comma before the decimals, where a unit or a currency tells that it is one: 1,5 kg.
+# So for the points between groups: 1.000.000 €.
+COMMA = (
+    r"(?:[0-9]{1,3}(?:(?:[. \u00a0\u202f][0-9]{3}){1,5}|[0-9]{0,6}),[0-9]{1,2}"
+    r"|[0-9]{1,3}(?:\.[0-9]{3}){2})(?![.,]?[0-9])"
+)
+PRICE = rf"(?:{LAKHS}(?:\.[0-9]{{1,2}})?|{COMMA}|{AMOUNT})"
+SIGN = r"(?:(?<![-\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212])?"
 FRACTION = (
     rf"(?:[0-9]{{1,4}}{SPACE}?[{''.join(_SIGNS)}]|[{''.join(_SIGNS)}]"
     rf"|(?:[0-9]{{1,3}}[ -])?[0-9]{{1,3}}/[0-9]{{1,4}}(?![\w/]))"
 )
 QUANTITY = f"(?:{SIGN}(?:{FRACTION}|{AMOUNT}))"
+MEASURED = f"(?:{SIGN}(?:{FRACTION}|{PRICE}))"
 
 _ARTICLE = re.compile(r"(?<!\w)[Aa]n? $")
 _SINGULAR = re.compile(rf"1|[0-9]+/[0-9]+|[{''.join(_SIGNS)}]")
 
 
 def cardinal(number: int) -> str:
-    """0 .. 10**18 - 1 in words."""
-    assert 0 <= number < 10**18, number
+    """0 .. 10**36 - 1 in words."""
+    assert 0 <= number < 10**36, number
     for scale, name in _SCALES:
         if number >= scale:
             rest = f" {cardinal(number % scale)}" if number % scale else ""
@@ -129,27 +145,31 @@ def code(digits: str) -> str:
 
 
 def plain(written: str) -> str:
-    """An amount without what stands between its groups of digits."""
+    """An amount without what stands between its groups of digits, its decimals behind a point."""
+    if re.fullmatch(COMMA, written):
+        written = written.replace(".", "").replace(",", ".")
     return re.sub("[^0-9.]", "", written)
 
 
 def amount(written: str) -> str:
-    """What AMOUNT matches: 1,234.5 or .5."""
+    """What PRICE matches: 1,234.5 or .5 or 1,5."""
     before, point, after = plain(written).partition(".")
-    if len(before) < len(written.partition(".")[0]):
-        said = cardinal(int(before)) if len(before) <= 18 else spelled(before)
+    if len(before) < len(re.split(r"\.|,[0-9]{1,2}$", written)[0]):
+        said = cardinal(int(before))
     else:
         said = whole(before or "0")
     return f"{said} point {spelled(after)}" if point else said
 
 
-def fraction(above: int, below: int) -> str:
-    """one half, three quarters, two thirds; else "seven over thirty"."""
-    if (above, below) in _SAYINGS:
+def fraction(above: int, below: int, is_ordinal: bool = False) -> str:
+    """one half, three quarters, two thirds; else "seven over thirty", but where the denominator is
+    written as an ordinal (1/17th).
+    """
+    if (above, below) in _SAYINGS and not is_ordinal:
         return f"{cardinal(above)} {cardinal(below)}"
-    if above == below:
+    if above == below and not is_ordinal:
         return f"{cardinal(above)} out of {cardinal(below)}"
-    if below not in _DENOMINATORS or not 0 < above < below:
+    if not is_ordinal and (below not in _DENOMINATORS or not 0 < above < below):
         return f"{cardinal(above)} over {cardinal(below)}"
     one, many = _HALVES.get(below) or (ordinal(below), f"{ordinal(below)}s")
     return f"{cardinal(above)} {one if above == 1 else many}"
@@ -157,10 +177,10 @@ def fraction(above: int, below: int) -> str:
 
 def quantity(written: str) -> str:
     """What QUANTITY matches: an amount or a fraction, perhaps with a sign."""
-    sign = {"-": "minus ", "\u2212": "minus ", "+": "plus "}.get(written[0], "")
+    sign = SAID_SIGNS.get(written[0], "")
     written = written.lstrip("-+\u2212")
     if not written.isascii():
-        written = re.sub("[^ -~\u00a0\u202f]", lambda sign: f" {_SIGNS[sign.group()]}", written)
+        written = "".join(f" {_SIGNS[char]}" if char in _SIGNS else char for char in written)
     if "/" not in written:
         return sign + amount(written)
     *before, last = re.split("[ \u00a0\u202f-]+", written.strip())
@@ -169,6 +189,12 @@ def quantity(written: str) -> str:
     if not before:
         return sign + part
     return f"{sign}{whole(before[0])} and {part.replace('one ', 'a ', 1)}"
+
+
+def counted(written: str, name: str) -> str:
+    """How many of something there are: one second, 2.5 seconds."""
+    number = written.lstrip("0") or "0"
+    return f"{amount(number)} {name}{'' if is_one(number) else 's'}"
 
 
 def has_article(match: re.Match[str]) -> bool:

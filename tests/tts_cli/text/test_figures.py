@@ -1,0 +1,98 @@
+"""Joined figures are read as a whole or left as written, and told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tts_cli.text.care import TextCare
+from tts_cli.text.english.figures import left_as_written, places
+from tts_cli.text.english.rules import RULES
+from tts_cli.text.normalize import normalize
+from tts_cli.text.reading import Reading
+
+LINES = (Path(__file__).parent / "figures.tsv").read_text(encoding="utf-8").splitlines()
+CASES = [tuple(line.split("\t")[1:]) for line in LINES if not line.startswith("# ")]
+
+
+def say(text: str) -> str:
+    return Reading.of(text, normalize(text, "english")).spoken
+
+
+@pytest.mark.parametrize(("written", "spoken"), CASES)
+def test_table(written: str, spoken: str) -> None:
+    assert say(written) == spoken
+
+
+JOINTS = st.sampled_from([".", ",", ":", "'", "\u2019", "/", "-", "\u2013", "e", "e-", "T"])
+DIGITS = st.one_of(
+    st.integers(0, 99).map(str), st.integers(0, 2100).map(str), st.sampled_from(["00", "000"])
+)
+FIGURES = st.builds(
+    lambda first, rest: first + "".join(joint + digits for joint, digits in rest),
+    DIGITS,
+    st.lists(st.tuples(JOINTS, DIGITS), min_size=1, max_size=4),
+)
+FRAMES = (
+    *("We saw {} there.", "{}", "It is ${}.", "({}) kg", "{} kg", "{}%", "{}km", "in {}", "-{}"),
+    *("on {} May", "May {}", "{} p.m.", "No. {}", "Figure {}", "a {}-inch", "{} \u20ac", "{}/h"),
+    *("call {}", "...{}", "--{}", "_{}_", "John {}", "CA {}", "PIN {}", "Page {} and 7"),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(FIGURES, st.sampled_from(FRAMES))
+def test_no_figure_is_read_in_pieces(figure: str, frame: str) -> None:
+    """1,5 was said "one,five", and 00:01:02,500 "zero zero:zero one:two thousand five hundred"."""
+    spoken = say(frame.format(figure))
+    assert figure in spoken or not re.search("[0-9]", spoken.replace(" and 7", "")), spoken
+
+
+SIGNS = [*"0123456789.,:;/-\u2013=+$\u20ac%x()_ ", " ", "May", "oct", "USD", "km/h", "1e5", "0x1F"]
+WORDS = ["Chapter IV", "King Henry V", "401(k)", "John 3:16", "Figure 2-1", "PIN 1234", "CA 90210"]
+TEXTS = st.lists(st.sampled_from(SIGNS + WORDS), max_size=12).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+def test_a_rule_that_is_passed_over_would_have_found_nothing(text: str) -> None:
+    for one in RULES:
+        if one.needs is not None and not one.needs.search(text):
+            assert not one.pattern.search(text), (one.pattern.pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1,5 kg", ["1,5"]),
+        ("3,4 and 5", ["3", "4", "5"]),
+        ("2x4 and 1.5x2", ["2", "4", "1.5", "2"]),
+        ("COVID-19, 9-to-5, A320/B737", ["19", "9", "5", "320", "737"]),
+        ("10.0.0.1:8080, 1e-5.", ["10.0.0.1:8080", "1e-5"]),
+    ],
+)
+def test_what_is_one_figure(text: str, parts: list[str]) -> None:
+    assert len(places(text).inner) == sum(len(part) - 1 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("spoken", "figure"),
+    [
+        ("It is 1,5 here.", "1,5"),
+        ("It is one here.", None),
+        ("An x86_64 and file_3.", None),
+        ("The part is 1/2/3.", "1/2/3"),
+        ("Ask fe80::1 now.", "fe80::1"),
+        ("It's bad.", None),
+    ],
+)
+def test_a_figure_that_is_left_is_found(spoken: str, figure: str | None) -> None:
+    assert left_as_written(spoken) == figure
+    care = TextCare(is_normalized=True, language="english", markup=r"\[[^]]*\]")
+    assert care.left_as_written(f"[1,5 s] {spoken}") == figure
+    assert care.left_as_written(spoken, "german") is None
+    assert TextCare(language="english").left_as_written(spoken) is None

@@ -1,0 +1,197 @@
+"""Numbers that name and do not count: 2.0.1, Listing 7-22, John 3:16-18, Boeing 747-400, NY 10001,
+PIN 4321, 10.0.0.1:8080, 1e-5, 401(k).
+"""
+
+from __future__ import annotations
+
+import re
+
+from tts_cli.text.english.words import (
+    DASH,
+    SAID_SIGNS,
+    SIGN,
+    cardinal,
+    code,
+    has_article,
+    plural,
+    quantity,
+    spelled,
+    whole,
+)
+from tts_cli.text.rule import PIECE, any_case, one_of, rule, says, where
+
+_BOOK = (
+    "(?:Genesis|Exodus|Leviticus|Numbers|Deuteronomy|Joshua|Judges|Ruth|Samuel|Kings|Chronicles|Ezra"
+    "|Nehemiah|Esther|Job|Psalms?|Proverbs|Ecclesiastes|Isaiah|Jeremiah|Lamentations|Ezekiel|Daniel"
+    "|Hosea|Joel|Amos|Obadiah|Jonah|Micah|Nahum|Habakkuk|Zephaniah|Haggai|Zechariah|Malachi|Matthew"
+    "|Mark|Luke|John|Acts|Romans|Corinthians|Galatians|Ephesians|Philippians|Colossians|Timothy"
+    "|Thessalonians|Titus|Philemon|Hebrews|James|Peter|Jude|Revelation|Surah)"
+)
+# Of books by chapters. Some are words as well, and count with a capital only.
+NUMBERED = ("listing", "figure", "fig.", "table", "exhibit", "equation", "diagram")
+CAPITALS = (
+    *("Example", "Exercise", "Problem", "Program", "Chart", "Plate", "Photo", "Map", "Form", "Box"),
+    *("Section", "Article", "Appendix", "Rule", "Recipe"),
+)
+_STATE = (
+    "(?:AL|AK|AZ|AR|CA|CO|CT|DE|DC|D\\.C\\.|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV"
+    "|NH|NJ|NM|NY|NC|ND|OH|OK|OR|PA|RI|SC|SD|TN|TX|UT|VT|VA|WA|WV|WI|WY)"
+)
+_STATE_NAME = (
+    "(?:Alabama|Alaska|Arizona|Arkansas|California|Colorado|Connecticut|Delaware|Florida|Georgia"
+    "|Hawaii|Idaho|Illinois|Indiana|Iowa|Kansas|Kentucky|Louisiana|Maine|Maryland|Massachusetts"
+    "|Michigan|Minnesota|Mississippi|Missouri|Montana|Nebraska|Nevada|New Hampshire"
+    "|New Jersey|New Mexico|New York|Carolina|Dakota|Ohio|Oklahoma|Oregon|Pennsylvania"
+    "|Rhode Island|Tennessee|Texas|Utah|Vermont|Virginia|Washington|Wisconsin|Wyoming)"
+)
+_PAIR = f"[0-9]{{1,3}}{DASH}[0-9]{{1,3}}"
+_NUMBERED = f"(?:{any_case(NUMBERED)}|{one_of(CAPITALS)})"
+_POSTCODE = rf"(?P<{PIECE}>[0-9]{{5}}(?:-[0-9]{{4}})?)(?![\w/]|[-.,:][0-9])"
+# What stands before a number that is said digit by digit.
+_SECRET = (
+    r"(?:PIN|pin|passcode|ZIP|(?:zip|ZIP|Zip|post|postal|area|access|security) ?[Cc]ode"
+    r"|OTP|(?:account|card|serial|phone|tracking|routing) number|code(?=[a-z: ]{1,5}[0-9]{5}))"
+)
+_LAST = (
+    r"(?:[Cc]ard|[Aa]ccount|[Vv]isa|[Mm]astercard|number|phone)s?(?: that)? (?:ending|ends|ended)"
+)
+_SECRET_NUMBER = (
+    rf"\b(?:{_SECRET}(?: code| number)?(?:,| is| was| of)?[: ] ?|{_LAST}(?: in| with)? "
+    rf"|[Ll]ast (?:four|4)(?: digits)?(?: are| of)?:? )(?P<{PIECE}>[0-9]{{3,16}})(?!\w)"
+)
+_LEFT = r"(?<![\w+-])"
+_RIGHT = r"(?![\w/]|[-.,:][0-9])"
+_RUNS = re.compile("[0-9]+|[A-Za-z]+")
+
+
+def _numbered(match: re.Match[str]) -> str:
+    """Versions and formations: 2.0.1, 4-4-2; ISBN and the like digit by digit."""
+    written = match.group()
+    if "-" in written:
+        groups = written.split("-")
+        if max(map(len, groups)) < 3:
+            return ", ".join(map(whole, groups))
+        return ", ".join(map(spelled, groups))
+    groups = written.split(".")
+    if len(groups) == 3 and {len(group) for group in groups[1:]} == {3}:
+        return cardinal(int(written.replace(".", "")))  # 1.000.000, as most of Europe writes it
+    return (" dot " if len(groups) == 4 else " point ").join(map(whole, groups))
+
+
+def _address(match: re.Match[str]) -> str:
+    """10.0.0.1:8080 and 10.0.0.0/8."""
+    said = " dot ".join(map(whole, match["host"].split(".")))
+    sign = {":": " colon ", "/": " slash "}[match["sign"]]
+    return f"{said}{sign}{code(match['end'])}"
+
+
+def _verses(match: re.Match[str]) -> str:
+    """three sixteen to eighteen, twenty three, one to six."""
+    chapter, *rest = re.split("([:,\u2013-])", match[PIECE])
+    said = whole(chapter)
+    for sign, number in zip(rest[::2], rest[1::2], strict=True):
+        join = {":": ", ", ",": " and "}.get(sign, " to ")
+        said += (" " if sign == ":" and len(chapter) < 3 == len(number) + 1 else join) + whole(
+            number
+        )
+    return said
+
+
+def _dashed(match: re.Match[str]) -> str | None:
+    """seven dash twenty two, but "a table 3-4" of something and Figures 3-5 are ranges."""
+    pairs = re.sub(DASH, " dash ", match[PIECE])
+    is_plural = match.string[match.start(PIECE) - 2] == "s"
+    if has_article(match) or (is_plural and pairs.count("dash") < 2):
+        return None
+    return re.sub("[0-9]+", lambda number: whole(number.group()), pairs)
+
+
+def _digits(match: re.Match[str]) -> str:
+    """Digit by digit, with a pause between groups."""
+    return ", ".join(map(spelled, re.findall("[0-9]+", match[PIECE])))
+
+
+def _runs(match: re.Match[str]) -> str:
+    """Letters and digits by turns, as in a name: four oh one k, A three twenty two hundred."""
+    runs = _RUNS.findall(match[PIECE])
+    said = " ".join(code(run) if run.isdecimal() else run for run in runs)
+    return f"{said[:-2]}s" if said.endswith(" s") else said
+
+
+def _plural(match: re.Match[str]) -> str:
+    """B-fifty twos, A three twenties, seven forty sevens."""
+    *before, last = code(match["number"]).split()
+    name = match["name"] if match["name"].endswith("-") else f"{match['name']} ".lstrip()
+    return name + " ".join([*before, plural(last)])
+
+
+def _exponent(match: re.Match[str]) -> str:
+    sign = SAID_SIGNS.get(match["sign"] or "", "")
+    return f"{quantity(match['low'])} e {sign}{whole(match['power'])}"
+
+
+def _hexadecimal(match: re.Match[str]) -> str:
+    digits = (spelled(digit) if digit.isdecimal() else digit.upper() for digit in match["digits"])
+    return " ".join(("zero x", *digits))
+
+
+RULES = (
+    *where(
+        ":",
+        rule(
+            rf"\b{_BOOK} (?P<{PIECE}>[0-9]{{1,3}}:[0-9]{{1,3}}"
+            rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}",
+            _verses,
+        ),
+    ),
+    *where(
+        f"{DASH}[0-9]",
+        rule(
+            rf"\b{_NUMBERED}s? (?P<{PIECE}>{_PAIR}(?:(?:,|,? (?:and|or|to)) {_PAIR}){{0,4}})"
+            rf"{_RIGHT}(?! ?%| (?:percent|times|feet))",
+            _dashed,
+        ),
+        rule(
+            rf"(?<![\w-])(?P<{PIECE}>7[0-9]7-[0-9]{{1,3}}(?:ER|LR|F|s)?"
+            r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,2}[0-9]{0,3})?-[0-9]{1,4})(?![\w-])",
+            _runs,
+        ),
+    ),
+    rule(
+        r"(?<![\w.])(?P<name>[A-Z][A-Za-z]{0,3}-|[A-Z]{1,3}|(?=7[0-9]7s))(?P<number>[0-9]{1,4})s(?!\w)",
+        _plural,
+    ),
+    *where(
+        "[0-9]{5}",
+        rule(
+            rf"(?:(?<=, )|(?<=[a-z] )(?!(?:HI|IN|ME|OH|OK|OR)\b)){_STATE},? {_POSTCODE}",
+            _digits,
+        ),
+        rule(rf"\b{_STATE_NAME},? {_POSTCODE}(?! [a-z])", _digits),
+    ),
+    *where(
+        "[0-9]{3}",
+        rule(_SECRET_NUMBER, _digits),
+        rule(rf"(?<![\w+-])(?P<{PIECE}>[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}){_RIGHT}", _digits),
+    ),
+    *where(
+        r"[0-9][eEx(]",
+        rule(rf"(?<!\w)(?P<{PIECE}>[1-9][0-9]{{0,2}}\([a-z]\)(?:\([a-z0-9]\)){{0,3}})", _runs),
+        rule(
+            rf"(?<!\w)(?P<low>{SIGN}[0-9]{{1,9}}(?:\.[0-9]{{1,20}})?)[eE]"
+            rf"(?P<sign>[-+\u2212])?(?P<power>[0-9]{{1,3}}){_RIGHT}",
+            _exponent,
+        ),
+        rule(r"(?<!\w)0x(?P<digits>[0-9A-Fa-f]{1,16})(?!\w)", _hexadecimal),
+    ),
+)
+VERSIONS = (
+    rule(rf"(?<=[A-Za-z]-)(?P<{PIECE}>[0-9]{{1,5}}(?:-[0-9]{{1,5}}){{1,3}})(?!\w)", _runs),
+    says(r"(?<!\w)[vV](?=[0-9]{1,4}\.[0-9])", "version "),
+    rule(
+        rf"{_LEFT}(?P<host>[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}})(?P<sign>[:/])(?P<end>[0-9]{{1,5}}){_RIGHT}",
+        _address,
+    ),
+    rule(rf"{_LEFT}[0-9]{{1,5}}(?:-[0-9]{{1,7}}){{2,5}}{_RIGHT}", _numbered),
+    rule(rf"{_LEFT}[0-9]{{1,4}}(?:\.[0-9]{{1,5}}){{2,4}}{_RIGHT}", _numbered),
+)
