@@ -144,6 +144,29 @@ def test_texts_that_nobody_knows_the_language_of_are_left_and_counted(bench: Wor
     assert pairs(bench.out())["five"][1] == "It costs five dollars."
 
 
+def test_figures_that_nobody_understands_are_left_whole_and_counted(bench: Workbench) -> None:
+    rows = [{"id": "a", "text": "It is $5."}, {"id": "b", "text": "Part 1/2/3 and 1971,13."}]
+    manifest = bench.write(
+        [{**row, "language": "english"} for row in [*rows, {**rows[1], "id": "c"}]]
+    )
+    flags = ("--model", bench.model, "--normalize", "auto")
+    error = bench.run("validate", manifest, *flags).err
+    assert f"{manifest}: figures that are not understood are left as written in 2 rows, " in error
+    assert "2 rows, '1/2/3' of 'b' first" in error
+    assert "figure" not in bench.run("validate", manifest, *flags[:2]).err
+    said = bench.run(
+        "say",
+        rows[1]["text"],
+        *flags,
+        "--language",
+        "english",
+        "-o",
+        bench.folder / "one.wav",
+        *CAP,
+    )
+    assert "left as written in 1 row, '1/2/3' of 'say' first" in said.err
+
+
 def test_a_sign_alone_has_words_once_it_is_read(bench: Workbench) -> None:
     rows = [{"id": "copy", "text": "©", "language": "english"}, {"id": "dash", "text": "---"}]
     assert bench.synth(rows, *CAP, "--normalize", "english").code == 0

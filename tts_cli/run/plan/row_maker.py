@@ -140,6 +140,12 @@ class RowMaker:
             with contextlib.suppress(RowError):  # gone since
                 problem = cloning.transcript_problem(request.ref_audio, request.ref_text)
                 found += [] if problem is None else [problem]
+        if figure := self._requests.care.left_as_written(
+            without_pauses(request.text), request.language
+        ):
+            found.append(
+                f"{figure!r} is not understood, and left as written; a --lexicon can say it"
+            )
         if has_pauses(written) and not has_pauses(request.text):
             found.append("its pauses are left out: nothing keeps its voice behind them")
         if request.instruct is not None and not info.takes_instruct:

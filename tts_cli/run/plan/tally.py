@@ -96,6 +96,8 @@ class Tally:
         self._remade, self._remade_s = 0, 0.0  # rows whose files are made of what is kept
         # Rows to be normalized, by a language that has no rules; None: nobody knows which it is.
         self._unread: Counter[str | None] = Counter()
+        self._figures = 0  # rows with a figure that is left as written
+        self._first_figure = ""  # it, and the id of its row
         self._ignored_instruct = 0
         self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
         self._no_instruct = 0
@@ -146,6 +148,9 @@ class Tally:
         if has_marks and not has_pauses(request.text):
             self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
         text = without_pauses(request.text) if has_marks else request.text
+        if figure := care.left_as_written(text, request.language):
+            self._figures += 1
+            self._first_figure = self._first_figure or f"{figure!r} of '{row.id}'"
         if self._is_latin and is_foreign(text):
             known = ", ".join(name for name in info.languages if name != "auto")
             problem = f"is in letters that this checkpoint does not speak, which has {known}"
@@ -238,6 +243,12 @@ class Tally:
                 why = "of no known language, and left as written; "
                 why += "give --language, or name one by --normalize"
             found.append(f"{name}: {_counted(count)} {why}")
+        if self._figures:
+            found.append(
+                f"{name}: figures that are not understood are left as written in {self._figures} "
+                f"row{'s' * (self._figures > 1)}, {self._first_figure} first; a --lexicon "
+                "can say them"
+            )
         if self._ignored_instruct:
             found.append(
                 f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "

@@ -154,6 +154,12 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
         ({"text": "a [pause 1s] b"}, {}, []),
         ({"text": "Hello.", "instruct": "softly"}, {}, ["gives instruct, which"]),
         ({"text": "Hello."}, {"needs_instruct": True}, ["gives no instruct"]),
+        ({"text": "Part 1/2/3."}, {}, []),
+        (
+            {"text": "Part 1/2/3.", "language": "english"},
+            {"normalizes": True, "languages": ("auto", "english")},
+            ["'1/2/3' is not understood"],
+        ),
         ({"text": SENTENCES}, {}, []),
         ({"text": SENTENCES}, {"voices": ()}, ["is longer than the about 60 characters"]),
     ],
