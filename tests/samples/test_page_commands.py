@@ -106,6 +106,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("lines", "manifest", "chapters", "chapter"):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "lines.txt").write_text(f"{WORDLESS}\n" * 3)
+    (tmp_path / "lines.csv").write_text(f"wavs/a1.wav,7,{WORDLESS}\nwavs/a2.wav,8,{WORDLESS}\n")
     header = ["Line ID", "Dialogue", "Character", "Notes"]
     (tmp_path / "script.xlsx").write_bytes(workbook([header, ["a1", WORDLESS, "Anna", "warm"]]))
     (tmp_path / "cast.toml").write_text('[Anna]\nvoice = "clara"\n')

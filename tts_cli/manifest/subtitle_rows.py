@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.errors import ManifestError, SetupError
 from tts_cli.manifest.columns import DROP
@@ -38,6 +38,14 @@ def has_cues(open_lines: OpenLines) -> bool:
     """Whether a text begins as subtitles do."""
     with open_lines() as lines:
         return any(map(CUE_TIMES.match, islice(lines, _FIRST_LINES)))
+
+
+def cue_length_s(extra: Mapping[str, Any]) -> float | None:
+    """Seconds of a row's cue; None: it is of none."""
+    try:
+        return float(extra["end_s"]) - float(extra["start_s"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[Row | BadRow]:

@@ -14,6 +14,8 @@ from tts_cli.errors import ManifestError
 from tts_cli.manifest.markup import markup_in
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row, shown
+from tts_cli.manifest.speaker_names import SpeakerNames
+from tts_cli.manifest.subtitle_rows import cue_length_s
 from tts_cli.manifest.words import SILENCE_S, are_latin, is_foreign
 from tts_cli.run.check.named_rows import MAX_SHOWN, NamedRows
 from tts_cli.text.normalize import LANGUAGES
@@ -110,6 +112,8 @@ class Tally:
         self._is_latin = are_latin(info.languages)
         self._foreign = NamedRows("rows in letters that no language of this checkpoint has")
         self._no_pauses = NamedRows("rows whose pauses are left out")
+        self._names = SpeakerNames()
+        self._too_long = NamedRows("rows that take longer than their cues")
         self._unheard = NamedRows("rows described otherwise than the anchor")
         self._first_wordless = ""  # its id
 
@@ -157,6 +161,11 @@ class Tally:
             self._foreign.add(row, f"{problem}; name another by --model")
         for markup in markup_in(text, info.pace):
             self._marked_up.add(row, markup, kind=markup.kind)
+        self._names.add(row.text)
+        cue_s = None if row.extra is None else cue_length_s(row.extra)
+        if cue_s is not None and (needed_s := usual_s(text)) > cue_s:
+            late = f"takes about {needed_s:.1f} s, and its cue has {cue_s:.1f} s"
+            self._too_long.add(row, late, kind="cue")
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not info.takes_instruct
         self._no_instruct += not has_instruct and info.needs_instruct
@@ -223,6 +232,9 @@ class Tally:
         found = self._hopeless.lines(name) + self._odd_recordings.lines(name)
         found += self._foreign.lines(name) + self._marked_up.lines(name)
         found += self._no_pauses.lines(name) + self._unheard.lines(name)
+        found += self._too_long.lines(name)
+        if names := self._names.warning():
+            found.append(f"{name}: {names}")
         if self.summary.wordless:
             fate = f"{SILENCE_S:g} s of silence each"
             if self._config.wordless == "fail":

@@ -342,3 +342,17 @@ def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeIn
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100 * count
+
+
+def test_names_and_cues_are_told(make_source: MakeSource, make_info: MakeInfo) -> None:
+    names = ["Anna", "Tom"] * 3
+    talk = make_source(jsonl(*({"text": f"{name}: Come in."} for name in names)))
+    (told,) = check_manifest(talk, CONFIG, make_info()).warnings
+    assert "6 rows begin with a name and a colon (Anna, Tom)" in told
+    cues = "".join(
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\nMind the step, all.\n\n" for n in (1, 2)
+    )
+    long = "3\n00:00:05,000 --> 00:01:05,000\nMind it.\n"
+    (told,) = check_manifest(make_source(cues + long, "a.srt"), CONFIG, make_info()).warnings
+    assert "'000001': takes about" in told
+    assert "its cue has 0.9 s; 1 more row alike: '000002'" in told
