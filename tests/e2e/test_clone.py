@@ -331,6 +331,10 @@ class TestVoicesAdd:
         assert add(refs, base, "anna").code == 0
         path = refs.folder / "voices" / "anna.voice.safetensors"
         before = path.read_bytes()
+        # Made of the same it is done: a kill may have come behind it.
+        result = add(refs, base, "anna")
+        assert result.code == 0
+        assert result.out.startswith(f"{path} is there already, made of the same: xvec")
         result = add(refs, base, "Anna", "--ref-text", SAID)
         assert result.code == 2
         assert "is there already; add --overwrite to replace it" in result.err

@@ -154,9 +154,10 @@ def list_voices(folder: VoiceFolder, info: ModelInfo) -> list[dict[str, Any]]:
     return found
 
 
-def show_made(path: str, facts: dict[str, Any], is_json: bool) -> None:
-    """Tell what a subcommand has written."""
+def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
+    """Tell what a subcommand has written, or found."""
     if is_json:
         click.echo(json.dumps({"path": path, **facts}, indent=2))
         return
-    click.echo(f"wrote {path}: {facts['mode']}, {facts['frames']} reference frames")
+    what = f"wrote {path}" if is_new else f"{path} is there already, made of the same"
+    click.echo(f"{what}: {facts['mode']}, {facts['frames']} reference frames")

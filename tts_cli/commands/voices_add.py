@@ -59,6 +59,6 @@ def command(
     from tts_cli.run.make_voice import add_voice
 
     reference = {"ref_audio": ref_audio, "ref_text": ref_text, "clone_mode": mode}
-    path, stored = add_voice(name, reference, config, is_overwriting)
-    show_made(str(path), stored.facts(), config.json)
+    path, stored, is_new = add_voice(name, reference, config, is_overwriting)
+    show_made(str(path), stored.facts(), config.json, is_new)
     return 0

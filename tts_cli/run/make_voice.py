@@ -42,26 +42,33 @@ log = logging.getLogger(__name__)
 
 def add_voice(
     name: str, reference: Mapping[str, str | None], config: RunConfig, is_overwriting: bool = False
-) -> tuple[Path, StoredVoice]:
-    """Encode a recording into a voice file.
+) -> tuple[Path, StoredVoice, bool]:
+    """Encode a recording into a voice file, unless that is there already.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
         config: model, device, voices and ref_silence count.
+    Returns:
+        The file, what it holds, and whether it is new.
     Raises:
         UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
         SetupError: the checkpoint or a package is missing.
     """
     folder = VoiceFolder(config.voices)
-    folder.target(name, is_overwriting)
+    is_there = not is_overwriting and folder.find(name) is not None
+    if not is_there:
+        folder.target(name, is_overwriting)
     row = require_row({"text": name, **reference})
     info = require_base(config)
     recording = load(row, info, config)
+    if is_there:
+        path, stored = folder.require_same(name, recording.digest, info)
+        return path, stored, False
     seconds = len(recording.samples) / info.sample_rate_hz
     if row.ref_text is not None and (problem := transcript_problem(row.ref_text, seconds)):
         log.warning("%s", problem)
     stored = encode_voice(recording, info, config)
-    return folder.write(name, stored, is_overwriting), stored
+    return folder.write(name, stored, is_overwriting), stored, True
 
 
 def design_voice(

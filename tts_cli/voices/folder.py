@@ -125,6 +125,26 @@ class VoiceFolder:
             raise UsageError(f"{path} is there already", remedy="add --overwrite to replace it")
         return path
 
+    def require_same(self, name: str, reference: str, info: ModelInfo) -> tuple[Path, StoredVoice]:
+        """A voice that is there, as it would be made again.
+
+        Args:
+            reference: digest of the recording, and of what is taken of it.
+            info: of the checkpoint.
+        Raises:
+            UsageError: it is another one.
+        """
+        path = self.find(name)
+        assert path is not None
+        try:
+            stored = self.load(name)
+        except RowError:
+            stored = None
+        if stored is None or (stored.reference, stored.identity) != (reference, info.identity):
+            self.target(name)
+        assert stored is not None
+        return path, stored
+
     def _read(self, name: str) -> StoredVoice:
         path = self.find(name)
         if path is None:
