@@ -18,8 +18,7 @@ import soundfile
 from workbench import Folder, MakeCheckpoint, Result, Workbench, finish
 
 from tts_cli.output.journal import Journal
-from tts_cli.output.record import RowRecord
-from tts_cli.run.remake.kept import REPLACING
+from tts_cli.output.record import REPLACING_ERROR, RowRecord
 
 ROWS = [
     {"id": "one", "text": "Hello there."},
@@ -377,7 +376,7 @@ def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workben
     out = bench.out()
     record = RowRecord.from_line(out.records["one"])
     with Journal(out.path) as journal:
-        journal.append(RowRecord(**{**vars(record), "status": "failed", "error": REPLACING}))
+        journal.append(RowRecord(**{**vars(record), "status": "failed", "error": REPLACING_ERROR}))
     os.link(out.path / "one.wav", out.path / "one.wav.original")
     (out.path / "one.wav").unlink()
     (out.path / "one.wav").write_bytes(b"RIFF")
@@ -467,8 +466,8 @@ class TestTakes:
         out = taken.out()
         record = RowRecord.from_line(out.records["one"])
         with Journal(out.path) as journal:
-            journal.append(RowRecord(**{**vars(record), "status": "failed", "error": REPLACING}))
-        result = taken.synth(ROWS, *CAP)
-        assert result.out.startswith("nothing to speak: 1 files made of what is kept; 2 rows")
+            told = {"status": "failed", "error": REPLACING_ERROR}
+            journal.append(RowRecord(**{**vars(record), **told}))
+        assert taken.synth(ROWS, *CAP).out.startswith("nothing to do: all 3 rows are done already")
         assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
         assert taken.synth(ROWS, *CAP).out.startswith("nothing to do")

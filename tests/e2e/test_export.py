@@ -18,7 +18,7 @@ from workbench import Result, Workbench, finish
 
 from tts_cli.output.checks import Check, Heard, write_checks
 from tts_cli.output.folder_lock import LOCK_NAME, FolderLock
-from tts_cli.run.remake.kept import REPLACING
+from tts_cli.output.record import REPLACING_ERROR
 
 SPLIT = ("--split", "train=0.7,valid=0.2,test=0.1")
 
@@ -345,7 +345,7 @@ def test_again_it_is_brought_up_to_date(bench: Workbench) -> None:
 def test_a_command_that_died_is_told(bench: Workbench) -> None:
     """`encode` was killed: its rows were left out as if they had failed, with exit code 0."""
     lines = [record("a", **with_file(tone(0.1))), record("b", text="b", **with_file(tone(0.1)))]
-    lines[1] |= {"status": "failed", "error": REPLACING}
+    lines[1] |= {"status": "failed", "error": REPLACING_ERROR}
     wavs = folder(bench, *lines)
     (wavs / LOCK_NAME).write_text("{}")
     result = export(bench, "nemo", "-q")

@@ -97,6 +97,29 @@ class TestMoreTakes:
             name: data for name, data in bench.out().files.items() if name in wanted
         }
 
+    def test_a_run_that_was_killed_is_gone_on_with(self, done: Workbench) -> None:
+        """Rows that it had served got one take more."""
+        assert done.synth(ROWS, *FLAGS, "--takes", 2).code == 0
+        wanted, out = done.out().files, done.out().path
+        journal, runs = out / "timings.jsonl", out / "runs.jsonl"
+        whole, ended = journal.read_bytes(), runs.read_bytes().splitlines(True)
+        for left in (1, 4, 0):
+            journal.write_bytes(b"".join(whole.splitlines(True)[: -left or None]))
+            runs.write_bytes(ended[0])
+            result = done.synth(ROWS, *FLAGS, "--takes", 2)
+            assert result.code == 0
+            assert done.out().files == wanted, left
+        assert "were all spoken when the last run was cut short" in result.out
+        # That has ended now, so there are as many more. Runs that did not count by what they spoke.
+        for num_takes, only, told in (
+            (2, (), "6 more takes of 3 rows"),
+            (4, ("--only", "a"), "2 more takes of 1 row "),
+            (3, ("--only", "a,c"), "1 more take of 1 row "),
+        ):
+            result = done.synth(ROWS, *FLAGS, "--takes", num_takes, *only)
+            assert told in result.out, result
+            runs.write_bytes(b"".join(runs.read_bytes().splitlines(True)[:2]))
+
     def test_rows_that_draw_nothing_have_one(self, done: Workbench) -> None:
         rows = [{**ROWS[0], "greedy": True}]
         result = done.synth(rows, *FLAGS, "--takes", 2, "--accept-truncated")

@@ -74,6 +74,9 @@ def say_choices(survey: Survey, config: RunConfig) -> None:
         what = "text, voice or other settings have changed since a take was chosen"
         fate = "would be spoken again" if config.dry_run else "spoken again"
         log.warning("%s; %s, and the old take kept in takes/: %s", what, fate, named)
+    if survey.served and survey.takes:
+        takes = "1 take counts" if survey.served == 1 else f"{survey.served} takes count"
+        log.info("%s that a run has spoken which was cut short", takes)
     if survey.one_take:
         rows = "1 row draws" if survey.one_take == 1 else f"{survey.one_take} rows draw"
         log.warning("%s nothing (greedy), so every take would be the same: none is spoken", rows)

@@ -93,8 +93,6 @@ def mend_takes(config: RunConfig, journal: Journal) -> None:
     from tts_cli.output.takes import TakeFolder
 
     assert config.out is not None
-    if not (config.out / TAKES).is_dir():
-        return
     try:
         mended = TakeFolder(config.out, journal).repair()
     except OSError as error:

@@ -87,10 +87,7 @@ def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str
     """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
     from tts_cli.output.run_file import with_folder, write_report
 
-    try:
-        runs.append(report)
-    except (OSError, StoppedEarly) as problem:
-        log.warning("runs.jsonl lacks this run: %s", problem)
+    log_run(runs, report)
     assert plan.journal is not None
     assert plan.writer is not None
     report = with_folder(report, folder_totals(runs, plan.journal))
@@ -99,6 +96,14 @@ def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str
     except (OSError, StoppedEarly) as problem:
         log.warning("run.json is missing: %s", problem)
     return report
+
+
+def log_run(runs: RunLog, report: dict[str, Any]) -> None:
+    """Add a run's line to runs.jsonl; a failure is told."""
+    try:
+        runs.append(report)
+    except (OSError, StoppedEarly) as problem:
+        log.warning("runs.jsonl lacks this run: %s", problem)
 
 
 def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:

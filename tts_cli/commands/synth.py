@@ -27,6 +27,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.run_report import (
     folder_totals,
+    log_run,
     note_run,
     plan_facts,
     renew_totals,
@@ -307,17 +308,20 @@ def record_unspoken(
             recorder.take(row)
     renew_totals(plan.writer.out, runs, plan.journal)
     exit_code = int(totals.failed > 0)
-    if config.json:
+    if config.json or survey.served:
         report = build_report(
             config,
             totals,
-            run_id=None,
+            run_id=new_run_id(started) if survey.served else None,
             device={},
             started=started,
             exit_code=exit_code,
             **plan_facts(plan),
         )
         report = with_folder(report, folder_totals(runs, plan.journal))
+        if survey.served:  # else takes of the run before would count for ever
+            log_run(runs, report)
+    if config.json:
         exit_code = show_report(report, exit_code)
     else:
         say_nothing_to_do(config, survey, plan)
@@ -338,7 +342,12 @@ def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
         more = [f"{survey.skipped} rows are done already"] if survey.skipped else []
         more += [f"{len(survey.unmade)} files could not be made"] if survey.unmade else []
         return "; ".join([f"nothing to speak: {made}", *more])
-    if config.only and not survey.summary.selected:
+    if survey.served:
+        reason = (
+            "the takes were all spoken when the last run was cut short; the same command again "
+            "speaks as many more"
+        )
+    elif config.only and not survey.summary.selected:
         reason = "no row is suspect or failed" if "suspects" in config.only else "no row"
     elif config.only and survey.skipped and not survey.silent and not config.retry_failed:
         reason = (

@@ -20,7 +20,6 @@ from tts_cli.output.checks import CHECKS_NAME, read_checks
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
 from tts_cli.output.takes import suffix_of
-from tts_cli.run.remake.kept import REPLACING
 
 # Why a row is left out.
 FAILED = "failed"
@@ -154,7 +153,7 @@ class Selection:
         """A row, or why it is none that is wanted."""
         has_failed = is_file and self._journal.status(record.id) != "ok"
         if has_failed or record.status != "ok":
-            return UNFINISHED if record.error == REPLACING else FAILED
+            return UNFINISHED if record.unfinished else FAILED
         if id_problem(record.id):
             return ODD
         if record.finish_reason == _WORDLESS:

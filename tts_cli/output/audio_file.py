@@ -223,6 +223,20 @@ def wav_bytes(num_samples: int, subtype: str) -> int:
     return (44 if tag == 1 else 58) + data + data % 2
 
 
+def is_whole_audio(path: Path) -> bool:
+    """Whether a file can be heard to its end, whatever format it has. Raises OSError."""
+    import soundfile
+
+    if is_whole_wav(path):
+        return True
+    try:
+        with soundfile.SoundFile(path) as file:
+            is_cut = file.format == "WAV"
+            return not is_cut and 0 < file.frames == sum(map(len, file.blocks(_BLOCK)))
+    except soundfile.LibsndfileError:
+        return False
+
+
 def is_whole_wav(path: Path) -> bool:
     """Whether a WAV file is as long as its header says. Raises OSError."""
     with open(path, "rb") as file:

@@ -113,10 +113,22 @@ class Journal:
     def line(self, row_id: str, take: int) -> dict[str, Any] | None:
         """The last line of a take, whole; None if there is none of sense. Raises OSError."""
         offset = self._table.offset(row_id, take)
-        if offset is None:
-            return None
-        with open(self.path, "rb") as file:
-            return _line_at(file, offset)
+        return None if offset is None else next(self._lines_at([offset]), None)
+
+    def was_spoken(self, row_id: str, take: int) -> bool:
+        """Whether a take ever came out well. Its number is then its own for ever."""
+        return self._table.spoken_offset(row_id, take) is not None
+
+    def spoken_line(self, row_id: str, take: int) -> dict[str, Any] | None:
+        """The last line that says that a take came out well, whatever failed since; None: it never
+        did. Raises OSError.
+        """
+        offset = self._table.spoken_offset(row_id, take)
+        return None if offset is None else next(self._lines_at([offset]), None)
+
+    def unfinished(self) -> list[dict[str, Any]]:
+        """The last lines, see `RowRecord.unfinished`, of takes whose run died. Raises OSError."""
+        return list(self._lines_at(self._table.offsets_of_unfinished()))
 
     def ok_line(self, row_id: str) -> dict[str, Any] | None:
         """The last line of the row's file, whole; None if there is none, or if it failed. Raises
@@ -162,15 +174,6 @@ class Journal:
             if file is not None and file.take == line.get("take", 1):
                 yield line
 
-    def _lines_at(self, offsets: Sequence[int]) -> Iterator[dict[str, Any]]:
-        if not offsets:
-            return
-        with open(self.path, "rb") as file:
-            for offset in offsets:
-                values = _line_at(file, offset)
-                if values is not None:
-                    yield values
-
     def schema(self, row_id: str, take: int = 1) -> int | None:
         """The schema of the last line, see `record.SCHEMA`; None if there is none."""
         return self._table.schema(row_id, take)
@@ -185,6 +188,10 @@ class Journal:
             delivery_hash: None for a line of schema 0, whose one hash is a joint one.
         """
         return self._table.is_ok_with(row_id, take, request_hash, delivery_hash)
+
+    def is_of(self, row_id: str, request_hash: str, delivery_hash: str, take: int) -> bool:
+        """Whether a take's last line is of this very request, delivered so, ok or not."""
+        return self._table.has_hashes(row_id, take, request_hash, delivery_hash)
 
     def file_size(self, row_id: str, take: int = 1) -> tuple[int | None, int | None]:
         """Bytes of a row's audio file, and its frames where an old line does not tell bytes."""
@@ -243,6 +250,17 @@ class Journal:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+    def _lines_at(self, offsets: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """Lines that made sense before, and do."""
+        if not offsets:
+            return
+        with open(self.path, "rb") as file:
+            for offset in offsets:
+                file.seek(offset)
+                raw = file.readline(MAX_LINE_BYTES)
+                if (values := _whole(raw, parse(raw))) is not None:
+                    yield values
 
     def _load(self) -> tuple[int, bytes]:
         """Read all lines; returns the bytes of whole lines, and the last one if it is torn."""
@@ -322,12 +340,6 @@ def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
                 _skip_line(file)
             elif (line := parse(raw)) is not None:
                 yield line.row_key, raw
-
-
-def _line_at(file: BinaryIO, offset: int) -> dict[str, Any] | None:
-    file.seek(offset)
-    raw = file.readline(MAX_LINE_BYTES)
-    return _whole(raw, parse(raw))
 
 
 def _whole(raw: bytes, line: Line | None) -> dict[str, Any] | None:

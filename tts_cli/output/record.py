@@ -24,6 +24,9 @@ OWN = "own"  # what the manifest and the settings ask for; the row's file is thi
 HELD = "held"  # somebody chose it: the row's file is this take, whatever seed a run has
 EXTRA = "extra"  # spoken beside the row's own file
 ROLES = (OWN, HELD, EXTRA)
+
+REPLACING = "replacing"  # the only value of `unfinished` so far
+REPLACING_ERROR = "the run ended while its file was replaced"  # alone in lines of before the field
 _ENCODER = json.JSONEncoder(allow_nan=False)  # `json.dumps` makes one for each line
 
 
@@ -51,6 +54,9 @@ class RowRecord:
     path: str | None = None  # of the audio, relative to the output folder
     sample_rate_hz: int | None = None  # of the audio file
     error: str | None = None
+    # A failed line that judges no speech: it says what its row is once the file of that sum has its
+    # name, and stands alone only where the run died about then; see `takes.TakeFolder.repair`.
+    unfinished: str | None = None
     # eos, max_frames, early (fewer frames than the text can take), stuck (stood still for 4 s),
     # wordless (nothing to speak in its text: silence without frames); None if it was not spoken to
     # an end.
@@ -106,6 +112,8 @@ class RowRecord:
             for entry in fields(cls)
             if entry.name in values and _is_of_kind(values[entry.name], str(entry.type))
         }
+        if is_unfinished(values):
+            known["unfinished"] = REPLACING
         return cls(**{"id": "", "status": "failed", **known})
 
     def to_line(self) -> str:
@@ -116,6 +124,11 @@ class RowRecord:
             if value is not None:
                 values[name] = round(value, digits)
         return _ENCODER.encode(values) + "\n"
+
+
+def is_unfinished(line: Mapping[str, Any]) -> bool:
+    """Whether a failed line tells of a file that was being replaced."""
+    return line.get("unfinished") == REPLACING or line.get("error") == REPLACING_ERROR
 
 
 # What fields with a fraction are rounded to.

@@ -18,7 +18,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
-from tts_cli.output.record import EXTRA, FAILED, GONE, HELD, OK, OWN, ROLES, SCHEMA, STATUSES
+from tts_cli.output.record import (
+    EXTRA,
+    FAILED,
+    GONE,
+    HELD,
+    OK,
+    OWN,
+    REPLACING_ERROR,
+    ROLES,
+    SCHEMA,
+    STATUSES,
+    is_unfinished,
+)
 
 # The low bits of a take's state; the others are of its hashes.
 _IS_OK = 1
@@ -42,6 +54,8 @@ _HEAD = re.compile(
     rb'"bytes": ([0-9]{1,18}), "sha256": (?:null|"([0-9a-f]{64})"), "frames": ([0-9]{1,18}), '
     rb'"audio_s": ([0-9]{1,9}\.[0-9]{1,6}), ' % (TEXT, SCHEMA)
 )
+# In most lines that are: their quotes are no text of a row, which has a `\` before each.
+_UNFINISHED = re.compile(rb'"unfinished": "|"error": "%b"' % REPLACING_ERROR.encode())
 
 
 class Line(NamedTuple):
@@ -54,6 +68,7 @@ class Line(NamedTuple):
     size: int  # twice the bytes of the audio file; where they are not told, twice frames and one
     audio_us: int  # of audio, microseconds
     digest: int  # the first 64 bits of the file's SHA-256; 0: not told
+    is_unfinished: bool = False
 
 
 class RowFile(NamedTuple):
@@ -91,6 +106,8 @@ class RecordTable:
         # Of rows that have or had more than a first take of their own; of the others it is that.
         self._files = IdTable()  # row key -> place of the take that is the row's file, and one
         self._tops = IdTable()  # row key -> highest take
+        self._spoken: dict[int, int] = {}  # place of a failed take -> its last line that was ok
+        self._unfinished: set[int] = set()  # places
 
     def __len__(self) -> int:
         return len(self._states)
@@ -115,12 +132,20 @@ class RecordTable:
             if self._digests is not None:
                 self._digests.append(line.digest)
         else:
+            if self._states[place] & _IS_OK and not line.state & _IS_OK:
+                self._spoken[place] = self._offsets[place]
+            elif self._spoken and line.state & _IS_OK:
+                self._spoken.pop(place, None)
             self._states[place] = line.state
             self._sizes[place] = line.size
             self._audio_us[place] = line.audio_us
             self._offsets[place] = offset
             if self._digests is not None:
                 self._digests[place] = line.digest
+        if line.is_unfinished:
+            self._unfinished.add(place)
+        elif self._unfinished:
+            self._unfinished.discard(place)
         if not is_plain:
             self._settle(line, place, file)
 
@@ -220,6 +245,19 @@ class RecordTable:
         """Where the take's last line begins; None if there is none."""
         return self._find(self._offsets, row_id, take)
 
+    def spoken_offset(self, row_id: str, take: int) -> int | None:
+        """Where the last line begins that says that a take came out well, whatever was recorded of
+        it since; None: it never did.
+        """
+        place = self._places.get(_key(row_id, take))
+        if place is None:
+            return None
+        return self._offsets[place] if self._states[place] & _IS_OK else self._spoken.get(place)
+
+    def offsets_of_unfinished(self) -> list[int]:
+        """Where the lines begin that no other one has followed, though it should, in order."""
+        return sorted(self._offsets[place] for place in self._unfinished)
+
     def offsets_of_chosen(self) -> list[int]:
         """Where the lines begin of the takes that are the files of rows with several takes, or that
         are held, in order.
@@ -239,6 +277,13 @@ class RecordTable:
         """The schema of the line, see `record.SCHEMA`; None if there is none."""
         state = self._find(self._states, row_id, take)
         return None if state is None else (state & _SCHEMA_BITS) >> _SCHEMA_SHIFT
+
+    def has_hashes(
+        self, row_id: str, take: int, request_hash: str, delivery_hash: str | None
+    ) -> bool:
+        """Whether there is a line, and has these hashes."""
+        state = self._find(self._states, row_id, take)
+        return state is not None and state & ~_LOW_BITS == _hash_bits(request_hash, delivery_hash)
 
     def is_ok_with(
         self, row_id: str, take: int, request_hash: str, delivery_hash: str | None
@@ -282,7 +327,8 @@ class RecordTable:
 def parse(raw: bytes) -> Line | None:
     """What is remembered of a whole line of the file; None for one that makes no sense."""
     found = _HEAD.match(raw)
-    if found is None or not raw.endswith(b"}\n"):
+    is_odd = found is None or not raw.endswith(b"}\n")
+    if found is None or is_odd or (found[2] == b"failed" and _UNFINISHED.search(raw)):
         try:
             return line_of(json.loads(raw))
         except (ValueError, RecursionError):
@@ -331,6 +377,7 @@ def line_of(values: Any) -> Line | None:
         size=_size(_count(values.get("bytes")), _count(values.get("frames"))),
         audio_us=_microseconds(values.get("audio_s")),
         digest=_digest(values.get("sha256")),
+        is_unfinished=values["status"] == "failed" and is_unfinished(values),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -92,21 +92,33 @@ class RunLog:
     def _sums(self) -> tuple[int, float]:
         """Number and wall seconds of the runs; lines that make no sense are passed over."""
         runs, wall_s = 0, 0.0
-        if not require_plain_file(self.path):
-            return runs, wall_s
-        with open(self.path, "rb") as file:
-            while raw := file.readline(_MAX_LINE_BYTES):
-                seconds = _wall_s(raw)
-                if seconds is not None:
-                    runs += 1
-                    wall_s += seconds
+        for line in self.lines():
+            seconds = _wall_s(line)
+            if seconds is not None:
+                runs += 1
+                wall_s += seconds
         return runs, wall_s
 
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The runs, whatever their fields are; lines that are no objects are passed over. Raises
+        OSError.
+        """
+        if not require_plain_file(self.path):
+            return
+        with open(self.path, "rb") as file:
+            while raw := file.readline(_MAX_LINE_BYTES):
+                try:
+                    values = json.loads(raw)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(values, dict):
+                    yield values
 
-def _wall_s(raw: bytes) -> float | None:
+
+def _wall_s(line: Mapping[str, Any]) -> float | None:
     try:
-        seconds = json.loads(raw)["totals"]["wall_s"]
-    except (ValueError, LookupError, TypeError, RecursionError):
+        seconds = line["totals"]["wall_s"]
+    except (LookupError, TypeError):
         return None
     return seconds if isinstance(seconds, (int, float)) and 0 <= seconds < 1e12 else None
 

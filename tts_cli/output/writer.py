@@ -245,6 +245,10 @@ class AudioWriter:
         """
         return self._target(row_id, f".{self.format}", is_truncated, take)
 
+    def name_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> str:
+        """The same as lines have it: relative to the folder, with '/'."""
+        return self._name(row_id, f".{self.format}", is_truncated, take)
+
     def sibling(self, row_id: str, suffix: str) -> Path:
         """Where a file of another kind goes, beside the audio of a row."""
         return self._target(row_id, f".{suffix}", False, None)
@@ -300,16 +304,10 @@ class AudioWriter:
         is_truncated: bool = False,
         take: int | None = None,
         tags: Tags = NO_TAGS,
-        is_remade: bool = False,
     ) -> WrittenFile:
-        """Write a row's files; once this returns they survive a power cut.
-
-        Args:
-            is_remade: of what is there: codes and originals are of this speech.
-        The others, and what it raises: see `make` and `put`.
-        """
+        """Write a row's files; once this returns they survive a power cut. See `make` and `put`."""
         made = self.make(row_id, samples, codes, is_truncated, take, tags)
-        return self.put(row_id, made, is_truncated, take, is_remade)
+        return self.put(row_id, made, is_truncated, take)
 
     def make(
         self,
@@ -355,6 +353,8 @@ class AudioWriter:
     ) -> WrittenFile:
         """Give files that were made their names; once this returns they survive a power cut.
 
+        Args:
+            is_remade: of what is there: codes and originals are of this speech.
         Raises:
             RowError, DiskFull, StoppedEarly: as `make`; nothing of them is left.
         """
@@ -380,8 +380,16 @@ class AudioWriter:
         except BaseException:
             self.drop(made)
             raise
-        name = self._name(row_id, f".{self.format}", is_truncated, take)
+        name = self.name_of(row_id, is_truncated, take)
         return WrittenFile(name, made.bytes, made.sha256, made.applied)
+
+    def replaced_by(self, row_id: str, take: int | None = None) -> list[Path]:
+        """The names that a row's, or a take's, new audio takes from what is there: those that `put`
+        gives it, or removes, and the row's own.
+        """
+        name = self._name(row_id, "", False, take)
+        paths = [self.path_of(row_id), self.path_of(row_id, take=take)]
+        return paths + [Path(f"{self._prefix}{name}{suffix}") for suffix in ORIGINALS]
 
     def drop(self, made: MadeFiles) -> None:
         """Remove staged files that are not to be put in their places."""

@@ -29,7 +29,6 @@ from tts_cli.voices.speech_row import WORDLESS, SpeechRow
 log = logging.getLogger(__name__)
 
 MAX_REMEMBERED = 5
-_UNFINISHED = "the run ended while it was spoken anew"
 
 
 @dataclass
@@ -162,7 +161,6 @@ class Recorder:
                 if is_truncated:
                     file = self.writer.put(row.id, made, True, place.file_take(True))
                 else:
-                    self._withdraw(row)
                     placed = self.takes.put(self.writer, row.id, made, place)
                     file, place = placed.file, placed.place
             except RowError as problem:
@@ -244,15 +242,6 @@ class Recorder:
             **({} if row.levels is None else vars(row.levels)),
             **treated,
         }
-
-    def _withdraw(self, row: SpeechRow) -> None:
-        """The line of another text must not stand for this one's audio, should we die behind it."""
-        take, role = row.place.take, row.place.role
-        delivery_hash = self.writer.delivery_hash
-        is_same = self.journal.done(row.id, row.request_hash, delivery_hash, take)
-        if self.journal.status(row.id, take) == "ok" and not is_same:
-            line = RowRecord(row.id, "failed", take, role, error=_UNFINISHED, run_id=self.run_id)
-            self.journal.append(line)
 
     def _time(self, counted_s: float) -> str:
         """A reading of `perf_counter` as UTC, ISO 8601."""

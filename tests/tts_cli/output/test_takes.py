@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -20,6 +22,9 @@ from tts_cli.output.journal import Journal
 from tts_cli.output.record import EXTRA, HELD, OWN, RowRecord
 from tts_cli.output.takes import Place, TakeFolder, room_of_takes
 from tts_cli.output.writer import AudioWriter
+from tts_cli.run.plan.choice import place_of
+from tts_cli.run.remake.kept import find_kept
+from tts_cli.run.remake.recode import Order, Recoder
 
 RATE_HZ = 24_000
 
@@ -256,3 +261,172 @@ def test_a_crash_at_any_moment(
         assert first is not None
         assert first["path"] == "takes/a/1.wav"
     assert moment > 5
+
+
+def remake(bench: Bench, subtype: str = "PCM_24", format: str = "wav") -> None:
+    """Another delivery of what the row's file is, as `encode` makes it."""
+    line = bench.journal.ok_line("a")
+    assert line is not None
+    record = RowRecord.from_line(line)
+    writer = AudioWriter(bench.out, RunConfig(format=format, subtype=subtype), RATE_HZ)
+    order = Order(record, find_kept(bench.out, record, RATE_HZ))
+    assert Recoder(bench.out, writer, bench.journal, "").run([order]).failed == []
+
+
+def choose_if_whole(bench: Bench) -> None:
+    with contextlib.suppress(RowError):  # the row's own file was edited
+        choose(bench)
+
+
+def remake_again(bench: Bench) -> None:
+    remake(bench, "FLOAT")
+
+
+def speak_another_text(bench: Bench) -> None:
+    place = place_of(bench.journal, "a", is_in_place=False, is_held=False, has_extras=False)
+    bench.speak(5, place.take)
+
+
+def edit(bench: Bench, value: int = 7) -> None:
+    """As an editor does that writes a new file."""
+    data = (bench.out / "a.wav").read_bytes()[:44]
+    frames = bytes([value, 0]) * 200
+    head = data[:4] + (36 + len(frames)).to_bytes(4, "little") + data[8:40]
+    (bench.out / "a.wav").unlink()
+    (bench.out / "a.wav").write_bytes(head + len(frames).to_bytes(4, "little") + frames)
+
+
+def sums(bench: Bench) -> set[str]:
+    """Of all audio, whatever its name."""
+    paths = [path for path in bench.out.rglob("*") if path.suffix in (".wav", ".original")]
+    return {hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def speech(bench: Bench, setting: str) -> set[str]:
+    """A folder to be worked on; the sums of what must stay."""
+    bench.speak(1)
+    if "take" in setting:
+        bench.speak(2, take=2)
+        bench.takes.choose("a", 2)
+    kept = sums(bench)
+    if "made" in setting:  # of what stays as `.original`, so not to be kept itself
+        remake(bench)
+    if "edited" in setting:
+        edit(bench)
+    return sums(bench) if "made" not in setting or "edited" in setting else kept
+
+
+@pytest.mark.parametrize("then", [speak_another_text, choose_if_whole, remake_again])
+@pytest.mark.parametrize(
+    "setting", ["plain", "taken", "edited", "edited take", "made", "made take", "edited made"]
+)
+def test_a_remake_that_dies_destroys_no_speech(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    then: Callable[[Bench], None],
+) -> None:
+    """Up to 8 of 60 rows lost their speech to what was spoken next."""
+    moment, is_done = 0, False
+    while not is_done:
+        moment += 1
+        bench = Bench(tmp_path / str(moment))
+        wanted = speech(bench, setting)
+        spoken = [line for line in bench.journal.file_lines(has_extras=True)]
+        with monkeypatch.context() as patch:
+            cut_at(moment, patch)
+            try:
+                remake_again(bench)
+                is_done = True
+            except Cut:
+                pass
+        bench = Bench(bench.out)
+        bench.takes.repair()
+        assert bench.journal.unfinished() == []
+        assert bench.journal.status("a") == "ok", moment
+        then(bench)
+        remake(bench)
+        assert wanted <= sums(bench), moment
+        for line in spoken:  # a number means what it meant
+            now = bench.journal.line("a", line["take"])
+            assert now is not None
+            assert now["request_hash"] == line["request_hash"]
+    assert moment >= 5
+
+
+@pytest.mark.parametrize("setting", ["edited", "edited take", "edited made", "codes lost"])
+def test_what_is_spoken_over_is_a_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """As --verify-files does with files that are not what was written."""
+    moment, is_done = 0, False
+    while not is_done:
+        moment += 1
+        bench = Bench(tmp_path / str(moment))
+        wanted = speech(bench, setting)
+        file = bench.journal.file("a")
+        assert file is not None
+        value = 9 if setting == "codes lost" else file.take  # on a GPU it may differ
+        with monkeypatch.context() as patch:
+            cut_at(moment, patch)
+            try:
+                bench.speak(value, file.take)
+                is_done = True
+            except Cut:
+                pass
+        bench = Bench(bench.out)
+        bench.takes.repair()
+        bench.speak(value, file.take)
+        speak_another_text(bench)
+        assert wanted <= sums(bench), moment
+        assert bench.value("a.wav") == 5
+        for line in bench.journal.file_lines(has_extras=True):
+            data = (bench.out / line["path"]).read_bytes()
+            assert hashlib.sha256(data).hexdigest() == line["sha256"]
+    assert moment > 5
+
+
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_what_another_format_was_made_of_is_kept(bench: Bench, is_edited: bool) -> None:
+    """The next speech in the old format took its name."""
+    bench.speak(1)
+    if is_edited:
+        edit(bench)
+    wanted = sums(bench)
+    remake(bench, "PCM_16", "flac")
+    speak_another_text(bench)
+    assert wanted <= sums(bench)
+    line = bench.journal.line("a", 1)
+    assert line is not None
+    assert (line["path"], line["source"]["path"]) == ("takes/a/1.flac", "takes/a/1.wav.original")
+    assert find_kept(bench.out, RowRecord.from_line(line), RATE_HZ).path.is_file()
+    assert bench.takes.repair() == 0
+    assert bench.value("a.wav") == 5
+
+
+def test_a_take_of_another_format_and_the_next_one(bench: Bench) -> None:
+    speech(bench, "take")
+    remake(bench, "PCM_16", "flac")
+    wanted = sums(bench)
+    speak_another_text(bench)
+    assert bench.journal.top("a") == 3
+    assert (bench.value("a.wav"), bench.value("takes/a/3.wav")) == (5, 5)
+    assert wanted <= sums(bench)
+
+
+def test_a_number_is_nobody_elses(bench: Bench) -> None:
+    bench.speak(1)
+    (bench.out / "a.wav").unlink()
+    speak_another_text(bench)
+    assert bench.journal.top("a") == 2
+    # One that only ever failed is free, one that came out well once is not.
+    bench.journal.append(RowRecord("a", "failed", 3), RowRecord("a", "failed", 2))
+    speak_another_text(bench)
+    assert bench.value("a.wav") == 5
+    assert bench.journal.top("a") == 3
+    assert bench.journal.file("a") == (3, False, False)
+    assert bench.journal.was_spoken("a", 1)
+    assert not bench.journal.was_spoken("a", 4)
+    line = bench.journal.spoken_line("a", 2)
+    assert line is not None
+    assert line["request_hash"] == "5"

@@ -1,11 +1,17 @@
-"""Whether the take that somebody chose still fits its row, and which take a speech is to be."""
+"""Whether the take that somebody chose still fits its row, which take a speech is to be, and how
+many of them an earlier run has spoken already.
+"""
 
 from __future__ import annotations
 
+import json
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.config import RunConfig
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import EXTRA, HELD, OWN
+from tts_cli.output.run_log import RunLog
 from tts_cli.output.takes import Place
 
 if TYPE_CHECKING:
@@ -13,6 +19,8 @@ if TYPE_CHECKING:
     from tts_cli.voices.resolve import Need
 
 Line = dict[str, Any]
+
+_WHICH_ROWS = ("only", "shard", "limit")  # settings
 
 
 def fits(line: Line, request: SpeechRequest, content: str, need: Need | None) -> bool:
@@ -46,7 +54,7 @@ def place_of(
     """Which take a row's own speech is to be.
 
     Args:
-        is_in_place: the same speech is made again, or there is none that could be replaced.
+        is_in_place: the same speech is made again. What came out well keeps its number for good.
         is_held: it is to stay, whatever seed later runs have.
         has_extras: more takes are spoken of the row.
     """
@@ -55,19 +63,59 @@ def place_of(
     if journal is None or (file := journal.file(row_id)) is None:
         is_free = journal is None or journal.status(row_id, 1) is None
         return Place(1 if is_free else top + 1, role, has_extras or top > 0)
-    if is_in_place or journal.status(row_id, file.take) != "ok":
+    if is_in_place or not journal.was_spoken(row_id, file.take):
         return Place(file.take, role, has_extras or top > 1)
-    # The number of one that failed is free.
-    return Place(top if journal.status(row_id, top) == "failed" else top + 1, role, True)
+    # The number of one that only ever failed is free.
+    return Place(top + journal.was_spoken(row_id, top), role, True)
 
 
 def extra_places(
     journal: Journal | None, row_id: str, own: Place | None, extras: int
 ) -> list[Place]:
-    """Which takes the further speeches of a row are to be.
+    """Which takes the further speeches of a row are to be: the first numbers that no line has, be
+    they those of a run that was killed.
 
     Args:
         own: where its own goes; None: it is not spoken.
     """
-    first = 1 + max(1 if own is None else own.take, 0 if journal is None else journal.top(row_id))
-    return [Place(first + number, EXTRA, True) for number in range(extras)]
+    taken = 1 if own is None else own.take
+    numbers = (
+        take
+        for take in count(2)
+        if take != taken and (journal is None or journal.status(row_id, take) is None)
+    )
+    return [Place(take, EXTRA, True) for take in islice(numbers, extras)]
+
+
+class ServedTakes:
+    """Takes that a run for `--takes` has spoken that did not come to its end: the same command goes
+    on with them. Behind one that did, it asks for as many more.
+    """
+
+    def __init__(self, config: RunConfig, journal: Journal) -> None:
+        self._journal = journal
+        self._most = config.takes
+        self._ended: set[str] = set()
+        self._since = ""  # when the last run began that was of these rows, or more, and has ended
+        mine = json.loads(json.dumps(config.as_dict()))
+        for run in RunLog(journal.path.parent).lines():
+            settings = run.get("settings")
+            if run.get("exit_code") not in (0, 1) or not isinstance(settings, dict):
+                continue
+            self._ended.add(str(run.get("run_id")))
+            is_of_mine = all(settings.get(name) in (None, [], mine[name]) for name in _WHICH_ROWS)
+            if settings.get("takes") and is_of_mine:
+                self._since = max(self._since, str(run.get("started")))
+
+    def count(self, row_id: str) -> int:
+        """How many of a row's, as many as are asked for at most."""
+        num_served = 0
+        for take in range(self._journal.top(row_id), 1, -1):
+            line = self._journal.line(row_id, take)
+            num_served += line is not None and self._is_served(line)
+        return min(num_served, self._most)
+
+    def _is_served(self, line: Line) -> bool:
+        run_id, started = line.get("run_id"), str(line.get("started") or "")
+        is_extra = line.get("role") in (EXTRA, HELD)
+        return is_extra and run_id not in (None, *self._ended) and started > self._since

@@ -31,6 +31,7 @@ class Survey:
     reread: int = 0  # of those, changed by what is taken out of texts now, or read otherwise
     takes: int = 0  # more of rows, to be spoken beside their own
     with_takes: int = 0  # rows that these are of
+    served: int = 0  # takes that count, of a run that did not come to its end
     one_take: int = 0  # rows that draw nothing, so that every take would be the same
     back: list[str] = field(default_factory=list)  # ids of State.BACK
     strays: Strays | None = None  # of the folder, once they were looked for

@@ -22,7 +22,6 @@ from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.words import is_wordless
 from tts_cli.output.journal import Journal
-from tts_cli.output.takes import Place
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.check.only import Only
 from tts_cli.run.check.row_checks import CheckedRows
@@ -30,7 +29,7 @@ from tts_cli.run.leads import Leads
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import most_positions, room_problem
 from tts_cli.run.plan.anchor import AnchorRow, keep_anchor, require_free_voices
-from tts_cli.run.plan.choice import extra_places
+from tts_cli.run.plan.choice import ServedTakes, extra_places
 from tts_cli.run.plan.clone_model import clone_config, clone_info
 from tts_cli.run.plan.cloned_rows import ClonedRows
 from tts_cli.run.plan.found import MAX_NAMED, Survey
@@ -107,6 +106,7 @@ class RowPlan:
         )
         if self.clone_info is not None and writer is not None:
             self.use_leads(Leads(writer.out, info))
+        self._served: ServedTakes | None = None
         # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
         self._wanted = bytearray()
 
@@ -158,6 +158,8 @@ class RowPlan:
             self._anchor.find(self.rows.read, self._request)
         tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
         found = Survey(tally.summary)
+        if self.config.takes and self.journal is not None:
+            self._served = ServedTakes(self.config, self.journal)
         shard, limit, taken = self.config.shard, self.config.limit, 0
         self._wanted.clear()
         for row in self.rows.read():
@@ -216,17 +218,21 @@ class RowPlan:
         own = None
         if wanted & OWN:
             standing = self._folder.standing(row.id, request, need, is_silent)
-            own = self._folder.place(row.id, standing)
             if (mine := _as_chosen(request, standing)) is not request:
                 parts = () if is_silent else self._parts(mine, need)
-            planned = self._complete(row, mine, need, is_silent, parts, own)
+            planned = self._complete(row, mine, need, is_silent, parts)
+            planned.place = own = self._folder.place(planned, standing)
             if standing.state is State.FAILED:
                 self._folder.go_on(planned)
             yield planned
         num_extras = self.config.takes if wanted & EXTRAS else 0
+        if num_extras and self._served is not None:
+            num_extras -= self._served.count(row.id)
         for place in extra_places(self.journal, row.id, own, num_extras):
             other = replace(request, seed=take_seed(request.seed, place.take))
-            yield self._complete(row, other, need, False, self._parts(other, need), place)
+            planned = self._complete(row, other, need, False, self._parts(other, need))
+            planned.place = place
+            yield planned
 
     def orders(self) -> Iterator[Order]:
         """The files to be made of what the folder keeps. Raises StoppedEarly as iterating does."""
@@ -306,11 +312,9 @@ class RowPlan:
         need: Need | None,
         is_silent: bool,
         parts: tuple[PlannedPart, ...],
-        place: Place,
     ) -> SpeechRow:
         """A row on its way."""
         planned = self._identity.planned(row.id, request, need, is_silent)
-        planned.place = place
         planned.character, planned.extra = row.character, row.extra
         planned.content_hash = self._identity.content(request, need, is_silent)
         if request.text != row.text:
@@ -377,6 +381,10 @@ class RowPlan:
         if extras and request.sampling.draws_nothing:
             found.one_take += 1
             extras = 0
+        if extras and self._served is not None:
+            served = self._served.count(row.id)
+            found.served += served
+            extras -= served
         order = None
         try:
             need = self._resolve(request, is_silent)
@@ -494,7 +502,7 @@ class RowPlan:
 
 def _as_chosen(request: SpeechRequest, standing: Standing) -> SpeechRequest:
     """The request of a row, or of the take that was chosen of it, where that is made again."""
-    if standing.choice is None or not standing.is_in_place:
+    if standing.choice is None or standing.state is State.DONE:
         return request
     seed = standing.choice.get("seed")
     return request if seed is None else replace(request, seed=seed)

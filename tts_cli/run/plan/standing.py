@@ -17,11 +17,11 @@ from tts_cli.output.journal import Journal
 from tts_cli.output.record import SCHEMA, RowRecord
 from tts_cli.output.record_table import RowFile
 from tts_cli.output.removed import Removed
-from tts_cli.output.takes import Place, suffix_of
+from tts_cli.output.takes import Place
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.plan.choice import Line, fits, place_of
 from tts_cli.run.plan.identity import RowIdentity
-from tts_cli.run.remake.kept import REPLACING, find_kept
+from tts_cli.run.remake.kept import find_kept
 from tts_cli.run.remake.recode import Order
 from tts_cli.run.retry import attempts_at_parts, attempts_in_vain
 from tts_cli.text.unseen import as_seen
@@ -53,7 +53,6 @@ class Standing(NamedTuple):
     state: State
     choice: Line | None = None  # of a take that somebody chose, and that fits
     has_fallen: bool = False  # one that was chosen does not fit any more
-    is_in_place: bool = False  # to be spoken as it was, or over nothing
     is_expected: bool = False  # its file is what these very settings give
     order: Order | None = None  # of State.KEPT
     not_kept: str = ""  # why its file cannot be made, though only its delivery is another one
@@ -113,26 +112,20 @@ class OutputFolder:
         assert self.writer is not None
         planned = self._identity.planned(row_id, request, need, is_silent)
         if file.has_failed:
-            line = self._line_being_replaced(row_id, file)
-            failed = Standing(State.FAILED)
-            return failed if line is None else self._or_kept(failed, planned, file, line)
+            return Standing(State.FAILED)
         if self._is_recorded(planned, file.take) and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
-            return Standing(state, is_in_place=state is State.DAMAGED, is_expected=True)
+            return Standing(state, is_expected=True)
         line = self.journal.line(row_id, file.take) or {}
-        is_expected = line.get("request_hash") == planned.request_hash
         if not file.is_held:
-            is_in_place = is_expected or self._is_gone(row_id, line)
-            changed = Standing(State.CHANGED, is_in_place=is_in_place)
-            return self._or_kept(changed, planned, file, line)
+            return self._or_kept(Standing(State.CHANGED), planned, file, line)
         if not fits(line, request, self._identity.content(request, need, is_silent), need):
-            is_gone = self._is_gone(row_id, line)
-            return Standing(State.CHANGED, has_fallen=True, is_in_place=is_gone)
+            return Standing(State.CHANGED, has_fallen=True)
         if line.get("delivery_hash") != self.writer.delivery_hash:
-            changed = Standing(State.CHANGED, line, is_in_place=True)
-            return self._or_kept(changed, planned, file, line)
+            return self._or_kept(Standing(State.CHANGED, line), planned, file, line)
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
-        return Standing(state, line, False, state is State.DAMAGED, is_expected)
+        is_expected = line.get("request_hash") == planned.request_hash
+        return Standing(state, line, is_expected=is_expected)
 
     def _is_back(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
@@ -154,15 +147,6 @@ class OutputFolder:
             planned = self._identity.planned(row_id, request, need, is_silent)
             is_same = line.get("request_hash") == planned.request_hash
         return is_same and removed.holds(line)
-
-    def _line_being_replaced(self, row_id: str, file: RowFile) -> Line | None:
-        """The line of a row whose last run died while its file was replaced by another format or
-        level of the same speech.
-        """
-        assert self.journal is not None
-        line = self.journal.line(row_id, file.take) or {}
-        is_replaced = line.get("status") == "failed" and line.get("error") == REPLACING
-        return line if is_replaced else None
 
     def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, line: Line) -> Standing:
         """The same, or that the row's file can be made without speaking; or why it cannot, though
@@ -238,20 +222,40 @@ class OutputFolder:
             return False
         return written != row.text or care.finished(spoken) == request.text
 
-    def place(self, row_id: str, standing: Standing) -> Place:
+    def place(self, row: SpeechRow, standing: Standing) -> Place:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than
         those of its file is a choice.
         """
+        file = None if self.journal is None else self.journal.file(row.id)
+        is_in_place = file is not None and self._is_again(row, file.take, standing.state)
         is_held = standing.choice is not None
         if self._config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
             is_held = is_held or not standing.is_expected
         return place_of(
             self.journal,
-            row_id,
-            is_in_place=standing.is_in_place,
+            row.id,
+            is_in_place=is_in_place,
             is_held=is_held,
             has_extras=self._config.takes > 0,
         )
+
+    def _is_again(self, row: SpeechRow, take: int, state: State) -> bool:
+        """Whether a row's speech is what its file is, or was to be: this very request failed, or
+        its file is gone or damaged, or is one of another format, which stays beside the new one.
+        """
+        journal, writer = self.journal, self.writer
+        assert journal is not None
+        assert writer is not None
+        if state in (State.DAMAGED, State.FAILED):
+            is_of = journal.is_of(row.id, row.request_hash, writer.delivery_hash, take)
+            # One that is fine stays where only what was to replace it failed.
+            return is_of and journal.status(row.id, take) == journal.status(row.id)
+        if state is not State.CHANGED:
+            return False
+        line = journal.line(row.id, take) or {}
+        paths = writer.path_of(row.id), writer.path_of(row.id, take=take)
+        is_same = line.get("request_hash") == row.request_hash
+        return is_same and not any(path.exists() for path in paths)
 
     def go_on(self, row: SpeechRow) -> None:
         """Let a row that failed go on behind the attempts that were made at it, so that no draw is
@@ -266,11 +270,6 @@ class OutputFolder:
             row.part_attempts_before = attempts_at_parts(record, len(row.parts))
         else:
             row.attempts_before = attempts_in_vain(record)
-
-    def _is_gone(self, row_id: str, line: Line) -> bool:
-        """Whether there is no file that could be replaced."""
-        assert self.writer is not None
-        return not (self.writer.out / f"{row_id}{suffix_of(line)}").is_file()
 
     def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""

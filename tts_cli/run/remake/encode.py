@@ -24,7 +24,7 @@ from tts_cli.output.record import SCHEMA, RowRecord
 from tts_cli.output.run_file import read_report
 from tts_cli.output.run_log import RUNS_NAME
 from tts_cli.output.writer import AudioWriter
-from tts_cli.run.remake.kept import REPLACING, find_kept
+from tts_cli.run.remake.kept import find_kept, why_failed
 from tts_cli.run.remake.recode import Order
 
 MAX_RUNS = 100_000
@@ -119,8 +119,8 @@ class SpokenFolder:
             identity: of the checkpoint that codes can be decoded with; None: of whichever spoke.
         """
         for record in self.records():
-            if self._has_failed(record):
-                findings.left.append((record.id, "it failed when it was spoken"))
+            if self._journal.status(record.id) != "ok":
+                findings.left.append((record.id, why_failed(record)))
                 continue
             if self._is_done(record, writer, journal):
                 findings.done += 1
@@ -129,11 +129,6 @@ class SpokenFolder:
                 yield self._order(record, writer, identity)
             except RowError as error:
                 findings.left.append((record.id, str(error)))
-
-    def _has_failed(self, record: RowRecord) -> bool:
-        """Whether a row failed, or what was to replace its file."""
-        is_failed = self._journal.status(record.id) != "ok"
-        return is_failed and (record.status == "ok" or record.error != REPLACING)
 
     def _order(self, record: RowRecord, writer: AudioWriter, identity: str | None) -> Order:
         if record.schema < SCHEMA and not record.delivery_hash:

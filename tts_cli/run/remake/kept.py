@@ -20,7 +20,7 @@ from tts_cli.errors import RowError
 from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.output.audio_file import LOSSLESS_SUBTYPES, is_whole_wav, to_int16
 from tts_cli.output.inside import PlainFiles
-from tts_cli.output.record import RowRecord
+from tts_cli.output.record import REPLACING_ERROR, RowRecord
 from tts_cli.output.writer import CODES_SUFFIX, ORIGINAL_SUFFIX, hash_of
 from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.speech_row import WORDLESS
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 AUDIO_SUFFIXES = (".wav", ".flac")
-# The error of a line that stands while a file is replaced, and of what it was then.
-REPLACING = "the run ended while its file was replaced"
 MAX_SECONDS = 7_200.0  # of one row's audio; 20,000 characters are 25 minutes
 MAX_CODES_BYTES = 64 << 20
 PART_CONTEXT = 25  # frames of a reference before parts after the first; chunks have as many
@@ -66,8 +64,8 @@ def find_kept(out: Path, record: RowRecord, native_rate_hz: int, has_model: bool
     """
     if problem := id_problem(record.id):
         raise RowError(f"id {record.id!r} {problem}")
-    if record.status != "ok" and record.error != REPLACING:
-        raise RowError("it failed when it was spoken")
+    if record.status != "ok":
+        raise RowError(why_failed(record))
     try:
         return _find_audio(out, record, native_rate_hz)
     except RowError as error:
@@ -79,6 +77,13 @@ def find_kept(out: Path, record: RowRecord, native_rate_hz: int, has_model: bool
     if not has_model:
         raise RowError(f"{why}; the model that its codes are of is not at hand")
     return codes
+
+
+def why_failed(record: RowRecord) -> str:
+    """Why nothing can be made of a row whose line says that it failed."""
+    if record.unfinished:
+        return f"{REPLACING_ERROR}: run that, or any command that writes into its folder, again"
+    return "it failed when it was spoken"
 
 
 def read_audio(kept: Kept) -> Array:
@@ -168,9 +173,7 @@ def _find_audio(out: Path, record: RowRecord, native_rate_hz: int) -> Kept:
         digest = None
     has_takes = str(record.path).startswith(f"{TAKES}/{record.id}/")
     path = out / str(name)
-    if record.error == REPLACING:
-        path = _replaced(out, path, digest)
-    elif described is not source and has_takes:
+    if described is not source and has_takes:
         path = _in_use(out / f"{record.id}{path.suffix}", path)
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
@@ -194,17 +197,6 @@ def _in_use(own: Path, take: Path) -> Path:
     except OSError:
         return take
     return own if stat.S_ISREG(found.st_mode) and not is_same else take
-
-
-def _replaced(out: Path, path: Path, digest: str | None) -> Path:
-    """Where the file is that was being replaced when the run died. Raises RowError."""
-    for one in (path, path.with_name(path.name + ORIGINAL_SUFFIX)):
-        if digest is not None and os.path.lexists(one):
-            _plain_size(out, one)
-            with open(one, "rb") as file:
-                if hash_of(file) == digest:
-                    return one
-    raise RowError(f"{path} is not what was written")
 
 
 def _check_audio(path: Path, native_rate_hz: int) -> None:

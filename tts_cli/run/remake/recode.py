@@ -22,11 +22,11 @@ from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES
 from tts_cli.output.atomic import sync_folder, write_atomic
 from tts_cli.output.journal import Journal
-from tts_cli.output.record import RowRecord
-from tts_cli.output.takes import Place, Placed, TakeFolder
+from tts_cli.output.record import REPLACING, REPLACING_ERROR, RowRecord
+from tts_cli.output.takes import Place, Placed, TakeFolder, facts_of
 from tts_cli.output.writer import ORIGINAL_SUFFIX, AudioWriter
 from tts_cli.run.records import moved
-from tts_cli.run.remake.kept import REPLACING, Kept, decode, read_audio, read_codes
+from tts_cli.run.remake.kept import Kept, decode, read_audio, read_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,18 +164,17 @@ class Recoder:
         old, kept, writer = order.record, order.kept, self._writer
         if samples is None:
             samples = read_audio(kept)
+            if kept.sha256 is None and (found := facts_of(kept.path)):  # it was edited
+                kept = replace(kept, sha256=found[1])
         take = self._take(old)
-        target = writer.path_of(old.id, take=take)
-        if self._journal.status(old.id) == "ok" and target.exists():
-            # Should we die behind the file, its old line must not stand for it.
-            self._journal.append(replace(old, status="failed", error=REPLACING))
-        # The row's own file is another take's once that is chosen.
-        own = writer.out / f"{old.id}{kept.path.suffix}"
-        if kept.path == target or (take is not None and kept.path == own):
-            kept = replace(kept, path=set_aside(kept.path, target.with_suffix(kept.path.suffix)))
         tags = Tags(old.id, old.voice or "", comment=self._comment)
-        file = writer.write(old.id, samples, take=take, tags=tags, is_remade=True)
-        applied = file.applied
+        made = writer.make(old.id, samples, take=take, tags=tags)
+        try:
+            kept, take = self._spared(old, kept, take)
+        except BaseException:
+            writer.drop(made)
+            raise
+        applied = made.applied
         audio_s = len(samples) / writer.native_rate_hz
         shift_s = -_old_shift_s(old)
         suspect = [what for what in old.suspect if not str(what).startswith(_MISSES)]
@@ -188,22 +187,64 @@ class Recoder:
             status="ok",
             error=None,
             delivery_hash=writer.delivery_hash,
-            path=file.path,
-            bytes=file.bytes,
-            sha256=file.sha256,
+            path=writer.name_of(old.id, take=take),
+            bytes=made.bytes,
+            sha256=made.sha256,
             sample_rate_hz=writer.rate_hz,
             audio_s=audio_s,
             applied=None if applied is None else applied.as_dict(),
             source=kept.as_source(self._out, writer.out),
             parts=moved(old.parts, shift_s, audio_s),
             suspect=suspect,
-            write_ms=1000 * (time.perf_counter() - started_s),
         )
-        self._journal.append(record)
+        if writer.path_of(old.id, take=take).exists():
+            # Should we die about the file, `TakeFolder.repair` tells by its sum what it is.
+            intent = replace(record, status="failed", error=REPLACING_ERROR, unfinished=REPLACING)
+            self._journal.append(intent)
+        file = writer.put(old.id, made, take=take, is_remade=True)
         if take is not None:
             self._takes.settle(old.id, Placed(file, Place(take, has_folder=True)))
+        record = replace(record, write_ms=1000 * (time.perf_counter() - started_s))
+        self._journal.append(record)
         log.debug("row %s: %s made of %s", old.id, file.path, kept.path.name)
         return record
+
+    def _spared(self, old: RowRecord, kept: Kept, take: int | None) -> tuple[Kept, int | None]:
+        """Give what the new file replaces another name, but for what can be made again: a file that
+        was made of another one. What it is made of then, and which take it is to be.
+
+        Raises:
+            RowError, StoppedEarly: nothing has lost its name.
+        """
+        writer = self._writer
+        target = writer.path_of(old.id, take=take)
+        # The row's own file is another take's once that is chosen.
+        own = writer.out / f"{old.id}{kept.path.suffix}"
+        is_in_place = kept.path == target or (take is not None and kept.path == own)
+        place = target.with_suffix(kept.path.suffix) if is_in_place else target
+        file = self._journal.file(old.id)
+        line = None if file is None else self._journal.spoken_line(old.id, file.take)
+        if file is not None and line is not None and (is_in_place or target.exists()):
+            recorded = (line.get("bytes"), line.get("sha256"))
+            is_recorded = facts_of(target) == recorded
+            if writer.out != self._out:
+                if not is_recorded:
+                    raise RowError(f"{target} was edited since it was made; move it away")
+                return kept, take
+            known = {facts_of(kept.path), *(() if is_in_place else (recorded,))}
+            paths = [target, writer.path_of(old.id), original_of(place)]
+            if self._takes.spare(old.id, file.take, paths, known) and take is None:
+                return self._spared(old, kept, old.take)
+            if not is_in_place and is_recorded and line.get("source") is None:  # it was spoken so
+                set_aside(target, place)
+        if is_in_place:
+            kept = replace(kept, path=set_aside(kept.path, place))
+        return kept, take
+
+
+def original_of(place: Path) -> Path:
+    """The second name of a file whose first one is `place`."""
+    return place.with_name(place.name + ORIGINAL_SUFFIX)
 
 
 def set_aside(path: Path, place: Path) -> Path:
@@ -212,7 +253,7 @@ def set_aside(path: Path, place: Path) -> Path:
     Args:
         place: that the second name is made of.
     """
-    original = place.with_name(place.name + ORIGINAL_SUFFIX)
+    original = original_of(place)
     try:
         original.unlink(missing_ok=True)
         try:
