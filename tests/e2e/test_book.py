@@ -154,6 +154,29 @@ def test_only_what_changed_is_spoken(bench: Workbench) -> None:
     assert out.files[CHAPTERS[0]] == before[CHAPTERS[0]]
 
 
+def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> None:
+    """It was, by another word of its text and by another length of its own."""
+    assert speak(bench, STORY, "--subtitles", "srt").code == 0
+    out, subtitles = bench.out(), CHAPTERS[1].replace(".wav", ".srt")
+    samples = out.samples(CHAPTERS[1])
+    soundfile.write(out.path / CHAPTERS[1], samples[:-2400], 24_000, "PCM_16")
+    (out.path / subtitles).write_text("mine")
+    mine = out.files
+    again = speak(bench, STORY, "--subtitles", "srt")
+    assert f"{CHAPTERS[1]} was edited since it was made, and stays" in again.err
+    assert {name: out.files[name] for name in mine if name != "book.json"} == {
+        name: data for name, data in mine.items() if name != "book.json"
+    }
+    changed = STORY.replace("until the snow", "until the rain")
+    result = speak(bench, changed, "--subtitles", "srt")
+    for name in (CHAPTERS[1], subtitles):
+        second = name.replace(".", ".edited.")
+        assert f"{name} was edited since it was made, and is kept as " in result.err
+        assert out.files[second] == mine[name]
+        assert out.files[name] != mine[name]
+    assert "edited" not in speak(bench, changed, "--subtitles", "srt").err
+
+
 def test_pauses_are_no_reason_to_speak_again(bench: Workbench) -> None:
     assert speak(bench, STORY).code == 0
     out = bench.out()

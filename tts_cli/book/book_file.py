@@ -35,6 +35,7 @@ class MadeFile:
     path: str  # a name in the output folder
     key: str  # stands for all it was made of
     bytes: int
+    sha256: str | None = None  # None: written down by nobody
 
 
 @dataclass
@@ -159,13 +160,14 @@ def _sentences(
 
 
 def _made_file(entry: dict[str, Any]) -> MadeFile:
-    path, key, size = entry["path"], entry["key"], entry["bytes"]
-    if not (isinstance(path, str) and isinstance(key, str) and isinstance(size, int)):
+    path, key, size, digest = entry["path"], entry["key"], entry["bytes"], entry.get("sha256")
+    is_of_kind = isinstance(path, str) and isinstance(key, str) and isinstance(size, int)
+    if not is_of_kind or not isinstance(digest, (str, type(None))):
         raise TypeError(f"{str(path)[:60]!r} is no file")
     is_name = Path(path).name == path and not path.startswith(".") and not {*"\\\0"} & {*path}
     if not is_name or not path.endswith(_SUFFIXES):
         raise ValueError(f"{path[:60]!r} is no name of a file here")
-    return MadeFile(path, key, size)
+    return MadeFile(path, key, size, digest)
 
 
 def _joined(chapter: dict[str, Any]) -> JoinedChapter:

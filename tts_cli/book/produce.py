@@ -2,7 +2,7 @@
 
 A chapter with a row missing has no file, not even one of an earlier run, and without all chapters
 there is no file of all: nothing that is not whole looks as if it were. What is made of the same
-rows as before stays.
+rows as before stays, and what somebody has edited is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_ma
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import AS_IT_IS, JoinedChapter, Span, Take, write_chapter
 from tts_cli.book.m4b import Part, write_m4b
+from tts_cli.book.own_files import OwnFiles
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.deliver.metadata import Tags
 from tts_cli.deliver.pacing import Pause, pauses_in
@@ -154,6 +155,7 @@ class _Producer:
         for row in script:
             self._rows.setdefault(row.chapter, []).append(row)
         self._before = read_made(out)
+        self._files = OwnFiles(out, self._before.files)
         self._produced = Produced()
 
     def run(self) -> Produced:
@@ -168,7 +170,7 @@ class _Producer:
                 made.others += [self._subtitles(number, form) for form in self._wanted.subtitles]
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
-        self._remove(self._before.files, {file.path for file in made.files})
+        self._files.remove({file.path for file in made.files})
         write_book_file(self._out, self._book, self._script, made, self._missing, self._parts)
         return produced
 
@@ -196,21 +198,22 @@ class _Producer:
         try:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
             key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
-            if (made := self._kept(name, key)) is not None:
+            if (made := self._files.kept(name, key)) is not None:
                 for old, joined in self._before.chapters.values():
                     if old == made:
                         return made, joined
             log.info("joining %s", name)
             path, tags = self._out / name, self._tags(number, takes)
-            joined = write_chapter(
-                path, takes, wanted.format, wanted.subtype, wanted.treatment, tags
-            )
+            with self._files.replacing(name):
+                joined = write_chapter(
+                    path, takes, wanted.format, wanted.subtype, wanted.treatment, tags
+                )
         except (RowError, FileNotFoundError) as error:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
         for miss in (joined.applied or {}).get("misses", []):
             log.warning("%s: %s", name, miss)
-        return self._made(name, key), joined
+        return self._files.made(name, key), joined
 
     def _audio_of(self, row: Sentence) -> Path:
         """A row's own file."""
@@ -241,7 +244,7 @@ class _Producer:
         rows_format = self._wanted.row_format  # before it counted, they were timed by letters
         apart = [] if rows_format in ("", self._wanted.format) else [rows_format]
         key = _key([file.key, form, *apart])
-        if (made := self._kept(name, key)) is not None:
+        if (made := self._files.kept(name, key)) is not None:
             return made
         texts: list[Spoken] = []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
@@ -249,8 +252,9 @@ class _Producer:
             whole = Spoken(row.text, span.start_s, span.end_s, pauses)
             parts = self._parts.get(row.id, [])
             texts += [replace(part, pauses=pauses) for part in parts] or [whole]
-        write_atomic(self._out / name, subtitles(texts, form).encode())
-        return self._made(name, key)
+        with self._files.replacing(name):
+            write_atomic(self._out / name, subtitles(texts, form).encode())
+        return self._files.made(name, key)
 
     def _m4b(self) -> MadeFile:
         chapters = self._produced.made.chapters
@@ -263,39 +267,17 @@ class _Producer:
             "comment": self._wanted.comment,
         }
         key = _key([titles, metadata, [file.key for file, _ in chapters.values()]])
-        if (made := self._kept(M4B_NAME, key)) is not None:
+        if (made := self._files.kept(M4B_NAME, key)) is not None:
             return made
         log.info("joining %s", M4B_NAME)
         parts = [
             Part(title, self._out / file.path)
             for title, (file, _) in zip(titles, chapters.values(), strict=True)
         ]
-        write_m4b(
-            self._out / M4B_NAME, parts, {key: text for key, text in metadata.items() if text}
-        )
-        return self._made(M4B_NAME, key)
-
-    def _made(self, name: str, key: str) -> MadeFile:
-        return MadeFile(name, key, (self._out / name).stat().st_size)
-
-    def _kept(self, name: str, key: str) -> MadeFile | None:
-        """The file of an earlier run, if it was made of the same."""
-        made = next((one for one in self._before.files if (one.path, one.key) == (name, key)), None)
-        try:
-            is_there = made is not None and (self._out / name).stat().st_size == made.bytes
-        except OSError:
-            return None
-        return made if is_there else None
-
-    def _remove(self, files: list[MadeFile], kept: set[str]) -> None:
-        """Remove files of an earlier run."""
-        for file in files:
-            if file.path in kept:
-                continue
-            try:
-                (self._out / file.path).unlink(missing_ok=True)
-            except OSError as error:
-                log.warning("%s cannot be removed: %s", self._out / file.path, error.strerror)
+        told = {key: text for key, text in metadata.items() if text}
+        with self._files.replacing(M4B_NAME):
+            write_m4b(self._out / M4B_NAME, parts, told)
+        return self._files.made(M4B_NAME, key)
 
 
 def _pauses(row: Path, span: Span) -> tuple[Pause, ...]:
