@@ -41,6 +41,8 @@ _IS_EXTRA = 16  # not what the row's file is
 _HAS_FAILED_SINCE = 32  # the row's file is this take, and a later one that was to replace it failed
 _IS_GONE = 64  # no manifest has the row any more
 _LOW_BITS = 127
+_STATUS_BITS = {OK: _IS_OK, FAILED: 0, GONE: _IS_GONE}
+_ROLE_BITS = {OWN: 0, HELD: _IS_HELD, EXTRA: _IS_EXTRA}
 _MAX_FILE = 1 << 62
 _MAX_AUDIO_S = 1 << 32
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -337,14 +339,15 @@ def parse(raw: bytes) -> Line | None:
         found.groups()
     )
     name = json.loads(b'"%b"' % row_id) if b"\\" in row_id else row_id.decode()
-    if not is_recorded_id(name, status.decode()):
+    said = status.decode()
+    if not is_recorded_id(name, said):
         return None
     hashes = request_hash.decode(), delivery_hash.decode()
     return Line(
         key=_key(name, int(take)),
         row_key=id_hash(name),
         take=int(take),
-        state=_state(status.decode(), (role or b"own").decode(), SCHEMA, *hashes),
+        state=_state(said, OWN if role is None else role.decode(), SCHEMA, *hashes),
         size=_size(int(size), int(frames)),
         audio_us=round(1e6 * float(audio_s)),
         digest=int(sha256[:16], 16) if sha256 else 0,
@@ -390,8 +393,7 @@ def _state(
     status: str, role: str, schema: int, request_hash: str, delivery_hash: str | None
 ) -> int:
     low = min(schema, SCHEMA) << _SCHEMA_SHIFT  # a later one is taken for ours
-    low |= {OK: _IS_OK, FAILED: 0, GONE: _IS_GONE}[status]
-    low |= {OWN: 0, HELD: _IS_HELD, EXTRA: _IS_EXTRA}[role]
+    low |= _STATUS_BITS[status] | _ROLE_BITS[role]
     return _hash_bits(request_hash, delivery_hash) | low
 
 
