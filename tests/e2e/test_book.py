@@ -509,13 +509,11 @@ def test_another_level_or_format_of_chapters_speaks_nothing(bench: Workbench) ->
     assert len(spoken_by) == 1, "one run spoke it all"
 
 
-def test_emphasis_of_plain_texts_can_be_taken_out(bench: Workbench) -> None:
+def test_emphasis_of_plain_texts_is_form(bench: Workbench) -> None:
     """Gutenberg's `_italics_` were read aloud as underscores, with no word."""
     path = bench.folder / "story.txt"
     path.write_text("It was _very\nlate. Too late._ All slept.\n\nHe _really_ slept all day.\n")
-    told = speak(bench, path, "--dry-run").err
-    assert "would be read aloud; remove it, or add --strip-markup; 1 more row alike" in told
-    result = speak(bench, path, "--strip-markup")
+    result = speak(bench, path)
     assert (result.code, "read aloud" in result.err) == (0, False)
     rows = (bench.out().path / "book.jsonl").read_text().splitlines()
     texts = [json.loads(line)["text"] for line in rows]

@@ -69,6 +69,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "silence_inside_s": float,
     "applied": type(None),
     "source": type(None),
+    "unfinished": type(None),
     "frames_per_char": float,
     "worker": type(None),
     "prompt_tokens": int,

@@ -36,7 +36,6 @@ from tts_cli.commands.run_report import (
 from tts_cli.commands.sections import SectionedCommand, SectionedOption
 from tts_cli.commands.speaking import listed, speak, totals_of
 from tts_cli.commands.streams import show_or_warn
-from tts_cli.commands.summary import stray_lines
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.manifest.reader import Manifest, open_manifests
@@ -330,6 +329,8 @@ def record_unspoken(
 
 def say_nothing_to_do(config: RunConfig, survey: Survey, plan: RowPlan) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
+    from tts_cli.commands.summary import stray_lines
+
     assert plan.writer is not None
     strays = stray_lines(survey.strays, plan.source.name, plan.writer.out)
     show_or_warn("\n".join([_nothing_to_do(config, survey), *strays]))
