@@ -84,7 +84,7 @@ def test_its_name_is_that_of_its_weights(checkpoint: Path, tmp_path: Path) -> No
     [
         ("./nothing", "no such folder; give --asr pocketsphinx, the folder"),
         ("whisper", "no such folder"),
-        ("nobody/whisper-none", "not a local folder, not whole in the hub cache, and HF_HUB_OFFLINE"),
+        ("nobody/whisper-none", "not whole in the hub cache, and HF_HUB_OFFLINE"),
     ],
 )
 def test_what_is_not_there(
