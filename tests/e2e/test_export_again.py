@@ -152,8 +152,8 @@ def test_links_lead_nowhere(bench: Workbench, name: str) -> None:
 
 DIE = """
 import os, signal
-from tts_cli.export.made import MadeFiles
-real, count = MadeFiles.claim, 7
+from tts_cli.export.made import ExportFiles
+real, count = ExportFiles.claim, 7
 def claim(self, *args):
     global count
     count -= 1
@@ -162,7 +162,7 @@ def claim(self, *args):
     real(self, *args)
     if count == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-MadeFiles.claim = claim
+ExportFiles.claim = claim
 """
 
 

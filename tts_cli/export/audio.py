@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tts_cli.deliver.metadata import Tags
 from tts_cli.errors import RowError, disk_full, is_disk_error
-from tts_cli.export.made import MadeFiles
+from tts_cli.export.made import ExportFiles
 from tts_cli.export.row import ExportRow
 from tts_cli.export.selection import DAMAGED
 from tts_cli.output.atomic import write_atomic
@@ -37,7 +37,7 @@ class Audio:
     """
 
     def __init__(
-        self, source: Path, made: MadeFiles, rate_hz: int | None, comment: str, has_links: bool
+        self, source: Path, made: ExportFiles, rate_hz: int | None, comment: str, has_links: bool
     ) -> None:
         self.rate_hz = rate_hz
         self.num_linked = 0

@@ -36,7 +36,7 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True)
-class About:
+class CardFacts:
     """What a card tells beside the figures."""
 
     to: str  # the format
@@ -47,7 +47,7 @@ class About:
     version: str | None  # of tts-cli
 
 
-def card(about: About, statistics: Mapping[str, Any]) -> str:
+def card(about: CardFacts, statistics: Mapping[str, Any]) -> str:
     """The card's text.
 
     Args:
@@ -58,7 +58,7 @@ def card(about: About, statistics: Mapping[str, Any]) -> str:
     return f"---\n{head}\n---\n\n{body}\n"
 
 
-def _head(about: About, statistics: Mapping[str, Any]) -> Iterator[str]:
+def _head(about: CardFacts, statistics: Mapping[str, Any]) -> Iterator[str]:
     codes = sorted({code for name in statistics["languages"] if (code := code_of(name))})
     if codes:
         yield "language:"
@@ -85,7 +85,7 @@ def _head(about: About, statistics: Mapping[str, Any]) -> Iterator[str]:
                 yield f"    path: {_quoted(about.hub_files.format(split=split))}"
 
 
-def _body(about: About, statistics: Mapping[str, Any]) -> Iterator[str]:
+def _body(about: CardFacts, statistics: Mapping[str, Any]) -> Iterator[str]:
     model, settings = model_of(about.report), _object(about.report.get("settings"))
     length = statistics["length_s"]
     yield "# Synthetic speech"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.errors import UsageError
-from tts_cli.export.made import CARD_NAME, MadeFiles
+from tts_cli.export.made import CARD_NAME, ExportFiles
 from tts_cli.output.atomic import is_part, remove_stale_parts, write_atomic
 from tts_cli.output.folder_lock import LOCK_NAME
 from tts_cli.output.plain_file import require_plain_file
@@ -46,7 +46,7 @@ class DataSetFolder:
         has_list = False
         if any(name != LOCK_NAME and not is_part(name) for name in os.listdir(out)):
             has_list = self._require_ours(is_overwriting) == SCHEMA
-        self.made = MadeFiles(out, has_list)
+        self.made = ExportFiles(out, has_list)
         remove_stale_parts(out)
 
     def _require_ours(self, is_overwriting: bool) -> Any:

@@ -53,7 +53,7 @@ class Told:
         return ", ".join(self.first) + (f" and {more} more" if more else "")
 
 
-class MadeFiles:
+class ExportFiles:
     """The files of a data set, in a folder whose lock is held.
 
     Args:

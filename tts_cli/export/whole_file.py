@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import BinaryIO
 
 from tts_cli.errors import disk_full, is_disk_error
-from tts_cli.export.made import MadeFiles
+from tts_cli.export.made import ExportFiles
 from tts_cli.output.atomic import written_whole
 from tts_cli.output.writer import hash_of
 
@@ -16,7 +16,7 @@ from tts_cli.output.writer import hash_of
 class WholeFile:
     """Opens a file under a temporary name. Raises DiskFull, OSError."""
 
-    def __init__(self, made: MadeFiles, name: str) -> None:
+    def __init__(self, made: ExportFiles, name: str) -> None:
         self.path = made.out / name
         self._made, self._name = made, name
         self._stack = ExitStack()

@@ -10,7 +10,7 @@ from tts_cli import signals
 from tts_cli.deliver.metadata import synthetic_of
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.export.audio import Audio
-from tts_cli.export.card import About, card, model_of
+from tts_cli.export.card import CardFacts, card, model_of
 from tts_cli.export.folder import DataSetFolder
 from tts_cli.export.formats.audiofolder import AudioFolder
 from tts_cli.export.formats.ljspeech import RATE_HZ, LJSpeech
@@ -109,7 +109,7 @@ def export(
                 sync_folder(folder.out / name)  # of links, which nobody has synced
         found = statistics.as_dict()
         version = versions()["tts-cli"]
-        about = About(wanted.to, wanted.splits.names, kind.hub_files, report, settings, version)
+        about = CardFacts(wanted.to, wanted.splits.names, kind.hub_files, report, settings, version)
         facts = {"version": version, "model": model_of(report)}
         num_pruned = folder.finish(card(about, found), found, facts)
     except OSError as error:

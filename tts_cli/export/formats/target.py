@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tts_cli.export.audio import Audio
-from tts_cli.export.made import MadeFiles
+from tts_cli.export.made import ExportFiles
 from tts_cli.export.names import Names
 from tts_cli.export.row import ExportRow
 from tts_cli.export.whole_file import WholeFile
@@ -18,7 +18,7 @@ from tts_cli.export.whole_file import WholeFile
 class Plan:
     """What a layout must know before the first row."""
 
-    made: MadeFiles
+    made: ExportFiles
     audio: Audio
     names: Names
     splits: Sequence[str]
