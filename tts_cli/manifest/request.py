@@ -54,10 +54,11 @@ class Requests:
         spaced = None
         if not self.care.leaves(row.text):
             reading = self.care.read(row.text, language)
-            if reading.spoken != row.text:
-                row = replace(row, text=reading.spoken)
-            if reading.spaced != reading.spoken:
-                spaced = reading.spaced
+            if reading.changes or not row.text.isascii():
+                if reading.spoken != row.text:
+                    row = replace(row, text=reading.spoken)
+                if reading.spaced != reading.spoken:
+                    spaced = reading.spaced
         voice = row.voice
         if voice is None and row.ref_audio is None:
             voice = config.voice

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 AUTO, OFF = "auto", "off"
 MAX_UNUSED = 8  # entries that a message names
 _DIGIT = re.compile("[0-9]")
+_LOUD = re.compile("[A-Z]{2}")
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,10 @@ class TextCare:
         taken = pause_spans(text)
         if self.markup is not None:
             taken += [match.span() for match in re.finditer(self.markup, text)]
-        changes = self.lexicon.changes(text, known, taken) if self.lexicon.entries else []
-        self.used.update(change.line for change in changes if change.line is not None)
+        changes: list[Change] = []
+        if self.lexicon.entries:
+            changes = self.lexicon.changes(text, known, taken)
+            self.used.update(change.line for change in changes if change.line is not None)
         if self.is_normalized and known is not None:
             taken += [(change.start, change.end) for change in changes]
             changes += normalize(text, known, taken)
@@ -96,6 +99,8 @@ class TextCare:
         """The changes, and those that follow them for a checkpoint that learnt typed texts."""
         if not self.is_typed:
             return changes
+        if not changes and text.isascii() and _LOUD.search(text) is None:
+            return changes  # typed already, as most rows are
         # Imported here: see `normalize`.
         from tts_cli.text.typed.marks import as_typed, typed
 

@@ -7,7 +7,7 @@ readers of one text (a lexicon, then the normaliser) leave each other's changes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,8 +41,10 @@ class Reading:
     changes: tuple[Change, ...] = ()
 
     @classmethod
-    def of(cls, written: str, changes: Iterable[Change]) -> Reading:
+    def of(cls, written: str, changes: Sequence[Change]) -> Reading:
         """Changes in any order; they must not overlap."""
+        if not changes:
+            return cls(written)
         return cls(written, tuple(sorted(changes, key=lambda change: change.start)))
 
     @cached_property
