@@ -66,6 +66,7 @@ ANYWHERE = table(
 # Names keep their capital: Smith Bros. and Acme Inc., but the word "etc." has none.
 _CAPITALS = {"Inc.", "Ltd.", "Corp.", "Bros.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Co.", "Univ."}
 
+_LOUD_TITLE = one_of(title.upper() for title in TITLES if title != "st")
 _NEXT_NAME = r"(?= (?:[A-Z]|\0))"
 _ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u2019]{0,20} ){1,3}$")
 _CAPITAL_BEFORE = re.compile(r"[A-Z][a-z\u2019']{1,20} $")
@@ -112,7 +113,7 @@ RULES = (
             BEFORE_NUMBERS[piece(match)[:-1].lower()] + ("" if match.group().endswith(" ") else " ")
         ),
     ),
-    rule(rf"(?<![\w.])(?P<{PIECE}>{_capitals(TITLES)}\.){_NEXT_NAME}", _title),
+    rule(rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title),
     rule(
         rf"(?<![\w.])(?P<{PIECE}>(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)){_NEXT_NAME}",
         _title,

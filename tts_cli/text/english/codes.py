@@ -25,7 +25,10 @@ _BOOK = (
     "|Nehemiah|Esther|Job|Psalms?|Proverbs|Ecclesiastes|Isaiah|Jeremiah|Lamentations|Ezekiel|Daniel"
     "|Hosea|Joel|Amos|Obadiah|Jonah|Micah|Nahum|Habakkuk|Zephaniah|Haggai|Zechariah|Malachi|Matthew"
     "|Mark|Luke|John|Acts|Romans|Corinthians|Galatians|Ephesians|Philippians|Colossians|Timothy"
-    "|Thessalonians|Titus|Philemon|Hebrews|James|Peter|Jude|Revelation|Surah)"
+    "|Thessalonians|Titus|Philemon|Hebrews|James|Peter|Jude|Revelation|Surah?|Qur['\u2019]?an"
+    "|Gen|Col|Rev|(?:Ex|Exod|Lev|Num|Deut|Josh|Judg|Sam|Kgs|Chr|Neh|Esth|Ps|Prov|Eccl|Isa|Jer|Lam"
+    "|Ezek|Dan|Hos|Mic|Hab|Zech|Mal|Matt|Mk|Lk|Jn|Rom|Cor|Gal|Eph|Phil|Thess|Tim|Tit|Heb|Jas"
+    "|Pet)\\.?)"
 )
 # Of books by chapters. Some are words as well, and count with a capital only.
 NUMBERED = ("listing", "figure", "fig.", "table", "exhibit", "equation", "diagram")
@@ -49,15 +52,17 @@ _NUMBERED = f"(?:{any_case(NUMBERED)}|{one_of(CAPITALS)})"
 _POSTCODE = rf"(?P<{PIECE}>[0-9]{{5}}(?:-[0-9]{{4}})?)(?![\w/]|[-.,:][0-9])"
 # What stands before a number that is said digit by digit.
 _SECRET = (
-    r"(?:PIN|pin|passcode|ZIP|(?:zip|ZIP|Zip|post|postal|area|access|security) ?[Cc]ode"
-    r"|OTP|(?:account|card|serial|phone|tracking|routing) number|code(?=[a-z: ]{1,5}[0-9]{5}))"
+    r"(?:PIN|pin|passcode|ISBN(?:-1[03])?|ZIP|OTP"
+    r"|(?:zip|ZIP|Zip|post|postal|area|access|security) ?[Cc]ode"
+    r"|(?:account|card|serial|phone|tracking|routing) number|code(?=[a-z: ]{1,5}[0-9]{5}))"
 )
 _LAST = (
     r"(?:[Cc]ard|[Aa]ccount|[Vv]isa|[Mm]astercard|number|phone)s?(?: that)? (?:ending|ends|ended)"
 )
 _SECRET_NUMBER = (
     rf"\b(?:{_SECRET}(?: code| number)?(?:,| is| was| of)?[: ] ?|{_LAST}(?: in| with)? "
-    rf"|[Ll]ast (?:four|4)(?: digits)?(?: are| of)?:? )(?P<{PIECE}>[0-9]{{3,16}})(?!\w)"
+    rf"|[Ll]ast (?:four|4)(?: digits)?(?: are| of)?:? )"
+    rf"(?P<{PIECE}>97[89](?:[ -][0-9]{{1,10}}){{1,4}}|[0-9]{{3,16}})(?!\w)"
 )
 _LEFT = r"(?<![\w+-])"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
@@ -140,7 +145,7 @@ RULES = (
         ":",
         rule(
             rf"\b{_BOOK} (?P<{PIECE}>[0-9]{{1,3}}:[0-9]{{1,3}}"
-            rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}",
+            rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
             _verses,
         ),
     ),
@@ -153,7 +158,7 @@ RULES = (
         ),
         rule(
             rf"(?<![\w-])(?P<{PIECE}>7[0-9]7-[0-9]{{1,3}}(?:ER|LR|F|s)?"
-            r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,2}[0-9]{0,3})?-[0-9]{1,4})(?![\w-])",
+            r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,2}[0-9]{0,3})?-[0-9]{1,4}|[0-9]{1,2}W-[0-9]{2})(?![\w-])",
             _runs,
         ),
     ),

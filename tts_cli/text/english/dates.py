@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from tts_cli.text.english.words import DASH, ordinal, plural, year
+from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, year
 from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, rule, table, where
 
 NAMES = (
@@ -201,7 +201,11 @@ RULES: tuple[Rule, ...] = (
         looks_up(rf"\b{one_of(name[:3] for name in NAMES if name != 'May')}\.(?=\s|$)", MONTHS),
         looks_up(r"\bSept\.(?=\s|$)", MONTHS),
     ),
-    rule(r"(?<!\w)['\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
+    rule(  # $20s · 100s of people
+        r"(?<!\w)(?:[$£€][0-9]{1,3}'?s\b|(?<![$£€])(?:10{1,3}|10{0,2},000)s(?= of\b))",
+        lambda match: plural(cardinal(int(re.sub(r"\D", "", match.group())))).removeprefix("one "),
+    ),
+    rule(r"(?<!\w)['\u2018\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
     rule(
         rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{2}}){_RIGHT}",
         _years,

@@ -31,6 +31,14 @@ CURRENCIES = {
     "₹": ("rupee", "rupees", "paisa", "paise"),
     "₩": ("won", "won", "jeon", "jeon"),
     "₽": ("ruble", "rubles", "kopek", "kopeks"),
+    "₱": ("peso", "pesos", "centavo", "centavos"),
+    "₺": ("lira", "lira", "kurush", "kurush"),
+    "₪": ("shekel", "shekels", "agora", "agorot"),
+    "₴": ("hryvnia", "hryvnias", "kopiyka", "kopiykas"),
+    "₦": ("naira", "naira", "kobo", "kobo"),
+    "₫": ("dong", "dong", "xu", "xu"),
+    "฿": ("baht", "baht", "satang", "satang"),
+    "R$": ("real", "reais", "centavo", "centavos"),
 }
 PREFIXES = table(
     """
@@ -51,7 +59,8 @@ CURRENCIES |= {
 SCALES = table(
     """
     k=thousand | m=million | mn=million | b=billion | bn=billion | tn=trillion
-    thousand=thousand | million=million | billion=billion | trillion=trillion
+    thousand=thousand | million=million | billion=billion | trillion=trillion | lakh=lakh
+    crore=crore
     """
 )
 PERIODS = table(
@@ -64,7 +73,7 @@ PERIODS = table(
 )
 
 _CURRENCY = one_of(CURRENCIES)
-_SCALE = rf"(?:{SPACE}(?:thousand|million|billion|trillion)|(?:[kKmMbB]|[mMbBtT]n)(?!\w))"
+_SCALE = rf"(?:(?:{SPACE}|-)(?:thousand|[mb]illion|trillion|lakh|crore)|[kKmMbB]|[mMbBtT]n)(?!\w)"
 _PER = rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w))?"
 _LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
 _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
@@ -89,10 +98,12 @@ def _price(match: re.Match[str]) -> str:
     groups = match.groupdict()
     names = CURRENCIES[match["currency"].upper()]
     low, high = match["low"], groups.get("high")
-    one, scale = ((groups.get(name) or "").strip().lower() for name in ("one", "scale"))
+    written = [groups.get(name) or "" for name in ("one", "scale")]
+    one, scale = (word.strip("- \u00a0\u202f").lower() for word in written)
     minus = SAID_SIGNS.get(groups.get("minus") or "", "")
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
     is_adjective = has_article(match) or _ADJECTIVE.match(match.string, match.end())
+    is_adjective = is_adjective or "-" in "".join(written)
     if not (scale or one or is_adjective):
         coins = {written: _coins(written, names) for written in (low, high) if written}
         if any(coins.values()):

@@ -29,6 +29,7 @@ from tts_cli.text.rule import any_case, apply_rules
 RULES = (
     *contacts.RULES,
     *codes.RULES,
+    *times.LENGTHS,
     *dates.RULES,
     *times.RULES,
     *money.RULES,

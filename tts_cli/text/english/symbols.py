@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from unicodedata import normalize
 
+from tts_cli.text.english.words import SAID_SIGNS, quantity, whole
 from tts_cli.text.reading import TAKEN
 from tts_cli.text.rule import Rule, looks_up, rule, says, table
 
@@ -35,11 +37,24 @@ RULES: tuple[Rule, ...] = (
     says(rf"(?<=[0-9{TAKEN}]) - (?=[0-9.{TAKEN}]{{1,20}} ?=)", " minus "),
     says(rf"(?<={TAKEN})[-\u2013](?={TAKEN})", " to "),
     rule(
-        rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{TAKEN}])[+=\u00d7÷](?=[0-9{TAKEN}])){_BEHIND}",
+        rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{TAKEN}])[+=*\u00d7÷](?=[0-9{TAKEN}])){_BEHIND}",
         lambda match: f" {BETWEEN[match.group().strip()]} ",
     ),
     says(rf"(?<=[0-9{TAKEN}])\+(?!\w)", " plus"),
-    says(rf"(?<=[0-9{TAKEN}])(?: ?x ?(?=[0-9])|x(?={TAKEN}))", " by "),
+    says(rf"(?<=[0-9½¼¾{TAKEN}])(?: ?x ?(?=[0-9])| x (?={TAKEN})|x(?={TAKEN}))", " by "),
+    rule(
+        rf"(?<=[0-9{TAKEN}])(?<![0-9]{{4}})(?:⁻[⁰¹²³⁴-⁹]{{1,3}}|[⁰¹²³⁴-⁹]{{2,3}}|[⁴-⁹])(?!\w)",
+        lambda match: f" to the power of {quantity(normalize('NFKC', match.group()))}",
+    ),
+    rule(
+        r"(?<=[A-Za-z)\]])[₀-₉]{1,3}(?=(?P<next>[A-Za-z]?))",
+        lambda match: f" {whole(normalize('NFKC', match.group()))}{' ' if match['next'] else ''}",
+    ),
+    rule(
+        rf"(?<=UTC|GMT)[-+\u2212](?=[0-9]{{1,2}}(?!\w)|{TAKEN})",
+        lambda match: f" {SAID_SIGNS[match.group()]}",
+    ),
+    says(rf"§§ ?{_NUMBER}", "sections "),
     says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?!\w)", " times"),
     says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
     looks_up(r"(?<=[\w)])[²³](?!\w)", POWERS),

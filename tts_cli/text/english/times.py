@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.dates import NAMES, WEEKDAYS, numeric
-from tts_cli.text.english.words import DASH, SPACE, START, cardinal, counted
+from tts_cli.text.english.words import (
+    DASH,
+    SAID_SIGNS,
+    SPACE,
+    START,
+    cardinal,
+    counted,
+    has_article,
+)
 from tts_cli.text.rule import ends_sentence, one_of, rule, where
 
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
@@ -56,6 +64,9 @@ def _time(match: re.Match[str]) -> str | None:
     groups = match.groupdict()
     half = _half(match)
     is_alone = not half and re.match(_SAID_AFTER, match.string[match.end() :][:12]) is None
+    is_alone = (
+        is_alone and match.string[match.start() - 1 : match.start()] not in SAID_SIGNS
+    )  # UTC+02:00
     said = []
     for index in "01":
         if groups.get(f"h{index}"):
@@ -93,6 +104,23 @@ def _duration(match: re.Match[str]) -> str | None:
     return f"{' '.join(before)} and {last}" if before else last
 
 
+def _lasting(match: re.Match[str]) -> str:
+    """1h 30m · 5m 30s: what is behind hours or before seconds are no meters, nor the thirties."""
+    parts = (("h", "hour"), ("m", "minute"), ("minutes", "minute"), ("s", "second"))
+    said = " ".join(counted(match[key], name) for key, name in parts if match[key])
+    return re.sub(r"(?<=hour|nute|cond)s\b", "", said) if has_article(match) else said
+
+
+# Before decades.
+LENGTHS = where(
+    "[0-9] ?[hm]",
+    rule(
+        rf"{START}(?:(?P<h>[0-9]{{1,3}}) ?h(?:rs?)? ?(?P<m>[0-9]{{1,2}}) ?m(?:ins?)?"
+        r"|(?P<minutes>[0-9]{1,3})m(?:ins?)?(?= ?[0-9]{1,2} ?s))"
+        r"(?: ?(?P<s>[0-9]{1,2}) ?s(?:ecs?)?)?(?!\w)",
+        _lasting,
+    ),
+)
 RULES = (
     *where(
         ":",

@@ -8,6 +8,7 @@ from tts_cli.text.english.words import (
     AMOUNT,
     DASH,
     MEASURED,
+    SIGN,
     SPACE,
     START,
     cardinal,
@@ -75,6 +76,8 @@ _POWER = r"[²³]|\^?[23](?![0-9])"
 _UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
 _OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
 _PER = f"/(?P<count>[0-9]{{1,4}}{SPACE}?)?(?P<per>{_OVER})(?P<per_power>{_POWER})?"
+_PLAIN = r"[0-9]{1,3}(?:\.[0-9]{1,9})?"
+_SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _LENGTHS = ("meter", "inch", "foot", "yard", "mile")
 
 
@@ -121,6 +124,13 @@ def _measure(match: re.Match[str]) -> str | None:
     return f"{said}{'-' if match['join'] == '-' else ' '}{name if is_single else _many(name)}{dot}"
 
 
+def _angle(match: re.Match[str]) -> str:
+    """40°26'46" N is forty degrees twenty six minutes forty six seconds north."""
+    parts = [(match[f"{name}s"], name) for name in ("degree", "minute", "second")]
+    said = [f"{quantity(part)} {name}{'' if is_one(part) else 's'}" for part, name in parts if part]
+    return " ".join([*said, _SIDES.get(match["side"], "")]).strip()
+
+
 def _feet(match: re.Match[str]) -> str:
     """5'10" is five feet ten inches; 6 ft 2 in likewise."""
     feet, inches = int(match["feet"]), int(match["inches"])
@@ -131,6 +141,15 @@ def _feet(match: re.Match[str]) -> str:
 
 
 RULES = (
+    *where(
+        "°",
+        rule(
+            rf"{START}(?P<degrees>{SIGN}{_PLAIN}) ?°(?: ?(?P<minutes>{_PLAIN})['\u2019\u2032]"
+            rf"(?: ?(?P<seconds>{_PLAIN})(?:[\"\u201d\u2033]|['\u2019\u2032]{{2}}))?)?"
+            r"(?: ?(?P<side>[NSEW])(?![\w'\u2019])|(?<=[\u2032\u2033'\"\u2019\u201d]))",
+            _angle,
+        ),
+    ),
     rule(
         rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032] ?"
         rf"(?P<inches>[0-9]{{1,2}})(?:[\"\u201d\u2033]|(?![\w'\u2019]))",
@@ -142,7 +161,7 @@ RULES = (
     ),
     rule(
         rf"{_LOW}{_HIGH}{_SCALE}(?P<join>{SPACE}?|-)(?:(?P<dotted>{one_of(DOTTED)})(?P<dot>\.)"
-        rf"|{_UNIT}(?:{_PER})?(?![\w²³/^]))",
+        rf"|{_UNIT}(?:{_PER})?(?![\w²³^⁻]|/(?![-\u2212]?[0-9]))(?<!KV(?= [a-z]{{1,20}}s\b)))",
         _measure,
     ),
     *where(
