@@ -87,6 +87,7 @@ _KINDS: tuple[_Kind, ...] = (
     _kind("<", _TAG, r"<(?:[A-Za-z][\w.-]+|#[0-9a-fA-F]{3,8}|[a-z]+=[^<>]{1,80})>(?=[^<]*</)", ""),
     _kind("<", _TAG, r"</[\w:.-]{0,40}>|<#[0-9a-fA-F]{3,8}>|<[A-Za-z][\w.-]+=[^<>]{1,80}>", ""),
     _kind("<", _TAG, r"<[A-Za-z][\w:.-]+\s+[\w:-]{1,40}\s*=[^<>]*>", ""),
+    _kind("<", _TAG, r"<v(?:\.[\w.]{1,40})? [A-Z][^<>]{0,60}>"),
     _kind("<", _TAG, r"<\|[^<>|]{1,80}\|>|<!--|<!\[CDATA\[|<\?xml\b"),
     _kind("<<", "a command", r"<<(?:wait|set|jump|if|else|elseif|endif|declare|stop)\b[^<>]*>>"),
     _kind("{", _TAG, rf"\{{(?:/?(?:{_RENPY})|/[A-Za-z]\w*|/?[A-Za-z]\w*=[^{{}}]{{1,80}})\}}", ""),
@@ -110,12 +111,13 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(
         "{",
         _PLACEHOLDER,
-        r"\{[$#]?[\w.]{1,60}(?:[:!][^{}]{0,60}|, ?(?:plural|select|number|date)\b[^{}]{0,60})?\}",
+        r"\{[$#]?[\w.]{1,60}(?:[:!][^{}]{0,60}|, ?(?:plural|select|number|date)\b[^{}]{0,60})?\}"
+        r"|\{\w{1,40}, ?(?:plural|select)(?:ordinal)?,|\{\{\s*[\w.]{1,60}\s*\}\}",
     ),
     _kind(
         "%",
         _PLACEHOLDER,
-        r"(?<![\w%])(?<!\d[ \u00a0\u202f])%(?:\d\$)?(?:[sdifu]\b|@|\(\w+\)[sdif])",
+        r"(?<![\w%])(?<!\d[ \u00a0\u202f])%(?:\d\$)?(?:0?\d?(?:\.\d)?[sdifu]\b|@|\(\w+\)[sdif])",
     ),
     _kind("://", "a web address", r"\b(?:https?|ftp)://\S"),
     _kind("www.", "a web address", r"\bwww\.[\w-]+\.\w"),

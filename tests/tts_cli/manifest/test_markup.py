@@ -32,6 +32,7 @@ MARKUP = {
         "<sprite name=coin> Ten coins.",
         "<Blue>Fire!</> Run.",
         "{\\an8}Look up there.",
+        "<v Anna>Look up there.",
     ],
     "a command": ["<<wait 1>>", "Hm. <<jump Next>>"],
     "a stage direction": [
@@ -53,6 +54,9 @@ MARKUP = {
         "You have {0} coins.",
         "Hello {player.name}.",
         "Hello {{name}}.",
+        "Hello {{ name }}.",
+        "{count, plural, one {# apple} other {# apples}}",
+        "It is %.2f now, %02d:%02d.",
         "It is {price:N2} now.",
         "You have %s coins.",
         "Hello %(name)s.",
@@ -79,6 +83,7 @@ MARKUP = {
 }
 NONE = [
     "a < b and c > d",
+    "a <v and b> c, 50 %5d neither",
     "if x<s and y>2 then",
     "I <3 you, at <place>.",
     "5 * 3 * 2, 2**8 and 3**2",

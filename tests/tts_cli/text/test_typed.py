@@ -80,6 +80,10 @@ CAPITALS = {
     "PART XIX OF THE STORY": "Part nineteen of the story",
     "LOUIS XIX SAID NOTHING": "Louis XIX said nothing",
     "IT WEIGHS 5 OZ OR LESS": "It weighs five ounces or less",
+    "OLD McDONALD'S IS OPEN": "Old McDonald's is open",
+    "DIE STRASSE IST GROß": "Die strasse ist groß",
+    "İSTANBUL BİR ŞEHİR": "İstanbul bir şehir",
+    "DR. SMITH AND MR. JONES ARE HERE": "Doctor smith and Mister jones are here",
 }
 LEFT = (
     *("CHAPTER ONE", "IBM NASA UNESCO USA met", "STOP IT", "A B C", "the BBC, ITV and HTML"),

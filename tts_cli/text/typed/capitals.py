@@ -39,6 +39,7 @@ _CAPITAL = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0386-\u03ab\u0400-\u042f"
 _MARKS = "'\u2018\u2019\u02bc"
 _LOUD = re.compile(rf"[{_CAPITAL}]{{2}}\W+[{_CAPITAL}]")
 _TOKEN = re.compile(rf"[^\W_]+(?:[{_MARKS}][^\W_]+)*")
+_MAC = re.compile(r"(?:Ma?c)(?=[A-Z]{2})")  # McDONALD
 _LETTERS = re.compile(r"[^\W_]+")
 _ROMAN = re.compile(r"C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _BEGINS = re.compile(
@@ -59,7 +60,8 @@ def _runs(text: str) -> Iterator[list[re.Match[str]]]:
     run: list[re.Match[str]] = []
     for token in _TOKEN.finditer(text):
         word = token.group()
-        if word.isupper() and not any(map(str.isdigit, word)):
+        loud = _MAC.sub("", word).replace("\u00df", "SS")  # neither has capitals alone
+        if loud.isupper() and not any(map(str.isdigit, word)):
             run.append(token)
         elif not any(map(str.isdigit, word)):
             yield run
@@ -81,11 +83,13 @@ def _lowered(run: list[re.Match[str]], text: str) -> Iterator[Change]:
                 said = letters.lower()  # of an acronym as well: NASA's
             elif token.start() in kept or letters == "I":
                 continue
+            elif mac := _MAC.match(letters):
+                said = mac.group() + letters[mac.end() :].capitalize()
             else:
                 before = text[max(0, piece.start() - 8) : piece.start()]
                 said = letters.capitalize() if _BEGINS.search(before) else letters.lower()
             if said != letters:
-                yield Change(piece.start(), piece.end(), said)
+                yield Change(piece.start(), piece.end(), said.replace("i\u0307", "i"))
 
 
 def _stays(token: re.Match[str], text: str) -> bool:
