@@ -102,8 +102,8 @@ def _price(match: re.Match[str]) -> str:
     one, scale = (word.strip("- \u00a0\u202f").lower() for word in written)
     minus = SAID_SIGNS.get(groups.get("minus") or "", "")
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
-    is_adjective = has_article(match) or _ADJECTIVE.match(match.string, match.end())
-    is_adjective = is_adjective or "-" in "".join(written)
+    is_adjective = has_article(match) or "-" in "".join(written)
+    is_adjective = is_adjective or _ADJECTIVE.match(match.string, match.end()) is not None
     if not (scale or one or is_adjective):
         coins = {written: _coins(written, names) for written in (low, high) if written}
         if any(coins.values()):
@@ -113,7 +113,7 @@ def _price(match: re.Match[str]) -> str:
     if one and one != scale:
         said += f" {SCALES[one]}"
     said += (f" to {amount(high)}" if high else "") + (f" {SCALES[scale]}" if scale else "")
-    is_single = bool(is_adjective) or (is_one(low) and not (high or scale or one))
+    is_single = is_adjective or (is_one(low) and not (high or scale or one))
     return f"{minus}{said} {names[0 if is_single else 1]}{per}"
 
 
