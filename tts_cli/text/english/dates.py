@@ -36,7 +36,7 @@ _MONTH = rf"(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(MONTHS)})(?:(?<=\.)|
 _ANY_MONTH = rf"\b(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(name[:3] for name in NAMES)})"
 _DAY = r"[0-3]?[0-9](?i:st|nd|rd|th)?"
 _YEAR = "[12][0-9]{3}"
-_RIGHT = r"(?![\w/]|[-.,:][0-9]|[-\u2013]\w)"
+_RIGHT = rf"(?![\w/]|[-.,:][0-9]|[-\u2013](?!{_ANY_MONTH[2:]})\w)"
 _LEFT = r"(?<![\w/])"
 _SHORT_YEAR = f"(?P<year>{_YEAR}|[0-9]{{2}})"
 _GOES_ON = re.compile(" [a-z]")
@@ -122,6 +122,8 @@ def _decade(match: re.Match[str]) -> str | None:
 
 def _years(match: re.Match[str]) -> str | None:
     first, last = match["first"], match["last"]
+    if first[2:] == "99" and last == "00":
+        last = str(int(first) + 1)
     if int(last) <= int(first[-len(last) :]):
         is_month = len(last) == 2 and 1 <= int(last) <= 12 and "-" in match.group()
         return f"{NAMES[int(last) - 1]} {year(int(first))}" if is_month else None

@@ -34,9 +34,7 @@ CURRENCIES = {
     "₱": ("peso", "pesos", "centavo", "centavos"),
     "₺": ("lira", "lira", "kurush", "kurush"),
     "₪": ("shekel", "shekels", "agora", "agorot"),
-    "₴": ("hryvnia", "hryvnias", "kopiyka", "kopiykas"),
     "₦": ("naira", "naira", "kobo", "kobo"),
-    "₫": ("dong", "dong", "xu", "xu"),
     "฿": ("baht", "baht", "satang", "satang"),
     "R$": ("real", "reais", "centavo", "centavos"),
 }
@@ -58,7 +56,7 @@ CURRENCIES |= {
 }
 SCALES = table(
     """
-    k=thousand | m=million | mn=million | b=billion | bn=billion | tn=trillion
+    k=thousand | m=million | mm=million | mn=million | b=billion | bn=billion | tn=trillion
     thousand=thousand | million=million | billion=billion | trillion=trillion | lakh=lakh
     crore=crore
     """
@@ -73,7 +71,8 @@ PERIODS = table(
 )
 
 _CURRENCY = one_of(CURRENCIES)
-_SCALE = rf"(?:(?:{SPACE}|-)(?:thousand|[mb]illion|trillion|lakh|crore)|[kKmMbB]|[mMbBtT]n)(?!\w)"
+_MANY = "thousand|million|billion|trillion|lakh|crore"
+_SCALE = rf"(?:(?:{SPACE}|-)(?:{_MANY})|[kKmMbB]|MM|{SPACE}?[mMbBtT]n)(?!\w)"
 _PER = rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w))?"
 _LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
 _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"

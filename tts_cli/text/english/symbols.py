@@ -33,7 +33,7 @@ def _signs(words: dict[str, str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    says(r"(?<=\w) ?&(?!#?\w+;) ?(?=\w)", " and "),
+    says(rf"(?<=[\w{TAKEN}]) ?&(?!#?\w+;) ?(?=[\w{TAKEN}])", " and "),
     says(rf"(?<=[0-9{TAKEN}]) - (?=[0-9.{TAKEN}]{{1,20}} ?=)", " minus "),
     says(rf"(?<={TAKEN})[-\u2013](?={TAKEN})", " to "),
     rule(

@@ -64,9 +64,8 @@ def _time(match: re.Match[str]) -> str | None:
     groups = match.groupdict()
     half = _half(match)
     is_alone = not half and re.match(_SAID_AFTER, match.string[match.end() :][:12]) is None
-    is_alone = (
-        is_alone and match.string[match.start() - 1 : match.start()] not in SAID_SIGNS
-    )  # UTC+02:00
+    shift = match.string[match.start() - 1 : match.start()]  # of UTC+02:00
+    is_alone = is_alone and shift not in SAID_SIGNS
     said = []
     for index in "01":
         if groups.get(f"h{index}"):

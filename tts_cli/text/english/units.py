@@ -69,7 +69,7 @@ UNITS |= _SQUARES
 SAME = ("percent", "per mille", "hertz", "kilohertz", "megahertz", "gigahertz", "horsepower")
 DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal", *_SQUARES)
 
-_LOW = f"(?:{START}|(?<=[0-9]x))(?P<low>{MEASURED})"
+_LOW = f"(?:{START}(?<![$£€])|(?<=[0-9]x))(?P<low>{MEASURED})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
 _SCALE = rf"(?P<scale>{SPACE}(?:hundred|thousand|million|billion|trillion))?"
 _POWER = r"[²³]|\^?[23](?![0-9])"
