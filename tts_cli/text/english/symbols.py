@@ -55,7 +55,7 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {SAID_SIGNS[match.group()]}",
     ),
     says(rf"§§ ?{_NUMBER}", "sections "),
-    says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?!\w)", " times"),
+    says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?![\w+=])", " times"),
     says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
     looks_up(r"(?<=[\w)])[²³](?!\w)", POWERS),
     rule(

@@ -116,6 +116,8 @@ def _measure(match: re.Match[str]) -> str | None:
     name = UNITS.get(match["unit"] or match["dotted"], "inch")
     if match["power"] and not name.endswith(_LENGTHS):
         return None
+    if match["count"] and match["per"] == match["unit"]:
+        return None  # 8GB/16GB of memory
     name = _raised(name, match["power"]) + _rate(match)
     said = quantity(low) + (f" to {quantity(high)}" if high else "") + scale
     is_one_only = is_one(low) and not (high or scale)
@@ -167,7 +169,7 @@ RULES = (
     *where(
         "/[0-9a-z]",
         rule(
-            rf"{START}(?P<low>{AMOUNT}){_PER}(?!\w)(?<=[a-z]{{2}})",
+            rf"{START}(?P<low>{AMOUNT})(?!/[0-9]){_PER}(?!\w)(?<=[a-z]{{2}})",
             lambda match: quantity(match["low"]) + _rate(match),
         ),
     ),
