@@ -30,7 +30,7 @@ _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$
 _USUAL_NAMES = {
     "id": (
         "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
-        "custom id,"
+        "custom id,keys,"
         "guid,uid,uuid,identifier,technical name,technicalname,file name,filename,file,audio file,"
         "asset id,asset name,cue,cue id,loc key,localization key,nr,no"
     ),
@@ -116,9 +116,9 @@ def fitting(names: Iterable[str], language: str | None = None) -> dict[str, str]
     found: dict[str, str] = {}
     guesses = [_own_name, _usual_name, _mistyped_name, _last_name]
     if language is not None:
-        codes = [name for name in names if is_code(name)]
-        fits = [name for name in codes if language and code_of(name) == code_of(language)]
-        guesses.append(lambda name: "text" if name in (fits or codes)[:1] else None)
+        codes = {name: code for name in names if is_code(code := _code_in(name))}
+        fits = [name for name in codes if language and code_of(codes[name]) == code_of(language)]
+        guesses.append(lambda name: "text" if name in (fits or [*codes])[:1] else None)
     for guess in guesses:  # a sure one for a later column goes before a wild one for this
         for name in names:
             is_open = name.isprintable() and not is_field(name) and name not in found
@@ -132,6 +132,11 @@ def fitting(names: Iterable[str], language: str | None = None) -> dict[str, str]
 
 def _plain(name: str) -> str:
     return re.sub(r"[\s_\-.:,;#/]+", " ", name[:MAX_NAME_CHARS]).strip().casefold()
+
+
+def _code_in(name: str) -> str:
+    """`de` of `German(de)`, as Unity names columns; else the name itself."""
+    return name[:-1].rpartition("(")[2] if name.endswith(")") else name
 
 
 def _own_name(name: str) -> str | None:

@@ -26,7 +26,7 @@ def of_suffix(path: str) -> tuple[str, str] | None:
         return "is a book or a text with marks", f"tts-cli book {path} --out DIR speaks it"
     if suffix in _SCRIPTS:
         return f"is {_SCRIPTS[suffix]}", "export its lines as .csv, with their keys as ids"
-    if suffix in (".sub", ".sbv", ".ttml", ".stl"):
+    if suffix in (".sub", ".sbv", ".ttml", ".dfxp", ".stl", ".smi", ".lrc"):
         return "has subtitles in a form that is not read", "save it as .srt, .vtt or .ass"
     if suffix in (".doc", ".docx", ".odt", ".pdf", ".rtf", ".html", ".htm"):
         return "is a document", "save it as plain text, and speak that by tts-cli book"

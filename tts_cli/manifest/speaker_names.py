@@ -11,7 +11,15 @@ _MAX_NAMES = 1000  # that are counted
 _MAX_SHOWN = 5
 _LEAST_ROWS = 3  # of a name
 _LEAST_SHARE = 0.2  # of the rows
-_NAME = re.compile(r"\s*([^\W\d_][^:\uff1a\n\"“”«».,;!?()]{0,29})\s*(?::\s+|\uff1a\s*)(?=\S)")
+_MOST_CHARS = 80  # up to the colon
+# In brackets or bold letters too; a direction behind it, `ANNA (softly):`, is not said either.
+_NAME = re.compile(
+    r"\s*(?:\*\*|\[)?((?:(?:Dr|Mr|Mrs|Ms|Prof|St|Sgt|Lt|Capt)\. ?)?"
+    r"[^\W\d_][^:\uff1a\n\"“”«».,;!?()\[\]*]{0,29})"
+    r"(?:\*\*|\])?\s*(?:\([^()\n:]{1,40}\))?\s*(?::(?:\*\*)?\s+|\uff1a(?:\*\*)?\s*)(?=\S)"
+)
+_SMALL_WORDS = "and,of,the,und,y,et,e,von,van,der,den,de,del,della,di,da,du,la,le"  # in a name
+_SMALL = frozenset(_SMALL_WORDS.split(","))
 # What stands in front of a colon and names nobody.
 _WORDS = (
     "note,notes,warning,caution,important,tip,hint,example,examples,step,part,chapter,scene,act,"
@@ -27,12 +35,13 @@ _MAX_WORDS = 3
 
 def name_in_front(text: str) -> tuple[str, str] | None:
     """A name at the start of a line and what is said behind it; None: there is none."""
-    found = _NAME.match(text) if ":" in text[:40] or "\uff1a" in text[:40] else None
+    start = text[:_MOST_CHARS]
+    found = _NAME.match(text) if ":" in start or "\uff1a" in start else None
     if found is None:
         return None
     name = found[1].strip()
     words = name.split()
-    is_name = not any(word[0].islower() for word in words)
+    is_name = not any(word[0].islower() for word in (words[0], *set(words) - _SMALL))
     if len(words) > _MAX_WORDS or not is_name or _LABELS & {name.casefold(), words[0].casefold()}:
         return None
     return name, text[found.end() :]

@@ -6,6 +6,7 @@ are one text. A cue that only tells of a sound, or is empty, has no words, and s
 
 from __future__ import annotations
 
+import html
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,9 @@ _FIRST_LINES = 50
 MAX_FILE_BYTES = 64 << 20
 # What a line with the times of a cue looks like, in .srt and .vtt.
 CUE_TIMES = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}\s+-->\s+(?:\d+:)?\d{1,2}:\d{2}[,.]\d")
+_SHORT_TIME = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}[,.]\d{1,3})(?![\d:])")  # without hours
+_TIMES_LINE = re.compile(r"^.*-->.*$", re.MULTILINE)
+_WORD_TIME = re.compile(r"<(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}>")  # of karaoke; two make a cue
 SILENT = "\u266a"
 _SOUNDS = re.compile(r"(?:\s|[\u2669-\u266c#*~-]|\[[^\[\]]*\]|\([^()]*\))*")
 _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
@@ -67,7 +71,8 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ManifestError(f"{source.name}: has more than {MAX_FILE_BYTES >> 20} MiB of subtitles")
-    text = data.decode("utf-8-sig", "replace")
+    text, num_timed = _WORD_TIME.subn("", data.decode("utf-8-sig", "replace"))
+    text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
     try:
         cues = list(pysubs2.SSAFile.from_string(text))
     except (pysubs2.exceptions.Pysubs2Error, ValueError, OverflowError) as error:
@@ -79,11 +84,14 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     numbered = enumerate(text.splitlines(), 1)
     lines = [number for number, line in numbered if _CUE.match(line)]
     lines += [1] * (len(cues) - len(lines))
-    num_silent = 0
+    num_silent, last = 0, []
     for cue, line in zip(cues, lines, strict=False):
         if cue.is_comment:
             continue
-        values, is_silent = _values(cue, source)
+        said = [line.strip() for line in html.unescape(cue.plaintext).splitlines()]
+        fresh = [line for line in said if line not in last] if num_timed else said
+        last = said  # which YouTube's captions, timed by words, show again above the next line
+        values, is_silent = _values(cue, " ".join(" ".join(fresh).split()), source)
         num_silent += is_silent
         if rows.next():
             extra = {"start_s": f"{cue.start / 1000:g}", "end_s": f"{cue.end / 1000:g}"}
@@ -94,9 +102,8 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
         log.info("%s: %d cues without words stay silent", source.name, num_silent)
 
 
-def _values(cue: SSAEvent, source: Source) -> tuple[Mapping[str, str], bool]:
+def _values(cue: SSAEvent, text: str, source: Source) -> tuple[Mapping[str, str], bool]:
     """A cue's fields, and whether it has no words."""
-    text = " ".join(cue.plaintext.split())
     is_silent = cue.is_drawing or _SOUNDS.fullmatch(text) is not None
     values = {"text": SILENT if is_silent else text.strip("\u2669\u266a\u266b\u266c ")}
     if cue.name and source.rules.has_cast:

@@ -51,7 +51,6 @@ class Header:
         self._columns = columns
         self._place = place
         self._targets = form.targets if form and form.names else {}
-        self._path = names.index(PATH) if form and form.id_parts else None
         self._id_parts = form.id_parts if form else 0
         self._kept = KEEP if self._targets and columns.extra == ERROR else columns.extra
         self.overhanging: list[str] = []  # ids of rows with a cell behind the last name
@@ -64,6 +63,9 @@ class Header:
             columns.require_met(place)
         self._check_names(named, place, form)
         self._check_twice(place)
+        self._path = None
+        if form and form.id_parts and (form.names or "id" in self.fields):
+            self._path = names.index(PATH) if form.names else self.fields.index("id")
         self._is_plain = all(self.fields) and self._path is None
         self._extra = [
             (index, name)
@@ -75,6 +77,11 @@ class Header:
         target = None if name in self._columns.fields else self._targets.get(name)
         return self._columns.field_of(name) if target is None else target or None
 
+    @property
+    def _is_first_nameless(self) -> bool:
+        """Whether the first has no name, and no other but the last: several are one id together."""
+        return self.nameless - {len(self.names) - 1} == {0}
+
     def _check_names(self, named: list[str], place: str, form: TableForm | None) -> None:
         columns = self._columns
         fits = fitting(named, columns.language)
@@ -85,7 +92,7 @@ class Header:
         strange = [name for name in named if name not in columns.fields]
         if self._kept == ERROR and not all(map(self._field_of, strange)):
             given = dict(columns.fields)
-            if 0 in self.nameless and not {"id"} & {*self.fields, *fits.values()}:
+            if self._is_first_nameless and not {"id"} & {*self.fields, *fits.values()}:
                 named, given = ["#1", *named], {"#1": "id", **given}
             said = unknown_names(named, given, columns.language)
             raise ManifestError(f"{place}: {said}{elsewhere}")
@@ -145,7 +152,8 @@ class Header:
 
     def _nameless(self, index: int, cell: str, line: int) -> ManifestError:
         name = self.names[index] or f"#{index + 1}"
-        free = [] if "id" in self.fields else [as_flag({**self._columns.fields, name: "id"})]
+        is_taken = "id" in self.fields or not self._is_first_nameless
+        free = [] if is_taken else [as_flag({**self._columns.fields, name: "id"})]
         return ManifestError(
             f"{self._place}: column {index + 1} has no name, and {shown(cell)} in line {line}",
             " or ".join(["add " + one for one in free] + ["--extra keep or drop"]),

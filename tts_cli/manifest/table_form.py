@@ -41,9 +41,10 @@ _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _PLAIN_PATH = re.compile(r"/?(?:[\w-]+(?:\.[\w-]+)*/)*[\w-]+(?:\.[\w-]+)*", re.ASCII)
 _NO_SPACE = re.compile(r"\S{1,200}")
-_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
 _MOST = (1 << 64) - 1  # of a key
 _MAX_LABEL_CHARS = 64
+_READINGS = ("phones", "tones", "word2ph")  # what Bert-VITS2 writes behind a text
 _LEAST_LIKENESS = 0.5  # of a text and the same in words
 
 OpenLines = Callable[[], AbstractContextManager[Lines]]
@@ -84,8 +85,12 @@ def find_form(source: Source, open_lines: OpenLines) -> TableForm | None:
         return None
     if form.separator in "\t|":
         form = _with_quotes(form, source, open_lines)
+    column = None
     if PATH in form.names:
         column = form.names.index(PATH)
+    elif not form.names and source.columns.fields:
+        column = _path_column(sample, form.separator, source.columns)
+    if column is not None:
         form = replace(form, id_parts=_count_parts(form, column, open_lines))
     if form.separator != _SEPARATORS_OF.get(source.format, ","):
         separator = SEPARATORS.get(form.separator, shown(form.separator))
@@ -157,6 +162,12 @@ def _form_of(sample: list[str], source: Source) -> TableForm | None:
     advice = _advice([_cells(line, even[0] if even else best) for line in sample])
     if not is_text:
         return TableForm(even[0] if even else best, advice=advice)
+    if even and _is_audio([_cells(line, even[0])[0] for line in sample]):
+        raise ManifestError(
+            f"{source.name}: each line begins with the path of a recording, and which cell is the "
+            "text cannot be told",
+            f"add {advice}, or with the names in other places",
+        )
     if even and len(sample) >= _LEAST_LINES:
         log.warning(
             "%s: each line has as many %s, and all of it is spoken; if it is a table, add %s",
@@ -210,6 +221,9 @@ def _is_even(sample: list[str], separator: str) -> bool:
 def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
     """What the columns of a list are; none: it has no form that is known."""
     columns = [list(cells) for cells in zip(*rows, strict=False)]
+    if len(columns) > 2 and not any(columns[-1]):  # each line ends with a separator
+        names = _names_of([row[:-1] for row in rows])
+        return (*names, "") if names else ()
     first, *others = columns
     if not others or not (_is_audio(first) or (len(rows) >= _LEAST_LINES and _is_key(columns))):
         return ()
@@ -221,10 +235,15 @@ def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
         return head, "text", "words"
     if len(others) == 2 and _is_label(others[0]) and _is_text(others[1]):
         return head, "speaker", "text"
-    if len(others) == 3 and _is_audio(others[1]) and _is_text(others[2]):
-        return head, "ref_text", "ref_audio", "text"
-    is_tagged = len(others) == 3 and _is_label(others[0]) and all(map(_CODE.fullmatch, others[1]))
-    return (head, "speaker", "language", "text") if is_tagged and _is_text(others[2]) else ()
+    if len(others) == 2 and _is_text(others[0]) and _is_label(others[1]):
+        return head, "text", "speaker"
+    has_voices = len(others) in (3, 4) and _is_audio(others[1]) and _is_text(others[2])
+    if has_voices and all(map(_is_audio, others[3:])):
+        return (head, "ref_text", "ref_audio", "text", "truth")[: len(others) + 1]
+    is_tagged = len(others) in (3, 6) and _is_label(others[0]) and all(map(_CODE.match, others[1]))
+    if not is_tagged or not _is_text(others[2]):
+        return ()
+    return (head, "speaker", "language", "text", *_READINGS[: len(others) - 3])
 
 
 def _is_key(columns: list[list[str]]) -> bool:
@@ -258,6 +277,15 @@ def _is_alike(texts: list[str], others: list[str]) -> bool:
     pairs = zip(texts, others, strict=True)
     ratios = [SequenceMatcher(None, one[:200], other[:200]).ratio() for one, other in pairs]
     return sum(ratios) > _LEAST_LIKENESS * len(ratios)
+
+
+def _path_column(sample: list[str], separator: str, columns: Columns) -> int | None:
+    """Which column of a table is its id by `--map`, and has paths that can be none as they are."""
+    header, *rows = [_cells(line, separator) for line in sample]
+    fields = [columns.field_of(name) for name in header]
+    place = fields.index("id") if "id" in fields else len(header)
+    ids = [row[place] for row in rows if place < len(row)]
+    return place if ids and _is_audio(ids) and any(map(id_problem, ids)) else None
 
 
 def _advice(rows: list[list[str]]) -> str:

@@ -89,6 +89,29 @@ def test_vtt_and_ass(tmp_path: Path) -> None:
     assert good(path, cast=cast)[0].character == "Anna"
 
 
+def test_captions_timed_by_words(tmp_path: Path) -> None:
+    """YouTube's: a line is shown again above the next."""
+    path = tmp_path / "a.vtt"
+    path.write_text(
+        "WEBVTT\n\n00:00:00.000 --> 00:00:02.000 align:start\n \n"
+        "the<00:00:00.500><c> lamp</c><00:00:00.900><c> is</c>\n\n"
+        "00:00:02.000 --> 00:00:02.010\nthe lamp is\n \n\n"
+        "00:00:02.010 --> 00:00:04.000\nthe lamp is\nlit<00:00:02.500><c> &amp; warm</c>\n"
+    )
+    assert [row.text for row in good(path)] == ["the lamp is", "♪", "lit & warm"]
+    assert [row.line for row in good(path)] == [3, 7, 11]
+
+
+@pytest.mark.parametrize(
+    "content", ["1\n00:01,000 --> 00:02,500\nHi.\n", "00:01.0 --> 00:02.5\nHi."]
+)
+def test_hours_left_out(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.srt"
+    path.write_text(content)
+    (row,) = good(path)
+    assert (row.text, row.extra) == ("Hi.", {"start_s": "1", "end_s": "2.5"})
+
+
 def test_old_encodings(tmp_path: Path) -> None:
     path = tmp_path / "a.srt"
     path.write_bytes(SRT.replace("Mind", "Füße, größer, schöner").replace("♪", "").encode("cp1252"))

@@ -110,6 +110,39 @@ class TestLists:
         assert (row.id, row.text, row.ref_text) == ("a02", SAID[1], "What it says.")
         assert row.ref_audio == str(tmp_path / "prompts/a02.wav")
 
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            "w/{n}.wav|{t}|{i}",  # StyleTTS2
+            "w/{n}.wav|{t}|200{i}",
+            "w/{n}.wav|tom|EN|{t}|_ ax _|0 1 0|1 1 1",  # Bert-VITS2, with its readings
+            "{n}|{t}|",  # LJSpeech, without words
+            "{n}|What it says.|p/{n}.wav|{t}|w/{n}.wav",  # seed-tts-eval, with the truth
+        ],
+    )
+    def test_cells_behind_the_text(self, tmp_path: Path, cells: str) -> None:
+        path = tmp_path / "train.txt"
+        pairs = enumerate(zip(NAMES, SAID, strict=True))
+        path.write_text("".join(cells.format(n=n, t=t, i=i) + "\n" for i, (n, t) in pairs))
+        assert said(path) == dict(zip(NAMES, SAID, strict=True))
+
+    def test_paths_are_never_spoken(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.txt"
+        pairs = zip(NAMES, SAID, strict=True)
+        path.write_text("".join(f"w/{n}.wav|x y|{t}|z z {n}|q|r\n" for n, t in pairs))
+        with pytest.raises(ManifestError, match="which cell is the text") as caught:
+            read(path)
+        flags = str(caught.value.remedy).split()
+        columns, extra = flags[2], flags[4].strip(",")
+        assert said(path, columns=columns, extra=extra) == dict(zip(NAMES, SAID, strict=True))
+
+    @pytest.mark.parametrize("folder", ["/data/wavs/", "C:\\wavs\\", "../wavs/"])
+    def test_paths_below_a_header(self, tmp_path: Path, folder: str) -> None:
+        path = tmp_path / "metadata.csv"  # of F5-TTS and XTTS
+        pairs = zip(NAMES, SAID, strict=True)
+        path.write_text("audio_file|text\n" + "".join(f"{folder}{n}.wav|{t}\n" for n, t in pairs))
+        assert said(path, map="audio_file=id") == dict(zip(NAMES, SAID, strict=True))
+
     def test_a_longer_line_is_a_bad_row(self, tmp_path: Path) -> None:
         path = tmp_path / "train.txt"
         lines = [f"w/{n}.wav|{SAID[0]}\n" for n in range(60)]
@@ -239,6 +272,22 @@ class TestNameless:
             words = shlex.split(f"{caught.value}")
             fields = words[words.index("--map") + 1]
             assert said(path, map=fields, extra="drop")["KEY_A"] == text
+
+    def test_several_are_no_id(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text(",,text\na,1,One.\na,2,Two.\n")
+        with pytest.raises(ManifestError) as caught:
+            read(path)
+        assert caught.value.remedy == "--extra keep or drop"
+        assert len(said(path, extra="keep")) == 2
+
+    def test_languages_of_unity(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text("Key,English(en),German(de)\nA,Hello there.,Hallo.\n")
+        with pytest.raises(ManifestError) as caught:
+            read(path, language="german")
+        words = shlex.split(f"{caught.value}")
+        assert said(path, map=words[words.index("--map") + 1], extra="drop") == {"A": "Hallo."}
 
     def test_a_real_name_wins(self, tmp_path: Path) -> None:
         path = tmp_path / "m.csv"
