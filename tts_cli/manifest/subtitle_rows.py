@@ -33,6 +33,8 @@ CUE_TIMES = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}\s+-->\s+(?:\d+:)?\
 _SHORT_TIME = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}[,.]\d{1,3})(?![\d:])")  # without hours
 _TIMES_LINE = re.compile(r"^.*-->.*$", re.MULTILINE)
 _WORD_TIME = re.compile(r"<(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}>")  # of karaoke; two make a cue
+_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]+)>")  # who speaks, in .vtt
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 SILENT = "\u266a"
 _SOUNDS = re.compile(r"(?:\s|[\u2669-\u266c#*~-]|\[[^\[\]]*\]|\([^()]*\))*")
 _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
@@ -74,7 +76,7 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     text, num_timed = _WORD_TIME.subn("", data.decode("utf-8-sig", "replace"))
     text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
     try:
-        cues = list(pysubs2.SSAFile.from_string(text))
+        cues = list(pysubs2.SSAFile.from_string(text, keep_unknown_html_tags=True))
     except (pysubs2.exceptions.Pysubs2Error, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ManifestError(
@@ -88,9 +90,11 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     for cue, line in zip(cues, lines, strict=False):
         if cue.is_comment:
             continue
-        said = [line.strip() for line in html.unescape(cue.plaintext).splitlines()]
+        said = [line.strip() for line in html.unescape(_TAG.sub("", cue.plaintext)).splitlines()]
         fresh = [line for line in said if line not in last] if num_timed else said
         last = said  # which YouTube's captions, timed by words, show again above the next line
+        if voice := _VOICE.search(cue.text):
+            cue.name = html.unescape(voice[1]).strip()
         values, is_silent = _values(cue, " ".join(" ".join(fresh).split()), source)
         num_silent += is_silent
         if rows.next():

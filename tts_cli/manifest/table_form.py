@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -162,12 +163,16 @@ def _form_of(sample: list[str], source: Source) -> TableForm | None:
     advice = _advice([_cells(line, even[0] if even else best) for line in sample])
     if not is_text:
         return TableForm(even[0] if even else best, advice=advice)
-    if even and _is_audio([_cells(line, even[0])[0] for line in sample]):
-        raise ManifestError(
-            f"{source.name}: each line begins with the path of a recording, and which cell is the "
-            "text cannot be told",
-            f"add {advice}, or with the names in other places",
-        )
+    for separator in separators:
+        rows = [cells for cells in (_cells(line, separator) for line in sample) if len(cells) > 1]
+        if rows and 2 * sum(_is_audio(cells[:1]) for cells in rows) > len(sample):
+            ((width, _),) = Counter(map(len, rows)).most_common(1)
+            advice = _advice([cells for cells in rows if len(cells) == width])
+            raise ManifestError(
+                f"{source.name}: lines begin with paths of recordings, and which cell is the text "
+                "cannot be told, or lines have more cells than others",
+                f"add {advice}, or with the names in other places",
+            )
     if even and len(sample) >= _LEAST_LINES:
         log.warning(
             "%s: each line has as many %s, and all of it is spoken; if it is a table, add %s",

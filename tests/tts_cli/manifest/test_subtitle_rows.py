@@ -79,6 +79,7 @@ def test_vtt_and_ass(tmp_path: Path) -> None:
     path = tmp_path / "a.vtt"
     path.write_bytes(b"\xef\xbb\xbf" + VTT.replace("\n", "\r\n").encode())
     assert [row.text for row in good(path)] == ["The lamp is lit."]
+    assert good(path)[0].extra["speaker"] == "Anna"
     path = tmp_path / "a.ass"
     path.write_text(ASS)
     first, second = good(path)

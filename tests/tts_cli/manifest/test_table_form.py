@@ -136,6 +136,17 @@ class TestLists:
         columns, extra = flags[2], flags[4].strip(",")
         assert said(path, columns=columns, extra=extra) == dict(zip(NAMES, SAID, strict=True))
 
+    @pytest.mark.parametrize("odd", ["# a comment\n", "w/x.wav|One|two.\n"])
+    def test_an_odd_line_among_paths(self, tmp_path: Path, odd: str) -> None:
+        path = tmp_path / "train.txt"
+        path.write_text(odd + "".join(f"w/{n}.wav|{t}\n" for n, t in zip(NAMES, SAID, strict=True)))
+        with pytest.raises(ManifestError) as caught:
+            read(path)
+        assert str(caught.value.remedy).startswith("add --columns path,text,")
+        bad, *rows = read(path, columns="path,text")
+        assert isinstance(bad, BadRow)
+        assert [row.id for row in rows if isinstance(row, Row)] == NAMES
+
     @pytest.mark.parametrize("folder", ["/data/wavs/", "C:\\wavs\\", "../wavs/"])
     def test_paths_below_a_header(self, tmp_path: Path, folder: str) -> None:
         path = tmp_path / "metadata.csv"  # of F5-TTS and XTTS
