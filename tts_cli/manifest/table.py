@@ -213,6 +213,8 @@ def table_rows(
 
 def _reason(problem: Exception) -> str:
     """What the csv module says; it names a tab by the tab itself."""
+    if "new-line character" in str(problem):
+        return "a carriage return stands alone; save the file with line ends of Unix or Windows"
     return str(problem).replace("\t", "\\t")
 
 

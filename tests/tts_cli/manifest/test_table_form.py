@@ -284,6 +284,12 @@ class TestNameless:
             fields = words[words.index("--map") + 1]
             assert said(path, map=fields, extra="drop")["KEY_A"] == text
 
+    def test_line_ends_of_old_macs(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_bytes(b"id,text\r1,One.\r2,Two.\r")
+        with pytest.raises(ManifestError, match="line ends of Unix"):
+            read(path)
+
     def test_several_are_no_id(self, tmp_path: Path) -> None:
         path = tmp_path / "m.csv"
         path.write_text(",,text\na,1,One.\na,2,Two.\n")
