@@ -11,7 +11,6 @@ _MAX_NAMES = 1000  # that are counted
 _MAX_SHOWN = 5
 _LEAST_ROWS = 3  # of a name
 _LEAST_SHARE = 0.2  # of the rows
-_MOST_CHARS = 80  # up to the colon
 # In brackets or bold letters too; a direction behind it, `ANNA (softly):`, is not said either.
 _NAME = re.compile(
     r"\s*(?:\*\*|\[)?((?:(?:Dr|Mr|Mrs|Ms|Prof|St|Sgt|Lt|Capt)\. ?)?"
@@ -35,8 +34,9 @@ _MAX_WORDS = 3
 
 def name_in_front(text: str) -> tuple[str, str] | None:
     """A name at the start of a line and what is said behind it; None: there is none."""
-    start = text[:_MOST_CHARS]
-    found = _NAME.match(text) if ":" in start or "\uff1a" in start else None
+    if ":" not in text and "\uff1a" not in text:
+        return None
+    found = _NAME.match(text)
     if found is None:
         return None
     name = found[1].strip()
