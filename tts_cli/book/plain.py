@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from tts_cli.book.block import Block, Heading, SceneBreak, Text, is_scene_break
@@ -33,7 +34,9 @@ _END = re.compile(r"[.!?…。！？][\"'”’»」』)]*$")
 _MOST_ENDED = 0.7  # of wrapped lines end as sentences do
 _LEAST_SERIES = 3
 _LEAST_CONTENTS = 3  # entries of a list
-_MAX_ENTRY_CHARS = 200
+_MAX_ENTRY_CHARS = 500
+_LEAST_WRAP = 40  # narrower lines are as short as their text
+_MOST_TITLE_LINES = 4  # of a title that goes on; more are a paragraph
 _TITLE_WIDTH = 0.6  # of a wrapped line; a longer one is text
 
 
@@ -64,7 +67,8 @@ def blocks(text: str, name: str) -> Iterator[Block]:
     groups = list(_groups(_PICTURE.sub(_newlines, text)))
     width = _wrap_width(groups)
     found = [block for group in groups for block in _read(group, width, name)]
-    yield from _settled(_without_contents(found))
+    lone = {f"{name}:{group[0].number}" for group in groups if len(group) == 1}
+    yield from _with_titles(list(_settled(_without_contents(found))), lone)
 
 
 def _newlines(found: re.Match[str]) -> str:
@@ -133,9 +137,11 @@ def _heading(
     line, where = group[place].text.strip(), f"{name}:{group[place].number}"
     if len(line) > MAX_HEADING_CHARS:
         return None
-    below = group[place + 1].text.strip() if place + 1 < len(group) else ""
-    if found := _UNDERLINE.fullmatch(below):
+    below = group[place + 1].text if place + 1 < len(group) else ""
+    middle = len(group[place].text) - len(line) // 2
+    if (found := _UNDERLINE.fullmatch(below)) and found.start(1) <= middle:  # else of a sum
         return Heading(line, 1 if found[1][0] == "=" else 2, where), 2
+    below = below.strip()
     title = title_of(line, is_loose=len(group) == 1)
     if title is None:
         return None
@@ -146,9 +152,23 @@ def _heading(
         style = (not line.lstrip("([").startswith(tuple("0123456789")), title.has_title)
         return _Numeral(heading, title.value, style, Text(line, where)), 1
     text, num_lines = title.text, 1
+    if title.has_title and below and _goes_on(line, below, width):
+        num_lines = len(group) - place
+        if num_lines > _MOST_TITLE_LINES:
+            return None
+        text = _joined(group[place:])
     if not title.has_title and title.is_numbered and _is_title(group, place + 1, width):
-        text, num_lines = f"{text.rstrip('.:')}. {below}", 2
+        text, num_lines = _titled(text, below), 2
     return Heading(text, 1 if title.is_part else 2, where), num_lines
+
+
+def _goes_on(line: str, below: str, width: int) -> bool:
+    """Whether a line ends where the page did: the next word had no place on it."""
+    return len(line) + 1 + len(below.split()[0]) > 0.8 * width > _LEAST_WRAP
+
+
+def _titled(heading: str, title: str) -> str:
+    return f"{heading.rstrip('.:')}. {title}"
 
 
 def _is_title(group: list[_Line], place: int, width: int) -> bool:
@@ -156,12 +176,17 @@ def _is_title(group: list[_Line], place: int, width: int) -> bool:
     if place >= len(group):
         return False
     line = group[place].text.strip()
-    if len(line) > MAX_HEADING_CHARS or title_of(line) or line[0].islower():
-        return False
     is_last = place == len(group) - 1
-    if line.isupper() or not _NO_TITLE_END.search(line):
-        return is_last or line.isupper() or not width or len(line) < _TITLE_WIDTH * width
-    return False
+    return _reads_as_title(line) and (
+        is_last or line.isupper() or not width or len(line) < _TITLE_WIDTH * width
+    )
+
+
+def _reads_as_title(line: str) -> bool:
+    """Whether a line that no word tells may be a title: short, and no sentence."""
+    if len(line) > MAX_HEADING_CHARS or line[0].islower() or title_of(line):
+        return False
+    return line.isupper() or not _NO_TITLE_END.search(line)
 
 
 def _texts(lines: list[_Line], width: int, name: str) -> Iterator[Block]:
@@ -173,23 +198,41 @@ def _texts(lines: list[_Line], width: int, name: str) -> Iterator[Block]:
 
 def _without_contents(found: list[_Found]) -> list[_Found]:
     """Headings that are a list of contents in front of the book, as text: three chapters or more
-    with nothing behind them, or with a few words where the same heading comes again.
+    with nothing behind them, and what ends their list; or all that come again behind them, in the
+    first fifth of the text and with a few words each.
     """
-    keys = [_key(block) for block in found]
-    entries: list[int] = []
-    for place, block in enumerate(found):
-        if not isinstance(block, Heading) or block.level == 1:
+    headings = {place: one for place, one in enumerate(found) if isinstance(one, Heading)}
+    places = list(headings)
+    keys = [_key(one) for one in headings.values()]
+    end = num_empty = 0
+    for nth, place in enumerate(places):
+        if headings[place].level == 1:
             continue
-        num_chars = _chars_behind(found, place)
-        is_again = keys[place] in keys[place + 1 :]
-        if num_chars > (_MAX_ENTRY_CHARS if is_again else 0):
+        if _chars_behind(found, place):
+            is_last = keys[nth] not in keys[:nth]
+            is_again = is_last and keys[nth] in keys[nth + 1 :]
+            end = nth + 1 if is_last and num_empty + is_again >= _LEAST_CONTENTS else end
             break
-        entries.append(place)
-    end = entries[-1] + 1 if len(entries) >= _LEAST_CONTENTS else 0
+        num_empty += 1
+        end = nth + 1 if num_empty >= _LEAST_CONTENTS else 0
+    size = [0, *accumulate(len(one.text) if isinstance(one, Text) else 0 for one in found)]
+    latest = {key: nth for nth, key in enumerate(keys)}
+    first = 0
+    while first < len(keys):
+        again = next((nth for nth in range(first + 1, len(keys)) if keys[nth] == keys[first]), 0)
+        if (
+            again > first + 1
+            and 5 * size[places[again]] < size[-1]
+            and all(latest[key] >= again for key in keys[first:again])
+            and size[places[again - 1]] - size[places[first]] <= _MAX_ENTRY_CHARS * (again - first)
+        ):
+            end = max(end, again)
+        first = max(first + 1, again if end == again else 0)
+    stop = places[end - 1] + 1 if end else 0
     return [
         Text(block.text, block.place) if isinstance(block, Heading) else block
-        for block in found[:end]
-    ] + found[end:]
+        for block in found[:stop]
+    ] + found[stop:]
 
 
 def _chars_behind(found: list[_Found], place: int) -> int:
@@ -202,11 +245,10 @@ def _chars_behind(found: list[_Found], place: int) -> int:
     return count
 
 
-def _key(block: _Found) -> str:
+def _key(heading: Heading) -> str:
     """What a heading has in common with its entry in a list: `chapter ii`."""
-    if not isinstance(block, Heading):
-        return ""
-    return " ".join(re.findall(r"\w+", block.text.casefold())[:2])
+    words = re.findall(r"\w+", heading.text.casefold())
+    return " ".join([word for word in words[:3] if word != "the"][:2])
 
 
 def _settled(found: list[_Found]) -> Iterator[Block]:
@@ -215,6 +257,11 @@ def _settled(found: list[_Found]) -> Iterator[Block]:
     titles = [title_of(one.text, is_loose=True) for one in chapters]
     numbers = [title.number for title in titles if title is not None and title.is_numbered]
     chosen = _continued(found, numbers) if numbers else _series(found)
+    if numbers:
+        first = next(place for place, one in enumerate(found) if one == chapters[0])
+        series = _series(found)
+        if sum(place < first for place in series) > len(numbers):  # no parts of those chapters
+            chosen = series
     for place, block in enumerate(found):
         if isinstance(block, _Numeral):
             yield block.heading if place in chosen else block.text
@@ -247,10 +294,16 @@ def _series(found: list[_Found]) -> set[int]:
     best: set[int] = set()
     for style in sorted({block.style for block in found if isinstance(block, _Numeral)}):
         runs: list[list[int]] = []
+        numerals = list(_with_text(found, style))
+        values = [value for _, value in numerals]
         last = 0  # value of the number that was taken last
-        for place, value in _with_text(found, style):
-            if value != last + 1 or not runs:
-                if value > 1:
+        for nth, (place, value) in enumerate(numerals):
+            behind = values[nth + 1 : nth + 2]
+            is_misprint = runs and last > 1 and behind == [last + 2] and value != last + 1
+            if is_misprint:
+                value = last + 1
+            elif value != last + 1 or not runs:
+                if value > 1 or (runs and behind != [2]):
                     continue
                 runs.append([])
             runs[-1].append(place)
@@ -270,6 +323,36 @@ def _with_text(found: list[_Found], style: tuple[bool, bool]) -> Iterator[tuple[
         elif before is not None and isinstance(block, (Text, _Numeral)):
             yield before
             before = None
+
+
+def _is_heading(blocks: list[Block], place: int) -> bool:
+    return place < len(blocks) and isinstance(blocks[place], Heading)
+
+
+def _with_titles(blocks: list[Block], lone: set[str]) -> Iterator[Block]:
+    """Headings with the titles that stand below them, a blank line between: of parts in front of
+    a chapter, and of chapters where three of four have one.
+    """
+    num_bare = 0
+    titles: dict[bool, dict[int, str]] = {True: {}, False: {}}
+    for place, (one, below) in enumerate(pairwise(blocks)):
+        title = title_of(one.text, is_loose=True) if isinstance(one, Heading) else None
+        if title is None or title.has_title or not (title.is_numbered or title.value):
+            continue
+        num_bare += not title.is_part
+        if not isinstance(below, Text) or not _reads_as_title(below.text):
+            continue
+        is_over = not title.is_part or _is_heading(blocks, place + 2)
+        if below.place in lone and is_over:
+            titles[title.is_part][place] = _titled(title.text, below.text)
+    chosen = titles[True]
+    if len(titles[False]) >= max(_LEAST_SERIES, 0.75 * num_bare):
+        chosen |= titles[False]
+    for place, one in enumerate(blocks):
+        if place in chosen and isinstance(one, Heading):
+            yield one._replace(text=chosen[place])
+        elif place - 1 not in chosen:
+            yield one
 
 
 def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:

@@ -48,7 +48,7 @@ _PART = (
     r"(?i:part|book|volume|teil|buch|band|partie|livre|tome|parte|libro|livro|tomo|"
     r"часть|книга|том)"
 )
-_TITLE = r"(?:\s*[.:)–—-]\s*(?P<parted>[^\n]{0,60})|\s+(?P<loose>[^\n]{0,60}[^\s.!?,;:]))?"
+_TITLE = r"(?:\s*[.:)–—-]\s*(?P<parted>[^\n]{0,160})|\s+(?P<loose>[^\n]{0,60}[^\s.!?,;:]))?"
 _WORD = rf"(?:(?P<part>{_PART})|{_CHAPTER})"
 _JOIN = r"(?:\s*[.#:№-]\s*|\s+(?i:no\.?\s*|nr\.?\s*|[#№]\s*)?)"
 _NUMBERED = re.compile(rf"{_WORD}{_JOIN}(?P<number>{_NUMBER}){_TITLE}")
@@ -94,8 +94,10 @@ def title_of(line: str, *, is_loose: bool = False) -> Title | None:
     found = _NUMBERED.fullmatch(text) or _NUMBERED_BEFORE.fullmatch(text)
     if found is not None:
         loose, parted = found["loose"], found["parted"]
-        if loose and not is_loose and loose[0].islower():
+        if not is_loose and loose and loose[0].islower():
             return None
+        if not is_loose and text[0].islower() and "number" not in found.groupdict():
+            return None  # "... of the / seventh book. The ..."
         number = _value(found.groupdict().get("number") or "")
         return Title(text, found["part"] is not None, True, bool(loose or parted), number=number)
     if found := _CJK.fullmatch(text):

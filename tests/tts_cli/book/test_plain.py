@@ -168,6 +168,53 @@ CHAPTERS = {
         f"CHAPTER I\n\n{'a ' * 200}.\n\nCHAPTER II\n\nb.\n\nCHAPTER III\n\nc.\n",
         ["light", "CHAPTER I", "CHAPTER II", "CHAPTER III"],
     ),
+    "behind a list of parts": (
+        "BOOK ONE.--The Mill\n\nI. Rain\nII. Flood\n\nBOOK TWO.--The Ford\n\nI. Frost\n\nFinis\n\n"
+        f"BOOK ONE\n\nTHE MILL\n\nI.\n\nRAIN.\n\n{'a ' * 300}.\n\nII.\n\nFLOOD.\n\nb.\n\n"
+        "III.\n\nTHAW.\n\nc.\n\nBOOK TWO\n\nTHE FORD\n\nI.\n\nFROST.\n\nd.\n\nII.\n\nEND.\n\ne.\n",
+        ["light", "I. RAIN.", "II. FLOOD.", "III. THAW.", "I. FROST.", "II. END."],
+    ),
+    "behind a list with a foreword": (
+        "Chapter 1. Rain\nChapter 2. Flood\nChapter 3. Thaw\nEpilogue\n\n"
+        f"{'Extracts. ' * 60}\n\nChapter 1. Rain\n\n{'a ' * 2000}.\n\nChapter 2. Flood\n\nb.\n\n"
+        "Chapter 3. Thaw\n\nc.\n\nEpilogue\n\nd.\n",
+        ["light", "Chapter 1. Rain", "Chapter 2. Flood", "Chapter 3. Thaw", "Epilogue"],
+    ),
+    "in another form than their list": (
+        "CHAPTER I. RAIN\nCHAPTER II. FLOOD\nCHAPTER III. THAW\nCHAPTER IV. END\n\nFor her.\n\n"
+        "I. RAIN\n\na.\n\nII. FLOOD\n\nb.\n\nIII. THAW\n\nc.\n\nIV. END\n\nd.\n",
+        ["light", "I. RAIN", "II. FLOOD", "III. THAW", "IV. END"],
+    ),
+    "in front of their list": (
+        "I\n\na.\n\nII\n\nb.\n\nIII\n\nc.\n\nContents\n\nChapter I 1\n\nII 2\n\nIII 3\n",
+        ["I", "II", "III", "Chapter I 1"],
+    ),
+    "with titles below a blank line": (
+        "Chapter 1\n\nThe Mill\n\na.\n\nChapter 2\n\nCOME AWAY!\n\nb.\n\nChapter 3\n\nThe End\n\n"
+        "c.\n\nChapter 4\n\nIt was over.\n",
+        ["Chapter 1. The Mill", "Chapter 2. COME AWAY!", "Chapter 3. The End", "Chapter 4"],
+    ),
+    "with titles that go on": (
+        "Chapter 7. Of the second journey of our good friend, the miller of the\nold ford\n\n"
+        "The wheel turned all day long, and nobody was there to see how it was\ndone.\n\n"
+        "Chapter 8. Of this it has been told before that nobody but the miller\n"
+        + "saw how it was done by the boy, who had gone down to the ford with the\n"
+        * 4,
+        ["Chapter 7. Of the second journey of our good friend, the miller of the old ford"],
+    ),
+    "numbers with a list inside": (
+        "1\n\na.\n\n2\n\nb.\n\n1\n\nA list of one.\n\n3\n\nc.\n\n4\n\nd.\n",
+        ["1", "2", "3", "4"],
+    ),
+    "numbers with a misprint": (
+        "I\n\na.\n\nII\n\nb.\n\nVI\n\nc.\n\nIV\n\nd.\n",
+        ["I", "II", "VI", "IV"],
+    ),
+    "none of a sum": (
+        "My bill:\n\n  For the poor . . . . . . . . . . . . . .  600\n"
+        "                                          ----\n  In all  900\n",
+        ["light"],
+    ),
     "none in lists": ("To buy:\n\n1. Eggs\n2. Milk\n3. Bread\n\nWe went home.\n", ["light"]),
     "none of two numbers": ("1\n\na.\n\n2\n\nb.\n", ["light"]),
     "none of a gap": ("1\n\na.\n\n3\n\nb.\n\n4\n\nc.\n", ["light"]),
