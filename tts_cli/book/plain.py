@@ -16,6 +16,7 @@ contents, and no chapters. Parts are read in front of the chapter behind them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -35,6 +36,7 @@ _MOST_ENDED = 0.7  # of wrapped lines end as sentences do
 _LEAST_SERIES = 3
 _LEAST_CONTENTS = 3  # entries of a list
 _MAX_ENTRY_CHARS = 500
+_MOST_BEFORE = 100  # headings in front of a list
 _LEAST_WRAP = 40  # narrower lines are as short as their text
 _MOST_TITLE_LINES = 4  # of a title that goes on; more are a paragraph
 _TITLE_WIDTH = 0.6  # of a wrapped line; a longer one is text
@@ -217,9 +219,10 @@ def _without_contents(found: list[_Found]) -> list[_Found]:
         end = nth + 1 if num_empty >= _LEAST_CONTENTS else 0
     size = [0, *accumulate(len(one.text) if isinstance(one, Text) else 0 for one in found)]
     latest = {key: nth for nth, key in enumerate(keys)}
+    times = Counter(keys)
     first = 0
-    while first < len(keys):
-        again = next((nth for nth in range(first + 1, len(keys)) if keys[nth] == keys[first]), 0)
+    while first < min(len(keys), _MOST_BEFORE):
+        again = latest[keys[first]] if times[keys[first]] == 2 else 0
         if (
             again > first + 1
             and 5 * size[places[again]] < size[-1]
@@ -309,6 +312,11 @@ def _series(found: list[_Found]) -> set[int]:
             runs[-1].append(place)
             last = value
         chosen = {place for run in runs if len(run) > 1 for place in run}
+        before = [
+            one.text for one in (found[place - 1] for place in chosen) if isinstance(one, Text)
+        ]
+        if 2 * sum(_END.search(text) is None for text in before) > len(before):
+            continue  # sentences go on over them: they are of pages
         if len(chosen) >= max(_LEAST_SERIES, len(best) + 1):
             best = chosen
     return best

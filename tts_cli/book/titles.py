@@ -40,9 +40,11 @@ _NUMBER = (
     rf"(?i:(?:twenty|thirty|forty|fifty)[- ])?(?i:{_ANY_WORD}))(?![\w])"
 )
 _CHAPTER = (
-    r"(?i:chapter|letter|section|act|scene|canto|stave|fytte|adventure|episode|lesson|tale|"
+    r"(?:CHAP|CH|Ch|Chap(?=\.)|(?i:chapter|letter|section|act|scene|canto|stave|fytte|adventure|episode|lesson|tale|"
     r"kapitel|akt|szene|gesang|abenteuer|chapitre|acte|scène|chant|lettre|"
-    r"cap[ií]tulo|acto|escena|capitolo|atto|scena|ato|cena|глава|письмо|действие|песнь)"
+    r"cap[ií]tulo|acto|escena|capitolo|atto|scena|ato|cena|глава|письмо|действие|песнь|"
+    r"brief|aufzug|auftritt|hoofdstuk|rozdział|розділ|kapitola|bölüm|luku|chương|bab|κεφάλαιο|"
+    r"الفصل|अध्याय))"
 )
 _PART = (
     r"(?i:part|book|volume|teil|buch|band|partie|livre|tome|parte|libro|livro|tomo|"
@@ -50,15 +52,21 @@ _PART = (
 )
 _TITLE = r"(?:\s*[.:)–—-]\s*(?P<parted>[^\n]{0,160})|\s+(?P<loose>[^\n]{0,60}[^\s.!?,;:]))?"
 _WORD = rf"(?:(?P<part>{_PART})|{_CHAPTER})"
-_JOIN = r"(?:\s*[.#:№-]\s*|\s+(?i:no\.?\s*|nr\.?\s*|[#№]\s*)?)"
+_JOIN = r"(?:\s*[.#:№-]\s*|(?=[0-9])|\s+(?i:no\.?\s*|nr\.?\s*|[#№]\s*)?)"
 _NUMBERED = re.compile(rf"{_WORD}{_JOIN}(?P<number>{_NUMBER}){_TITLE}")
 _NUMBERED_BEFORE = re.compile(
     rf"(?i:(?:the|der|die|das|le|la)\s+)?(?i:{_ANY_ORDINAL})\s+{_WORD}(?!\w){_TITLE}"
 )
+# "Inferno: Canto I", "Volume 1, Chapter 2"
+_BELOW = re.compile(
+    rf"(?!(?i:see|cf|siehe|vgl|voir)\b)[^\W\d_][^\n.!?]{{0,40}}?\s*[•:,|–—-]\s*"
+    rf"{_CHAPTER}{_JOIN}{_NUMBER}[.:]?"
+)
 _CJK = re.compile(
-    r"第\s?[0-9０-９一二三四五六七八九十百千〇零]{1,7}\s?(?:(?P<part>[部卷編])|[章回节節話话折幕])"
+    r"(?:\S{0,12}[卷部篇集文]\S{0,12}\s+)?第\s?[0-9０-９一二三四五六七八九十百千〇零]{1,7}\s?(?:(?P<part>[部卷編])|[章回节節話话折幕])"
     r"(?P<title>[^\n。]{0,40})"
     r"|제\s?[0-9]{1,4}\s?(?:(?P<part_ko>[부권])|[장화막])(?P<title_ko>[^\n]{0,40})"
+    r"|[0-9]{1,4}\s?[화장話话章](?:[\s.:]+[^\n。]{1,40})?"
 )
 _ALONE = re.compile(
     r"(?i:prologue|epilogue|introduction|preface|foreword|afterword|prolog|epilog|vorwort|nachwort|"
@@ -103,7 +111,7 @@ def title_of(line: str, *, is_loose: bool = False) -> Title | None:
     if found := _CJK.fullmatch(text):
         title = (found["title"] or found["title_ko"] or "").strip()
         return Title(text, bool(found["part"] or found["part_ko"]), True, bool(title))
-    if _ALONE.fullmatch(text):
+    if _ALONE.fullmatch(text) or (is_loose and _BELOW.fullmatch(text)):
         return Title(text)
     if found := _NUMERAL.fullmatch(text):
         value = _value(found["number"])

@@ -202,6 +202,16 @@ CHAPTERS = {
         * 4,
         ["Chapter 7. Of the second journey of our good friend, the miller of the old ford"],
     ),
+    "of shorter words": (
+        "CHAP. I.\n\na.\n\nCh. 2: Rain\n\nb.\n\nHoofdstuk 3\n\nc.\n\nChapter4\n\nd.\n\n5화\n\ne.\n",
+        ["CHAP. I.", "Ch. 2: Rain", "Hoofdstuk 3", "Chapter4", "5화"],
+    ),
+    "below another": (
+        "Inferno: Canto I\n\na.\n\nVolume 1, Chapter 2\n\nb.\n\nSee Volume 1, Chapter 9\n\n"
+        "第一卷 第三章 风\n\nc.\n",
+        ["Inferno: Canto I", "Volume 1, Chapter 2", "第一卷 第三章 风"],
+    ),
+    "none of pages": ("He\n\n1\n\nwent and\n\n2\n\ncame\n\n3\n\nback.\n", ["light"]),
     "numbers with a list inside": (
         "1\n\na.\n\n2\n\nb.\n\n1\n\nA list of one.\n\n3\n\nc.\n\n4\n\nd.\n",
         ["1", "2", "3", "4"],
