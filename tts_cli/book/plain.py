@@ -241,7 +241,8 @@ def _without_contents(found: list[_Found]) -> list[_Found]:
 def _chars_behind(found: list[_Found], place: int) -> int:
     """Characters between a heading and the next one."""
     count = 0
-    for block in found[place + 1 :]:
+    for at in range(place + 1, len(found)):
+        block = found[at]
         if isinstance(block, (Heading, _Numeral)) or count > _MAX_ENTRY_CHARS:
             break
         count += len(block.text) if isinstance(block, Text) else 0

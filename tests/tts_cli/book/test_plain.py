@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tts_cli.book import plain
 from tts_cli.book.chapter import Book
 from tts_cli.book.reader import MAX_TEXT_BYTES, read_book
 from tts_cli.errors import ManifestError
@@ -285,3 +286,8 @@ def test_a_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ManifestError, match=r"no \.md or \.txt"):
         read_book(tmp_path / "empty")
+
+
+def test_many_headings_are_read_in_the_time_that_they_take() -> None:
+    """It took minutes: what stands behind each of them was copied."""
+    assert sum(1 for _ in plain.blocks("Chapter 1\n\n" * 60_000, "light.txt")) == 60_000
