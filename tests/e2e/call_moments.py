@@ -1,6 +1,6 @@
 """kill -9 before every call that changes a folder, of every command that does: no speech is lost.
 
-    python tests/e2e/call_moments.py [--kills 0] [--only encode,pick] [--model DIR]
+    python tests/e2e/call_moments.py [--kills 0] [--only encode,pick] [--part 1/8] [--model DIR]
 
 A folder is spoken and worn: one row has a second take that is chosen, one a second take and a file
 that somebody has edited, another one an edited file alone. In copies of it each command is killed
@@ -386,7 +386,9 @@ def link_again(found: Try) -> Try:
     return found
 
 
-def run_case(case: Case, start: Path, place: Place, kills: int) -> tuple[int, list[str]]:
+def run_case(
+    case: Case, start: Path, place: Place, kills: int, part: tuple[int, int]
+) -> tuple[int, list[str]]:
     """Kill a command again and again; how often, and what was wrong."""
     series, problems = Series(case, start, place), []
     undisturbed = series.begin()
@@ -398,8 +400,8 @@ def run_case(case: Case, start: Path, place: Place, kills: int) -> tuple[int, li
         problems.append(f"{case.name}: undisturbed: {problem}")
     wanted = files_of_rows(place)
     count = min(kills or num_calls, num_calls)
-    for number in range(count):
-        moment = 1 + number * num_calls // count
+    moments = [1 + number * num_calls // count for number in range(count)][part[0] - 1 :: part[1]]
+    for moment in moments:
         found = series.begin()
         problem = found.learn(first=True)
         place.run(*case.command(place), kill_at=moment)
@@ -413,6 +415,7 @@ def run_case(case: Case, start: Path, place: Place, kills: int) -> tuple[int, li
                 problem = f"other files than undisturbed: {', '.join(names)}"
         if problem:
             problems.append(f"{case.name}: killed before call {moment} of {num_calls}: {problem}")
+    count = len(moments)
     print(f"{case.name}: {count} kills at {num_calls} calls, {len(problems)} wrong", flush=True)
     return count, problems
 
@@ -424,6 +427,9 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=0, help="of each command; 0: at every call")
     parser.add_argument("--only", default="", help="commands, by the names that are printed")
+    parser.add_argument(
+        "--part", default="1/1", help="I/N: every N-th of these kills, from the I-th"
+    )
     parser.add_argument("--model", type=Path, help="another checkpoint than the tiny one")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="calls-"))
@@ -434,6 +440,7 @@ def main() -> int:
     worn = Place(folder / "worn", model, base)
     worn.path.mkdir()
     wear(worn)
+    first, parts = map(int, options.part.split("/"))
     kills, problems = 0, []
     for case in CASES:
         if options.only and case.name not in options.only.split(","):
@@ -445,7 +452,8 @@ def main() -> int:
         else:
             start.path.mkdir()
         case.before(start)
-        count, wrong = run_case(case, start.path, Place(folder / "try", model, base), options.kills)
+        tries = Place(folder / "try", model, base)
+        count, wrong = run_case(case, start.path, tries, options.kills, (first, parts))
         kills += count
         problems += wrong
     print("\n".join(problems))

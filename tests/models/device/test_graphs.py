@@ -487,7 +487,7 @@ class TestCuda:
         class OddError(Exception):
             pass
 
-        def fail(*given: Any) -> None:
+        def fail(*given: Any, **named: Any) -> None:
             raise OddError("odd")
 
         def work(count: int) -> Tensor:
