@@ -4,6 +4,7 @@ spoken.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tts_cli.text.care import TextCare
     from tts_cli.voices.speech_row import PlannedPart
 
+_PLAIN = re.compile(r"[A-Za-z ,.!?'\n-]*")  # no figures, no markup, no other letters
 _MAX_STRANGERS = 100  # that a message lists
 
 
@@ -152,15 +154,8 @@ class Tally:
         if has_marks and not has_pauses(request.text):
             self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
         text = without_pauses(request.text) if has_marks else request.text
-        if figure := care.left_as_written(text, request.language):
-            self._figures += 1
-            self._first_figure = self._first_figure or f"{figure!r} of '{row.id}'"
-        if self._is_latin and is_foreign(text):
-            known = ", ".join(name for name in info.languages if name != "auto")
-            problem = f"is in letters that this checkpoint does not speak, which has {known}"
-            self._foreign.add(row, f"{problem}; name another by --model")
-        for markup in markup_in(text, info.pace):
-            self._marked_up.add(row, markup, kind=markup.kind)
+        if _PLAIN.fullmatch(text) is None or "www." in text:
+            self._add_odd(row, text, request.language)
         self._names.add(row.text)
         cue_s = None if row.extra is None else cue_length_s(row.extra)
         if cue_s is not None and (needed_s := usual_s(text)) > cue_s:
@@ -169,6 +164,18 @@ class Tally:
         has_instruct = row.instruct is not None
         self._ignored_instruct += has_instruct and not info.takes_instruct
         self._no_instruct += not has_instruct and info.needs_instruct
+
+    def _add_odd(self, row: Row, text: str, language: str) -> None:
+        """A row whose text has signs of something."""
+        if figure := self._care.left_as_written(text, language):
+            self._figures += 1
+            self._first_figure = self._first_figure or f"{figure!r} of '{row.id}'"
+        if self._is_latin and is_foreign(text):
+            known = ", ".join(name for name in self._info.languages if name != "auto")
+            problem = f"is in letters that this checkpoint does not speak, which has {known}"
+            self._foreign.add(row, f"{problem}; name another by --model")
+        for markup in markup_in(text, self._info.pace):
+            self._marked_up.add(row, markup, kind=markup.kind)
 
     def add_hopeless(self, row: Row, problem: object) -> None:
         """A selected row that is certain to fail, alone: that is a warning."""
