@@ -213,13 +213,13 @@ def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
     if made.aside.count:
         log.warning(
             "%s: not as an export made them, and moved to %s/ to make way: %s",
-            *(out, ASIDE, made.aside),
+            *(out, ASIDE, made.aside.and_more()),
         )
     if made.left.count:
         log.warning(
             "%s: no files of this data set, and left where they are, though loaders may take them "
             "for some: %s",
-            *(out, made.left),
+            *(out, made.left.and_more()),
         )
     if config.json:
         counts = {

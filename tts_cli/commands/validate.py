@@ -33,7 +33,7 @@ from tts_cli.output.writer import check_space, shown_size
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.output.orphans import Orphans
+    from tts_cli.output.named import Named
     from tts_cli.run.plan.found import Survey
     from tts_cli.run.plan.tally import ManifestSummary
 
@@ -130,7 +130,7 @@ def show_summary(
     summary: ManifestSummary,
     config: RunConfig,
     survey: Survey | None = None,
-    orphans: Orphans | None = None,
+    orphans: Named | None = None,
 ) -> None:
     """Print a summary on stdout: JSON, a table on a terminal, or plain lines.
 
@@ -189,7 +189,7 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     return lines
 
 
-def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
+def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
     from tts_cli.run.plan.strays import Stray
 
     reasons = ", ".join(f"{count:,} {name}" for name, count in _reasons(survey).items() if count)
@@ -211,9 +211,7 @@ def _folder_lines(survey: Survey, orphans: Orphans) -> list[tuple[str, str]]:
     if strays is not None and strays.count:
         lines.append(("no longer in the manifest", f"{strays.count:,} rows: {strays}"))
     if orphans.count:
-        more = ", ..." if orphans.count > len(orphans.first) else ""
-        named = f"{', '.join(orphans.first)}{more}"
-        lines.append(("orphans", f"{orphans.count:,} ids that no row has, kept: {named}"))
+        lines.append(("orphans", f"{orphans.count:,} ids that no row has, kept: {orphans}"))
     return lines
 
 
@@ -243,7 +241,7 @@ def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
     return found
 
 
-def _folder_dict(survey: Survey, orphans: Orphans) -> dict[str, Any]:
+def _folder_dict(survey: Survey, orphans: Named) -> dict[str, Any]:
     from tts_cli.run.plan.strays import Stray
 
     return {

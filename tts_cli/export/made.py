@@ -21,36 +21,18 @@ from tts_cli.config import SUBTYPES
 from tts_cli.errors import UsageError
 from tts_cli.manifest.ids import IdTable, id_hash
 from tts_cli.output.atomic import written_whole
+from tts_cli.output.named import Named
 from tts_cli.output.plain_file import open_to_append, require_plain_file
 from tts_cli.output.writer import hash_of
 
 LIST_NAME = "export.sums"
 CARD_NAME = "README.md"
 ASIDE = "set-aside"  # no name of a split, so loaders pass it over
-MAX_TOLD = 5
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]{1,600})\n")
 _FOLDER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 _AT_TOP = re.compile(r"metadata(_\w+)?\.csv|\w+_manifest\.jsonl|speakers\.json|README\.md")
 _SUFFIXES = (*(f".{format}" for format in SUBTYPES), ".tar", ".parquet")
 _MAX_LINE_BYTES = 4096
-
-
-class Told:
-    """Names for a message: how many, and the first ones."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.first: list[str] = []
-
-    def add(self, name: str) -> None:
-        """Count one."""
-        self.count += 1
-        if len(self.first) < MAX_TOLD:
-            self.first.append(name)
-
-    def __str__(self) -> str:
-        more = self.count - len(self.first)
-        return ", ".join(self.first) + (f" and {more} more" if more else "")
 
 
 class ExportFiles:
@@ -63,8 +45,8 @@ class ExportFiles:
 
     def __init__(self, out: Path, has_list: bool) -> None:
         self.out = out
-        self.aside = Told()  # stood in the way of files, and are in `ASIDE` now
-        self.left = Told()  # are named as files of a data set, and are none of this one
+        self.aside = Named()  # stood in the way of files, and are in `ASIDE` now
+        self.left = Named()  # are named as files of a data set, and are none of this one
         self._path = out / LIST_NAME
         self._has_list = has_list
         self._ours = IdTable()  # hashes of names with their sums, by any export

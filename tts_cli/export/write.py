@@ -18,12 +18,12 @@ from tts_cli.export.formats.nemo import NeMo
 from tts_cli.export.formats.parquet import Parquet
 from tts_cli.export.formats.target import Plan, Target
 from tts_cli.export.formats.webdataset import WebDataset
-from tts_cli.export.made import Told
 from tts_cli.export.names import Names
 from tts_cli.export.selection import Selection
 from tts_cli.export.splits import Splits
 from tts_cli.export.statistics import Statistics
 from tts_cli.output.atomic import sync_folder
+from tts_cli.output.named import Named
 from tts_cli.output.run_file import versions
 
 TARGETS: dict[str, type[Target]] = {
@@ -60,8 +60,8 @@ class Exported:
     num_copied: int
     num_changed: int  # made at another rate or in another format
     num_pruned: int  # files of an earlier export, removed
-    aside: Told  # files that stood in the way, and no export has made so
-    left: Told  # files that are named as a data set's, and are none of this one's
+    aside: Named  # files that stood in the way, and no export has made so
+    left: Named  # files that are named as a data set's, and are none of this one's
 
 
 def export(

@@ -12,7 +12,6 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from tts_cli.merge.rows import MAX_NAMED, Choice
 from tts_cli.output.atomic import is_part, sync_folder, written_whole
 from tts_cli.output.folder_lock import LOCK_NAME
 from tts_cli.output.inside import Inside
+from tts_cli.output.named import Named
 from tts_cli.output.writer import ROW_SUFFIXES, hash_of
 
 log = logging.getLogger(__name__)
@@ -41,21 +41,7 @@ class Found(NamedTuple):
     name: str  # from the folder
 
 
-@dataclass
-class Left:
-    """What lies in a folder and is no row's."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, name: str) -> None:
-        """Count one."""
-        self.count += 1
-        if len(self.first) < 5:
-            self.first.append(name)
-
-
-def row_files(folder: Path, left: Left) -> Iterator[Found]:
+def row_files(folder: Path, left: Named) -> Iterator[Found]:
     """Every file that is named as one of a row's; others are counted. Links are not followed.
     Raises OSError.
     """
@@ -101,7 +87,7 @@ class Placing:
 
     def __init__(self, choice: Choice, has_links: bool) -> None:
         self.out = choice.folders[0]
-        self.left = Left()
+        self.left = Named()
         self.num_linked = 0
         self.num_copied = 0
         self._choice = choice
@@ -113,7 +99,7 @@ class Placing:
         """Raise UsageError if something else stands where a file has to go."""
         in_the_way: list[str] = []
         count = 0
-        for source, target in self._wanted(Left()):
+        for source, target in self._wanted(Named()):
             if os.path.lexists(target) and not _is_same(source, target):
                 count += 1
                 if len(in_the_way) < MAX_NAMED:
@@ -149,7 +135,7 @@ class Placing:
         for folder in sorted(self._touched):
             sync_folder(folder)
 
-    def _wanted(self, left: Left) -> Iterator[tuple[Path, Path]]:
+    def _wanted(self, left: Named) -> Iterator[tuple[Path, Path]]:
         """Files of the rows that are taken from a folder, and where they go."""
         for index, folder in enumerate(self._choice.folders):
             if index == 0 or not self._choice.taken[index]:

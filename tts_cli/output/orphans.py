@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -11,34 +10,24 @@ from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
 from tts_cli.output.journal import Journal
 from tts_cli.output.leftovers import audio_files
-
-_MAX_NAMED = 5
-
-
-@dataclass
-class Orphans:
-    """Ids that no row has. Their files are never removed."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
+from tts_cli.output.named import Named
 
 
 def find_orphans(
     out: Path, journal: Journal, has_id: Callable[[str], bool], made: Collection[str] = ()
-) -> Orphans:
-    """Count the ids of audio files, subtitles and lines that `has_id` does not know, each once.
+) -> Named:
+    """The ids of audio files, subtitles and lines that `has_id` does not know, each once. Their
+    files are never removed.
 
     Args:
         made: names of files that are no row's but made of rows, see `audio_files`.
     """
-    found, seen = Orphans(), IdTable()
+    found, seen = Named(), IdTable()
     files = audio_files(out, made, (*SUBTYPES, *SUBTITLES))
     for row_id in chain((row_id for row_id, _ in files), recorded_ids(journal)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
             continue
-        found.count += 1
-        if len(found.first) < _MAX_NAMED:
-            found.first.append(row_id)
+        found.add(row_id)
     return found
 
 

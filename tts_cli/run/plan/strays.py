@@ -9,20 +9,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from tts_cli.manifest.reader import Manifest
 from tts_cli.output.journal import MAX_LINE_BYTES, Journal
+from tts_cli.output.named import Named
 from tts_cli.output.plain_file import require_plain_file
 from tts_cli.output.record import FAILED
 from tts_cli.output.removed import Removed
 from tts_cli.output.run_log import RUNS_NAME
 from tts_cli.run.check.row_checks import CheckedRows
-
-MAX_NAMED = 5
 
 _Manifests = frozenset[tuple[str, str | None]]  # paths and sheets
 
@@ -33,23 +31,6 @@ class Stray(Enum):
     LEFT = "left"  # that which it was spoken from no longer has it
     GHOST = "ghost"  # the same, and there is no file of it: it was a bad row, and is mended
     UNKNOWN = "unknown"  # it is of a pipe, or nobody knows where it is from
-
-
-@dataclass
-class Named:
-    """So many rows, and the ids of a few."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, row_id: str) -> None:
-        """Take in a row."""
-        self.count += 1
-        if len(self.first) < MAX_NAMED:
-            self.first.append(row_id)
-
-    def __str__(self) -> str:
-        return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
 
 
 class Strays:
