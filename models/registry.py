@@ -30,8 +30,9 @@ from models.checkpoint.section import Section
 if TYPE_CHECKING:
     import torch
 
-    from models.base import Licence, ModelInfo, Prompt, SpeechModel, SpeechRequest
+    from models.base import Licence, ModelInfo, Prompts, SpeechModel, SpeechRequest
     from models.checkpoint.files import Conversion
+    from models.pace import Pace
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Family:
     # Modules that not every family has; None: it has none.
     converter: str | None = None  # with convert(folder), for what is released as no safetensors
     licence: str | None = None  # with LICENCE, whose terms must be accepted first
+    shared_codec: tuple[str, ...] = ()  # sizes whose checkpoints all have one codec
 
     def module(self, name: str) -> Any:
         """One of its modules, imported now."""
@@ -67,6 +69,7 @@ FAMILIES = (
             "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice",
             "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
         ),
+        shared_codec=("0b6", "1b7"),  # as released; the sample voice has one of its own
     ),
     Family(
         "fish_speech",
@@ -158,6 +161,17 @@ def load_model(
     return model
 
 
+def load_prompts(source: str, revision: str | None = None) -> Prompts:
+    """What lays requests out, without a weight. Raises CheckpointError."""
+    if is_synthetic(source):
+        family, name = _synthetic(source)
+        found: Prompts = family.module("synthetic").prompts(name)
+    else:
+        folder = find(source, revision)
+        found = _family(folder).module("loader").prompts(folder)
+    return found
+
+
 def load_prompt_counter(
     source: str, revision: str | None = None
 ) -> Callable[[SpeechRequest, int | None], int]:
@@ -172,14 +186,7 @@ def load_prompt_counter(
 
     from models.base import Voice
 
-    if is_synthetic(source):
-        family, name = _synthetic(source)
-        found = family.module("synthetic").prompts(name)
-    else:
-        folder = find(source, revision)
-        found = _family(folder).module("loader").prompts(folder)
-    prompt: Callable[[SpeechRequest], Prompt] = found[0]
-    width, num_codebooks = found[1:]
+    prompt, width, num_codebooks = load_prompts(source, revision)
 
     def count(request: SpeechRequest, num_frames: int | None) -> int:
         if num_frames is not None:
@@ -217,6 +224,20 @@ def family_of(folder: Path) -> tuple[str, Licence | None]:
     family = _family(folder)
     licence = family.module(family.licence).LICENCE if family.licence else None
     return family.folder, licence
+
+
+def shares_codec(info: ModelInfo, family: str | None, size: str | None) -> bool:
+    """Whether codes that a checkpoint of this family and size made are a checkpoint's own too."""
+    return any(
+        info.family == family == one.folder and {info.size, size} <= set(one.shared_codec)
+        for one in FAMILIES
+    )
+
+
+def pace_of(family: str | None) -> Pace | None:
+    """What holds for the speech of all checkpoints of a family; None: nothing, or no such one."""
+    modules = [one.module("info") for one in FAMILIES if one.folder == family]
+    return getattr(modules[0], "PACE", None) if modules else None
 
 
 def licences() -> list[Licence]:

@@ -28,6 +28,7 @@ PAD_RANGE = Range(0.0, 60.0)
 SPLIT_PATTERN = re.compile(r"auto|off|[0-9]{1,9}")
 SPLIT_RANGE = Range(40, 20_000, is_integer=True)
 LAYOUTS = ("auto", "streaming", "non_streaming")
+FREE_VOICES = ("one", "each")
 WORDLESS = ("silence", "fail")
 SUBTITLES = ("srt", "vtt")
 PROGRESS = ("auto", "log", "none")
@@ -244,19 +245,32 @@ class RunConfig:
     ref_silence: float | None = _speech(
         None, "Seconds of silence behind a reference of mode icl, 0 to 10.", "by the model's family"
     )
-    anchor: str | None = _speech(
+    free_voice: str | None = _speech(
         None,
-        "Give all rows whose voice nothing fixes (Fish Speech without a reference) the voice of "
-        "one row, which is spoken first: its id, or first, which is the first row of about 3 to "
-        "20 s. Its speech and text are the reference of the others.",
-        "every row has a voice of its own",
+        "Whose voice rows have that nothing gives one (Fish Speech without a reference): one, made "
+        "before the first row and kept in DIR/.voices, one for each character; or each, another "
+        "person in every row, which is then spoken in one however long it is.",
+        "one; each for a single short text and for random weights",
     )
     clone_model: str | None = _speech(
         None,
-        "Base checkpoint, folder or repository, that keeps the voices a VoiceDesign checkpoint "
-        "makes up: of rows in parts (long, or with pauses) one part is spoken as described, the "
-        "others by this one in its voice; with --anchor all rows but the anchor are.",
-        "none: such rows are not split",
+        "Base checkpoint, folder or repository, that speaks all rows in voices that a VoiceDesign "
+        "checkpoint (--model) makes first, one for each character or description.",
+        "none: every row is another person",
+    )
+    voice_text: str | None = _speech(
+        None,
+        "What made voices say as their reference; 5 to 10 s are best.",
+        "the first of their rows' texts of 5 to 10 s, or a sentence of our own",
+    )
+    made_voices: Path | None = _setting(  # noqa: RUF009
+        None, "Take made voices from this output folder.", "they are made"
+    )
+    many_voices: bool = _setting(
+        False, "Make more than 20 voices of descriptions, though most have one or two rows."
+    )
+    voices_only: bool = _setting(
+        False, "Make the voices of the whole manifest, print their WAVs, and speak no row."
     )
     # how rows are spoken
     voice: str | None = _speech(None, "Speaker of rows that name none.", "the checkpoint's first")

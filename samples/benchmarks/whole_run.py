@@ -35,9 +35,8 @@ class Place:
 def speak(commands: Commands, manifest: Path, out: Path, *flags: object) -> Figures:
     """Speak all rows into an empty folder. Raises CommandFailed."""
     shutil.rmtree(out, ignore_errors=True)
-    answer = commands.run(
-        "synth", manifest, "--out", out, "--progress", "none", "--accept-truncated", *flags
-    )
+    always = ("--progress", "none", "--accept-truncated", "--free-voice", "each")
+    answer = commands.run("synth", manifest, "--out", out, *always, *flags)
     report = json.loads((out / "run.json").read_text())
     shutil.rmtree(out)  # gigabytes of audio in all
     return facts(report) | {"command_s": answer["seconds"]}

@@ -451,7 +451,7 @@ class TestVoicesDesign:
         endless = make_checkpoint("voice_design", eos_gain=0.0, generation={"top_k": 5})
         result = self.design(refs, base, endless)
         assert result.code == 1
-        assert "did not end its speech within" in result.err
+        assert "no end of speech within" in result.err
         assert not (refs.folder / "voices").exists()
 
 

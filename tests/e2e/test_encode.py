@@ -15,6 +15,7 @@ import numpy as np
 import pyloudnorm
 import pytest
 import soundfile
+from made_voices import keep, names
 from workbench import Folder, MakeCheckpoint, Result, Workbench, finish
 
 from tts_cli.output.journal import Journal
@@ -180,6 +181,7 @@ def test_what_is_lost_is_spoken_again_and_said(bench: Workbench) -> None:
 
 def test_encode_into_another_folder_without_torch(bench: Workbench) -> None:
     assert bench.synth(ROWS, *CAP).code == 0
+    keep(bench.out().path)
     before = bench.out().files
     program = (
         "import sys; from tts_cli.main import main; code = main(sys.argv[1:]);"
@@ -195,6 +197,7 @@ def test_encode_into_another_folder_without_torch(bench: Workbench) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["made"] == 3
     assert bench.out().files == before
+    assert names(bench.folder / "flac") == names(bench.out().path)  # `synth` asks for them
     again = encode(bench, "--format", "flac", to="flac")
     assert again.summary == "0 files made, 3 were done already, 0 left"
     result = bench.synth(ROWS, *CAP, "--format", "flac", out="flac")

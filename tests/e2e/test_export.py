@@ -172,6 +172,19 @@ def test_filters(bench: Workbench) -> None:
     }
 
 
+def test_a_made_voice_is_a_speaker_with_a_name(bench: Workbench) -> None:
+    name = "ann-0123456789ab"
+    folder(bench, record("a", voice=f".voices/{name}"), record("b"))
+    for to in READERS:
+        assert exported(bench, to)["voices"].keys() == {name, "clara"}
+        readme = bench.folder / to / "README.md"
+        assert not readme.exists() or ".voices" not in readme.read_text()
+    line = json.loads((bench.folder / "nemo" / "train_manifest.jsonl").read_text().splitlines()[0])
+    assert (line["speaker"], line["speaker_name"]) == (0, name)
+    for asked in (name, f".voices/{name}"):
+        assert ids(bench, "--voice", asked) == ["a"]
+
+
 def test_errors_that_a_recogniser_heard(bench: Workbench) -> None:
     out = folder(bench, *(record(name, **with_file(tone(0.1))) for name in ("good", "bad", "deaf")))
     digest = with_file(tone(0.1))["sha256"]

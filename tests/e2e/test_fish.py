@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from tiny_fish_codec import SMALL
 from workbench import Workbench
 
-CAP = ("--max-seconds", 0.3, "--accept-truncated", "--device", "cpu")
+CAP = ("--max-seconds", 0.3, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
 SAID = "What is said."
 
 
@@ -71,35 +71,6 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
     assert out.report["model"]["licence"] == "Fish Audio Research License"
 
 
-def test_parts_of_a_free_voice_follow_the_first(refs: Workbench, fish: Path) -> None:
-    """Each would be spoken by somebody else: the first one is the reference of the others."""
-    sentences = [
-        "[softly] The boat left after five.",
-        "Nobody spoke at all that day.",
-        "So it was with all of them.",
-    ]
-    rows = [row("free", " ".join(sentences)), row("short"), row("free2", " ".join(sentences))]
-    rows.append(row("clone", " ".join(sentences), ref_audio="a.wav", ref_text=SAID))
-    flags = (*CAP, "--split", 40, "--save-codes")
-    assert refs.synth(rows, *flags, model=fish).code == 0
-    out = refs.out()
-    alone = refs.synth(rows[:1], *flags, "--max-batch", 1, out="single", model=fish)
-    assert alone.code == 0
-    for name in ("free.wav", "free.codes.safetensors"):
-        assert out.files[name] == refs.out("single").files[name]
-    codes = (out.files[f"{name}.codes.safetensors"] for name in ("free", "free2"))
-    assert len(set(codes)) == len(set(out.sounds("free.wav", "free2.wav"))) == 1
-    record, cloned = out.records["free"], out.records["clone"]
-    assert len(record["parts"]) == len(cloned["parts"]) == 3
-    # The first part's words, and its frames once for each of the other two, stand in prompts.
-    first = record["parts"][0]["frames"]
-    whole = refs.synth([row("free", sentences[0])], *CAP, out="first", model=fish)
-    assert whole.code == 0
-    assert refs.out("first").records["free"]["frames"] == first
-    assert record["prompt_tokens"] > 2 * first + len(" ".join(sentences))
-    assert cloned["prompt_tokens"] > 3 * math.ceil(1.1 * 44100 / 144)
-
-
 def test_alone_or_in_a_batch_the_speech_is_the_same(refs: Workbench, fish: Path) -> None:
     rows = [
         row("a"),
@@ -131,7 +102,7 @@ def test_a_long_row_takes_several_chunks(
     endless = replace(tiny.SPECS["small"], end_gain=0.0)
     model = tiny.write_checkpoint(tmp_path_factory.mktemp("endless"), endless)
     rows = [row("short", greedy=True, max_frames=3), row("long", greedy=True)]
-    flags = ("--max-seconds", 1.8, "--accept-truncated", "--device", "cpu")
+    flags = ("--max-seconds", 1.8, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
     result = refs.synth(rows, *flags, model=model)
     assert result.code == 0, result.err
     assert {name: record["frames"] for name, record in refs.out().records.items()} == {

@@ -127,7 +127,7 @@ def test_a_voice_of_its_own_is_not_split(bench: Workbench, make_checkpoint: Make
     row: dict[str, Any] = {**LONG, "text": TEXT * 12, "instruct": "An old man."}
     result = bench.run("validate", bench.write([row]), "--model", model)
     assert result.code == 0
-    assert "voices design" in result.err
+    assert "--clone-model" in result.err
     assert "in parts" not in result.out
 
 

@@ -133,7 +133,8 @@ HARMLESS = (
     *("model", "revision", "device", "dtype", "max_batch", "no_graphs", "kernels", "reproducible"),
     *("workers", "manifest_format", "sheet", "encoding", "map", "columns", "extra", "cast"),
     *("speaker_prefix", "ids"),
-    *("skip_invalid", "voices", "ref_silence", "anchor", "clone_model", "voice", "language"),
+    *("skip_invalid", "voices", "ref_silence", "free_voice", "voice_text"),
+    *("clone_model", "voice", "language"),
     *(
         "normalize",
         "lexicon",

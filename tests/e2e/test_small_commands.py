@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from made_voices import keep
 from spoken_folders import record, tone, with_file, write_folder
 from workbench import ROOT, MakeCheckpoint, Workbench
 
@@ -90,8 +91,9 @@ def test_what_only_looks(args: list[str]) -> None:
     assert out
 
 
-@pytest.mark.parametrize("args", [["report"], ["pick"]], ids=" ".join)
+@pytest.mark.parametrize("args", [["report"], ["pick"], ["voices", "--out"]], ids=" ".join)
 def test_what_comes_after_a_run(spoken: list[str], args: list[str]) -> None:
+    keep(Path(spoken[3]))
     code, imported, out = run(*args, spoken[3])
     assert (code, imported) == (0, [])
     assert out

@@ -71,7 +71,6 @@ def stranger(place: Path, row_id: str, said: str | None = None) -> Path:
     check = Check(row_id, 1, str(FILE["sha256"]), OK).to_line()
     (out / "checks.jsonl").write_text(check)
     (out / "takes.json").write_text(json.dumps({"choices": {row_id: {"take": 2}}}))
-    (out / "anchor.json").write_text(json.dumps({"id": row_id, "digest": "0"}))
     sentence = {"id": row_id, "start_s": 0, "end_s": 0.1}
     made = {"path": "mine.wav", "key": "", "bytes": len(SOUND), "sentences": [sentence]}
     chapter = {**made, "sample_rate_hz": 8000, "samples": 1}

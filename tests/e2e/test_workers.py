@@ -13,10 +13,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiny_fish_speech as tiny
 from processes import are_gone, processes_below, without_agents, workers_of
+from tiny_fish_codec import FEW_FRAMES
 from workbench import Workbench, as_jsonl, finish
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
@@ -46,6 +49,21 @@ def shared_ray() -> Iterator[None]:
         )
         yield
         ray.shutdown()
+
+
+@pytest.mark.usefixtures("shared_ray")
+def test_a_worker_makes_the_voice(bench: Workbench) -> None:
+    """And it is that of one process."""
+    spec = replace(tiny.SPECS["small"], end_gain=1.0, num_layers=1, predictor_layers=1)
+    bench.model = tiny.write_checkpoint(bench.folder / "fish", spec, codec=FEW_FRAMES)
+    flags = (*FLAGS, "--accept-licence", "--seed", 1, "--retries", 9)
+    assert bench.synth(ROWS, *flags, out="one").code == 0
+    result = bench.synth(ROWS, *flags, "--workers", 1, out="many")
+    assert result.code == 0, result
+    one, many = bench.out("one").files, bench.out("many").files
+    voices = [name for name in one if name.startswith(".voices/")]
+    assert len(voices) == 4
+    assert all(one[name] == many[name] for name in voices)
 
 
 @pytest.mark.usefixtures("shared_ray")

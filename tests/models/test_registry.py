@@ -25,6 +25,7 @@ from models.registry import (
     licences,
     load_model,
     load_prompt_counter,
+    shares_codec,
     synthetic_names,
 )
 from models.sampling import Sampling
@@ -127,6 +128,16 @@ def test_describing_imports_no_torch(tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script, *sources], cwd=ROOT, check=True)
+
+
+def test_released_checkpoints_of_a_family_share_a_codec() -> None:
+    """The sample voice has one of its own, and so has every other size."""
+    base = describe("synthetic:qwen3-tts-0.6b-base")
+    assert shares_codec(base, "qwen3_tts", "1b7")
+    for family, size in (("qwen3_tts", "tiny"), ("fish_speech", "0b6"), (None, None)):
+        assert not shares_codec(base, family, size)
+    fish = describe("synthetic:fish-s2-pro")
+    assert not shares_codec(fish, "fish_speech", fish.size)
 
 
 class TestPromptCounter:

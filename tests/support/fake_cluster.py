@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tts_cli.config import RunConfig
-from tts_cli.workers import crew, worker
+from tts_cli.workers import crew, elsewhere, worker
 from tts_cli.workers.cluster import Share
 from tts_cli.workers.messages import Task
 from tts_cli.workers.worker import Worker
@@ -126,6 +126,8 @@ class FakeCluster:
     on_call: Callable[[Actor, str, tuple[Any, ...]], bool] = staticmethod(lambda *_: False)
     actors: list[Actor] = []  # noqa: RUF012  # of the last run
 
+    calls: list[str] = []  # noqa: RUF012  # functions that ran alone
+
     def __init__(self, config: RunConfig) -> None:
         self.share = Share(config.num_workers or 2, False, 1)
         type(self).actors = []
@@ -138,6 +140,11 @@ class FakeCluster:
         actor = Actor(task, self.on_call)
         self.actors.append(actor)
         return actor
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """See `Cluster`."""
+        type(self).calls.append(function.__name__)
+        return pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(args)))))
 
     def keep(self, value: Any) -> Any:
         """Objects are their own references."""
@@ -165,8 +172,9 @@ class FakeCluster:
 
 def use_fake_cluster(patch: pytest.MonkeyPatch) -> type[FakeCluster]:
     """Let commands of this process take threads for workers."""
-    kind = type("Cluster", (FakeCluster,), {})
+    kind = type("Cluster", (FakeCluster,), {"calls": []})
     patch.setattr(crew, "Cluster", kind)
+    patch.setattr(elsewhere, "Cluster", kind)
     # What workers say is heard as it is: they share this process's loggers.
     patch.setattr(worker._Ear, "emit", lambda *_: None)
     return kind

@@ -55,6 +55,13 @@ SMALL = CodecConfig(
     encoder_strides=(2, 3, 4),
     steps=WindowConfig(32, 96, 1, 8, 9, 7200, 500.0, 1e-5),
 )
+FEW_FRAMES = replace(  # a second has as few as released
+    SMALL,
+    upsampling_ratios=(2, 2),
+    upsample_rates=(8, 8, 4, 2),
+    encoder_dim=2,
+    encoder_strides=(2, 4, 8, 8),
+)
 VARIANTS: dict[str, CodecConfig] = {
     "small": SMALL,
     "released_rates": replace(

@@ -276,8 +276,10 @@ def require_good(source: Source, script: list[Sentence], config: RunConfig) -> N
     from tts_cli.manifest.row import BadRow
     from tts_cli.run.check.row_checks import CheckedRows
     from tts_cli.run.model_source import read_info
+    from tts_cli.run.plan.free_voices import makes_voices, who_speaks
 
-    rows = CheckedRows(source, config, read_info(config)).read()
+    config, info, maker = who_speaks(config, read_info(config))
+    rows = CheckedRows(source, config, info, makes_voices=makes_voices(info, maker)).read()
     bad = [row for row in rows if isinstance(row, BadRow)]
     for row in bad[:MAX_TOLD]:
         log.error("%s: %s", script[row.number - 1].place, row.message)
@@ -299,7 +301,7 @@ def speak_and_join(
 
     # Chapters have subtitles, not rows.
     exit_code = run(source, replace(config, subtitles=None), own=f"{FOLDER}/")
-    if config.dry_run:
+    if config.dry_run or config.voices_only:
         return exit_code
     assert config.out is not None
     with FolderLock(config.out, config.take_over):
@@ -314,15 +316,15 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
     from tts_cli.output.journal import Journal
     from tts_cli.output.writer import AudioWriter
     from tts_cli.run.model_source import read_info
+    from tts_cli.run.plan.free_voices import who_speaks
     from tts_cli.run.plan.row_plan import RowPlan
 
     config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
+    config, info, maker = who_speaks(config, read_info(config))
     assert config.out is not None
-    info = read_info(config)
     journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
-    plan = RowPlan(
-        source, config, info, journal, AudioWriter(config.out, config, info.sample_rate_hz)
-    )
+    writer = AudioWriter(config.out, config, info.sample_rate_hz)
+    plan = RowPlan(source, config, info, journal, writer, maker=maker)
     plan.survey()
     missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
     return missing | {order.record.id for order in plan.orders()}

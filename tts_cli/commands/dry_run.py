@@ -13,11 +13,14 @@ from tts_cli.manifest.reader import Manifest
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.run.plan.found import Survey
+    from tts_cli.run.plan.free_voices import Maker
 
 log = logging.getLogger(__name__)
 
 
-def show_plan(source: Manifest, config: RunConfig, info: ModelInfo, own: str = "") -> int:
+def show_plan(
+    source: Manifest, config: RunConfig, info: ModelInfo, maker: Maker, own: str = ""
+) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
     from tts_cli.book.book_file import made_names
     from tts_cli.commands.progress import long_step
@@ -40,14 +43,15 @@ def show_plan(source: Manifest, config: RunConfig, info: ModelInfo, own: str = "
         journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
     if os.path.isdir(config.out):
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
-    plan = RowPlan(source, config, info, journal, writer)
+    plan = RowPlan(source, config, info, journal, writer, maker=maker)
     with long_step("checking the manifest, and which rows are done", config.progress):
         survey = plan.survey()
     say_problems(survey.summary, config)
     say_kept(survey)
     if not config.skip_invalid:
         survey.summary.require_good()
-    say_choices(survey, config)
+    plan.voices.require_there()
+    say_choices(survey, config, plan.voices.is_two)
     try:
         survey.require_own_files()
     except UsageError as error:
@@ -66,7 +70,7 @@ def show_plan(source: Manifest, config: RunConfig, info: ModelInfo, own: str = "
     return 0
 
 
-def say_choices(survey: Survey, config: RunConfig) -> None:
+def say_choices(survey: Survey, config: RunConfig, is_two: bool) -> None:
     """Tell of chosen takes that do not fit their rows any more, and of rows that have one take."""
     fallen = sum(survey.fallen.values())
     if fallen:
@@ -77,6 +81,14 @@ def say_choices(survey: Survey, config: RunConfig) -> None:
     if survey.served and survey.takes:
         takes = "1 take counts" if survey.served == 1 else f"{survey.served} takes count"
         log.info("%s that a run has spoken which was cut short", takes)
+    if survey.unfixed:
+        rows = "1 row was" if survey.unfixed == 1 else f"{survey.unfixed} rows were"
+        log.warning(
+            "%s spoken in a voice that nothing fixed, and %s spoken again in one that is kept; %s "
+            "leaves those that were spoken in one as they are",
+            *(rows, "would be" if config.dry_run else "will be"),
+            "a run without --clone-model" if is_two else "--free-voice each",
+        )
     if survey.one_take:
         rows = "1 row draws" if survey.one_take == 1 else f"{survey.one_take} rows draw"
         log.warning("%s nothing (greedy), so every take would be the same: none is spoken", rows)

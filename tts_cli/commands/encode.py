@@ -76,9 +76,11 @@ def run(folder: Path, config: RunConfig) -> int:
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.journal import Journal, require_journal
+    from tts_cli.output.named import Named
     from tts_cli.output.writer import AudioWriter, prepare_folder
     from tts_cli.run.remake.encode import Findings, SpokenFolder
     from tts_cli.run.remake.recode import Recoder
+    from tts_cli.voices.merged import MergedVoices
 
     assert config.out is not None
     Treatment.of(config).require_packages()
@@ -94,6 +96,10 @@ def run(folder: Path, config: RunConfig) -> int:
         writer = AudioWriter(out, config, native_rate_hz(spoken, config))
         stack.callback(close_takes, config, journal)
         require_own_files(spoken, writer, journal)
+        if out is not folder:  # `synth` asks for the voices that rows there were spoken with
+            voices = MergedVoices([out, folder], lambda index: True, Named())
+            voices.require_agreement()
+            voices.run()
         findings = Findings()
         with long_step("looking at what the folder keeps", config.progress):
             for order in spoken.find(writer, journal, None, findings):

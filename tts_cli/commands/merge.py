@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tts_cli.merge.rows import Choice
     from tts_cli.output.folder_lock import FolderLock
     from tts_cli.output.run_log import FolderTotals
+    from tts_cli.voices.merged import MergedVoices
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +73,8 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, **o
     Each row comes whole from one DIR, with its takes, codes, subtitles and all its lines: from the
     one where it is ok. Rows that are ok in several are the same if request and audio are; other
     audio under one id is refused, with the ids, before anything is written, unless --prefer says
-    whose to take. All runs are kept, and checks.jsonl too; chapters of a book are made anew by
-    `book`.
+    whose to take. So are other made voices under one name. All runs are kept, and checks.jsonl
+    and made voices too; chapters of a book are made anew by `book`.
 
     The DIRs stay as they are, and may be read only. Files are hard links where the file system has
     them, and take no room; edit them with --copy only. Rows that --out has are never replaced, so a
@@ -134,6 +135,7 @@ def run(
     from tts_cli.output.journal import JOURNAL_NAME
     from tts_cli.output.run_file import read_report
     from tts_cli.output.writer import prepare_folder
+    from tts_cli.voices.merged import MergedVoices
 
     out = config.out
     assert out is not None
@@ -154,6 +156,8 @@ def run(
             totals.append(None if is_empty else learn(one, lock, index, choice))
         choice.require_agreement()
         placing = Placing(choice, has_links)
+        voices = MergedVoices(folders, choice.is_settled, placing.left)
+        voices.require_agreement()
         placing.require_room()
     reports = [read_report(folder) for folder in folders]
     told = list(differences(folders, reports))
@@ -161,9 +165,10 @@ def run(
         more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
         log.warning("spoken otherwise: %s%s", "; ".join(told[:_MAX_TOLD]), more)
     with long_step("placing files", config.progress):
+        voices.run()
         placing.run()
     sums = write(config, choice, reports, totals)
-    show(config, choice, placing, sums)
+    show(config, choice, placing, voices, sums)
     return 0
 
 
@@ -196,7 +201,6 @@ def write(
     from tts_cli.merge.files import remove_runaways
     from tts_cli.merge.records import (
         merged_report,
-        write_anchor,
         write_checks,
         write_journal,
         write_runs,
@@ -208,7 +212,6 @@ def write(
     assert config.out is not None
     folders = list(choice.folders)
     write_runs(folders)
-    write_anchor(folders)
     if sum(choice.taken.values()) > choice.taken[0]:
         write_checks(choice)
         write_journal(choice)
@@ -220,7 +223,9 @@ def write(
     return sums
 
 
-def show(config: RunConfig, choice: Choice, placing: Placing, sums: FolderTotals) -> None:
+def show(
+    config: RunConfig, choice: Choice, placing: Placing, voices: MergedVoices, sums: FolderTotals
+) -> None:
     """Tell what came of it."""
     from tts_cli.commands.duration import shown_duration
 
@@ -243,6 +248,7 @@ def show(config: RunConfig, choice: Choice, placing: Placing, sums: FolderTotals
             "files_linked": placing.num_linked,
             "files_copied": placing.num_copied,
             "files_left": left.count,
+            "voice_files_copied": voices.num_copied,
             "ok": sums.ok,
             "failed": sums.failed,
             "audio_s": round(sums.audio_s, 4),

@@ -48,6 +48,8 @@ _WORDS = {
     "--float16 --bfloat16 --precision --fp32",
     "a run takes one device; --shard I/N gives each of N runs a part": "--workers --num-workers "
     "--jobs -j --parallel --num-gpus --tensor-parallel-size --processes",
+    "rows without a voice share one by themselves, and `tts-cli voices add NAME --from DIR --take "
+    "ID` makes one of a row": "--anchor",
     "the variable OMP_NUM_THREADS says how many": "--threads --num-threads --cpu-threads",
     "`tts-cli voices` lists what there is": "--list --list-voices --list-speakers --speakers",
 }

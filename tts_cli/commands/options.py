@@ -21,6 +21,7 @@ from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import (
     DTYPES,
     EXTRAS,
+    FREE_VOICES,
     IDS,
     KERNELS,
     LAYOUTS,
@@ -221,8 +222,11 @@ reference_options = group(
         "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
     ),
     config_option("ref_silence", type=float, metavar="SECONDS"),
-    config_option("anchor", metavar="first|ID"),
+    config_option("free_voice", type=_choice(FREE_VOICES)),
     config_option("clone_model", metavar="PATH|REPO"),
+    config_option("voice_text", metavar="TEXT"),
+    config_option("made_voices", type=FolderPath(path_type=Path), metavar="DIR"),
+    config_option("many_voices"),
 )
 
 text_options = group(
@@ -303,6 +307,7 @@ def output_options(is_out_required: bool = False) -> Decorator[Any]:
 _again_options = group(
     "Running again",
     config_option("dry_run"),
+    config_option("voices_only"),
     config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids),
     config_option("overwrite"),
     config_option("takes", type=int, metavar="N"),

@@ -30,22 +30,6 @@ def setting_origins() -> dict[str, str]:
     return {} if ctx is None else ctx.ensure_object(Invocation).origins
 
 
-def anchor_facts(plan: RowPlan) -> dict[str, Any] | None:
-    """What the report says of the row whose voice others have; no digest: it was not spoken."""
-    anchor = plan.anchor
-    return None if anchor is None else {"id": anchor.id, "digest": anchor.need.digest or None}
-
-
-def clone_facts(plan: RowPlan) -> dict[str, Any] | None:
-    """What the report says of the second checkpoint."""
-    from tts_cli.run.model_source import model_facts
-    from tts_cli.run.plan.clone_model import clone_config
-
-    if plan.clone_info is None:
-        return None
-    return model_facts(clone_config(plan.config), plan.clone_info)
-
-
 def plan_facts(plan: RowPlan) -> dict[str, Any]:
     """What the report says of a run before a row of it is spoken, as `build_report` takes it."""
     from tts_cli.run.model_source import model_facts
@@ -57,8 +41,8 @@ def plan_facts(plan: RowPlan) -> dict[str, Any]:
         "read_as": plan.source.facts(),
         "cast": plan.rows.casting.cast.facts(),
         "origins": setting_origins(),
-        "anchor": anchor_facts(plan),
-        "clone_model": clone_facts(plan),
+        "voice_model": model_facts(*plan.maker) if plan.voices.is_two else None,
+        "made_voices": plan.voices.facts(),
     }
 
 
@@ -69,7 +53,7 @@ def note_run(plan: RowPlan, runs: RunLog, run_id: str, started: datetime) -> Non
     from tts_cli.output.run_file import build_report
 
     report = build_report(
-        plan.config,
+        plan.maker.config,
         None,
         run_id=run_id,
         device={},

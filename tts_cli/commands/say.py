@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -33,8 +34,8 @@ from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.manifest.row import Row
-    from tts_cli.run.plan.found import Survey
-    from tts_cli.run.plan.row_plan import RowPlan
+    from tts_cli.run.plan.free_voices import Maker
+    from tts_cli.voices.made import MadeVoices
     from tts_cli.voices.speech_row import SpeechRow
 
 log = logging.getLogger(__name__)
@@ -239,11 +240,14 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         RowError: it cannot be spoken, or did not come out well; nothing was written.
     """
     from tts_cli.commands.validate import check_settings
-    from tts_cli.run.consent import approved_info
+    from tts_cli.run.consent import approved_info, require_consent
+    from tts_cli.run.plan.free_voices import who_speaks
+    from tts_cli.voices.made import is_made
 
-    info = approved_info(config)
+    config, info, maker = who_speaks(config, approved_info(config))
     check_settings(config, info)
-    spoken = spoken_row(row, config, info)
+    require_consent(info.licence, config)
+    spoken = spoken_row(row, config, info, maker)
     if spoken.samples is None:
         raise RowError(str(spoken.error))
     if spoken.error is not None:
@@ -262,7 +266,8 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         log.warning("listen to it: %s", what)
         spoken.suspect.append(what)
     subtype = check_format(config.format, config.subtype, rate_hz)
-    tags = Tags(artist=spoken.request.voice or "", comment=synthetic(info))
+    voice = None if is_made(spoken.request.voice) else spoken.request.voice
+    tags = Tags(artist=voice or "", comment=synthetic(info))
     data = encode(samples, rate_hz, config.format, subtype, tags)
     added_s = 0.0 if applied is None else applied.added_s
     signals.check()
@@ -272,7 +277,7 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         "audio_s": round(len(spoken.samples) / info.sample_rate_hz + added_s, 6),
         "bytes": len(data),
         "sample_rate_hz": rate_hz,
-        "voice": spoken.request.voice,
+        "voice": voice,
         "language": spoken.request.language,
         "seed": spoken.seed,
         "attempts": spoken.attempts,
@@ -285,9 +290,23 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
     }
 
 
-def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
+def spoken_row(row: Row, config: RunConfig, info: ModelInfo, maker: Maker) -> SpeechRow:
     """The row at its end. Raises RowError: it is certain to fail."""
+    from tts_cli.voices.made import MadeVoices
+
+    with ExitStack() as stack:
+        folder = config.made_voices
+        if folder is None:
+            temporary = tempfile.TemporaryDirectory(prefix="tts-cli-")
+            folder = Path(stack.enter_context(temporary))
+        return _spoken_row(row, config, info, maker, MadeVoices(folder))
+
+
+def _spoken_row(
+    row: Row, config: RunConfig, info: ModelInfo, maker: Maker, made: MadeVoices
+) -> SpeechRow:
     from tts_cli.commands.progress import long_step
+    from tts_cli.commands.synth import make_voices
     from tts_cli.commands.validate import say_problems
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.manifest.row import BadRow
@@ -297,11 +316,17 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     with source_of(row) as file:
         from tts_cli.manifest.reader import Source
 
-        plan = RowPlan(Source("<text>", "jsonl", "", file), config, info)
+        source = Source("<text>", "jsonl", "", file)
+        plan = RowPlan(source, config, info, maker=maker, made=made)
         survey = plan.survey()
         say_problems(survey.summary, config)
         if survey.summary.bad_rows:
             raise ManifestError("the text cannot be spoken so", remedy="see above")
+        model = None
+        if plan.voices.to_make():
+            early.use_device(config.device)
+            model = make_voices(plan)
+            survey = plan.survey()
         planned = next(iter(plan))
     if isinstance(planned, BadRow):
         raise RowError(planned.message)
@@ -315,32 +340,14 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRow:
     signals.check()
     is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
     is_int16 = is_int16 and Treatment.of(config).is_none
-    if plan.clone_info is not None:
-        return spoken_by_two(planned, plan, survey, config, is_int16)
     with long_step("loading the model", config.progress):
-        model = WarmModel(config, info)
+        model = model or WarmModel(config, info)
         model.make_room(survey.needs)
     signals.check()
     speech = model.new_run(lambda _: None, cloning=plan.cloning, is_int16=is_int16)
     with signals.stopping(speech.stop):
         speech.run([planned])
     return planned
-
-
-def spoken_by_two(
-    row: SpeechRow, plan: RowPlan, survey: Survey, config: RunConfig, is_int16: bool
-) -> SpeechRow:
-    """The same with `--clone-model`; what the second checkpoint clones is kept only so long."""
-    from tts_cli.commands.progress import long_step
-    from tts_cli.run.two_models import TwoModels
-
-    with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder:
-        two = TwoModels(config, plan, survey, Path(folder), is_int16=is_int16)
-        with long_step("loading the first model", config.progress):
-            two.prepare()
-        signals.check()
-        with signals.stopping(two.stop):
-            return two.speak_row(row)
 
 
 def source_of(row: Row) -> BinaryIO:

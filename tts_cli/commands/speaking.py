@@ -38,24 +38,9 @@ log = logging.getLogger(__name__)
 def speakers_of(
     config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, model: WarmModel | None
 ) -> Speakers:
-    """Who speaks a run's rows: this process, with one checkpoint or two, or workers."""
-    from tts_cli.run.speakers import WRITERS, OneProcess
+    """Who speaks a run's rows: this process, or workers."""
+    from tts_cli.run.speakers import OneProcess
 
-    if plan.clone_info is not None:
-        from tts_cli.deliver.metadata import synthetic
-        from tts_cli.run.two_models import TwoModels
-
-        assert plan.writer is not None
-        return TwoModels(
-            config,
-            plan,
-            survey,
-            plan.writer.out,
-            is_int16=plan.writer.takes_int16,
-            takers=WRITERS,
-            model=model,
-            comment=synthetic(info),
-        )
     if not config.has_workers:
         return OneProcess(config, survey.needs, plan.cloning, model)
     from tts_cli.deliver.metadata import synthetic
@@ -105,7 +90,6 @@ def speak(
             signals.check()
         log.debug("model: %s", listed(model_facts(config, info)))
         log.debug("device: %s", listed(speakers.device_facts()))
-        say_anchor(survey, config, speakers.is_gpu)
         note_run(plan, runs, run_id, started)
         started_s = time.perf_counter()
         num_rows = survey.pending + survey.takes + survey.bad
@@ -137,7 +121,7 @@ def speak(
     totals = speakers.counted(totals)
     exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
     report = build_report(
-        config,
+        plan.maker.config,
         totals,
         run_id=run_id,
         device=speakers.device_facts(),
@@ -202,20 +186,6 @@ def show_summary(
     if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
         lines.append(step)
     show_or_warn("\n".join(lines))
-
-
-def say_anchor(survey: Survey, config: RunConfig, is_gpu: bool) -> None:
-    """Tell whose voice rows have."""
-    found = survey.summary
-    if not found.anchor:
-        return
-    when = "as it was spoken" if found.is_anchor_spoken else "spoken first"
-    log.info("anchor: row '%s', %s; %d rows follow its voice", found.anchor, when, found.anchored)
-    if config.shard is not None and is_gpu and not found.is_anchor_spoken:
-        log.warning(
-            "--anchor with --shard: on a GPU the anchor may come out otherwise in another shard's "
-            "folder; make a voice of it with `tts-cli voices add`, and give all shards --voice"
-        )
 
 
 def listed(values: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shlex
 from contextlib import ExitStack
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from tts_cli.run.plan.found import Survey
     from tts_cli.run.plan.row_plan import RowPlan
     from tts_cli.run.plan.strays import Strays
+    from tts_cli.run.voice_making import Session
     from tts_cli.run.warm_model import WarmModel
 
 log = logging.getLogger(__name__)
@@ -121,8 +123,9 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
     )
     from tts_cli.output.run_file import versions
     from tts_cli.output.writer import AudioWriter
-    from tts_cli.run.consent import approved_info
+    from tts_cli.run.consent import approved_info, require_consent
     from tts_cli.run.model_source import read_info
+    from tts_cli.run.plan.free_voices import who_speaks
     from tts_cli.run.plan.row_plan import RowPlan
     from tts_cli.run.plan.standing import State
 
@@ -132,10 +135,12 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
     log.debug("settings: %s", listed(config.as_dict()))
     device.refuse_absent(config)
     info = read_info(config) if config.dry_run else approved_info(config)
+    config, info, maker = who_speaks(config, info)
     check_settings(config, info)
     assert config.out is not None
     if config.dry_run:
-        return show_plan(source, config, info, own)
+        return show_plan(source, config, info, maker, own)
+    require_consent(info.licence, config)
     with ExitStack() as stack:
         # Nothing is written to a folder without a journal before the manifest is known to be good.
         is_ours = has_journal(config.out)
@@ -143,7 +148,7 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         if journal is not None:
             stack.callback(close_takes, config, journal)
         writer = AudioWriter(config.out, config, info.sample_rate_hz)
-        plan = RowPlan(source, config, info, journal, writer)
+        plan = RowPlan(source, config, info, journal, writer, maker=maker)
         with long_step("checking the manifest, and which rows are done", config.progress):
             survey = plan.survey()
         log.debug("left to do: %s", survey)
@@ -152,13 +157,17 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         say_kept(survey)
         if not config.skip_invalid:
             survey.summary.require_good()
-        say_choices(survey, config)
+        plan.voices.require_there()
+        require_shard_voices(plan)
+        say_choices(survey, config, plan.voices.is_two)
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
             say_space(survey.summary, config.out)
         while survey.back:
             bring_back(plan, survey)
-            survey = plan.survey()  # in which what follows an anchor may be back as well
+            survey = plan.survey()
+        if survey.needs.rows > 1 and (hint := plan.voices.hint()):
+            log.info("%s", hint)
         if survey.needs_model:
             start.reach("checked_s")
             device.require(config)
@@ -174,9 +183,17 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
         assert runs is not None
+        model = None
+        plan.voices.made.bring(plan.voices.asks)
+        if plan.voices.to_make():
+            model = make_voices(plan)
+            survey = plan.survey()
+        if config.voices_only:
+            return show_voices(plan)
         if is_ours:
             survey.strays = settle_strays(plan, own)
-        model = remake(config, info, plan, survey) if survey.kept else None
+        if survey.kept:
+            model = remake(config, info, plan, survey, model)
         if config.has_workers:
             model = None  # theirs are their own
         if survey.needs_model:
@@ -186,6 +203,50 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         if survey.strays is not None and survey.strays.stayed:
             exit_code = max(exit_code, 1)
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
+
+
+def require_shard_voices(plan: RowPlan) -> None:
+    """Raise UsageError where a shard would make a voice: each would have another narrator."""
+    missing = [ask for ask in plan.voices.to_make() if not plan.voices.made.is_at_hand(ask.voice)]
+    if plan.config.shard is not None and missing and not plan.config.voices_only:
+        raise UsageError(
+            f"--shard: the voice of {missing[0].shown} is not made, and every shard would make "
+            "another one",
+            remedy="make it once, by the same command with --voices-only and another --out DIR in "
+            "place of --shard, then give all shards --made-voices DIR",
+        )
+
+
+def make_voices(plan: RowPlan) -> WarmModel | None:
+    """Make what rows lack. Returns the model, if it was loaded for that."""
+    from tts_cli.commands.progress import long_step
+    from tts_cli.run.voice_making import Here, make_voices
+
+    count = len(plan.voices.to_make())
+    what = "making a voice" if count == 1 else f"making {count} voices"
+    here = Here(plan.voices.is_two, stopping=signals.stopping)
+    with ExitStack() as stack:
+        session: Session = here
+        if plan.config.has_workers:
+            from tts_cli.workers.elsewhere import Elsewhere
+
+            session = stack.enter_context(Elsewhere(plan.config))
+        stack.enter_context(long_step(what, plan.config.progress))
+        make_voices(plan.voices, plan.voices.to_make(), plan.cloning, session)
+    return here.model
+
+
+def show_voices(plan: RowPlan) -> int:
+    """Tell where the voices are that were made. Returns the exit code."""
+    from tts_cli.voices.made import PREFIX
+
+    voices = plan.voices
+    names = {voice: voice.removeprefix(PREFIX) for voice in voices.asks}
+    paths = {voice: f"{voices.made.folder}/{name}.wav" for voice, name in names.items()}
+    if plan.config.json:
+        found = [{**facts, "path": paths[facts["voice"]]} for facts in voices.facts()]
+        return show_or_warn(json.dumps(found, indent=2), is_json=True)
+    return show_or_warn("\n".join([*paths.values()] or ["every row has a voice already"]))
 
 
 def bring_back(plan: RowPlan, survey: Survey) -> None:
@@ -241,7 +302,9 @@ def keep_subtitles(plan: RowPlan) -> int:
     return int(made.failed > 0)
 
 
-def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) -> WarmModel | None:
+def remake(
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, model: WarmModel | None
+) -> WarmModel | None:
     """Make the files that only their delivery sets apart. The model, if codes needed one."""
     from tts_cli.commands.progress import long_step
     from tts_cli.deliver.metadata import synthetic
@@ -250,8 +313,7 @@ def remake(config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey) ->
 
     assert plan.journal is not None
     assert plan.writer is not None
-    model = None
-    if survey.kept["codes"]:
+    if survey.kept["codes"] and model is None:
         from tts_cli.run.warm_model import WarmModel
 
         with long_step("loading the model", config.progress):
@@ -309,7 +371,7 @@ def record_unspoken(
     exit_code = int(totals.failed > 0)
     if config.json or survey.served:
         report = build_report(
-            config,
+            plan.maker.config,
             totals,
             run_id=new_run_id(started) if survey.served else None,
             device={},

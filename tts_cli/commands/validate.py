@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_VOICES = 20  # that are listed
+
 
 @click.command("validate", cls=SectionedCommand)
 @manifests_argument
@@ -60,11 +62,12 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     config = RunConfig.from_options(options)
     with open_manifests(manifests, config) as source:
         from tts_cli.run.model_source import read_info
+        from tts_cli.run.plan.free_voices import who_speaks
         from tts_cli.run.plan.row_plan import RowPlan
 
-        info = read_info(config)
+        config, info, maker = who_speaks(config, read_info(config))
         check_settings(config, info)
-        plan = RowPlan(source, config, info, is_heard=True)
+        plan = RowPlan(source, config, info, maker=maker, is_heard=True)
         survey = plan.survey()
         summary = survey.summary
         is_whole = config.limit is None and config.shard is None and not config.only
@@ -180,13 +183,25 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
         del lines[1]  # it would say the same again
     if summary.split:
         lines.append(("in parts", f"{summary.split:,} rows, {summary.parts:,} parts"))
-    if summary.anchor:
-        when = "as it was spoken" if summary.is_anchor_spoken else "spoken first"
-        follow = f"{summary.anchored:,} rows follow its voice"
-        lines.append(("anchor", f"{summary.anchor}, {when}; {follow}"))
+    lines += _voice_lines(summary)
     if summary.wordless:
         lines.append(("without a word", f"{summary.wordless:,} rows"))
     return lines
+
+
+def _voice_lines(summary: ManifestSummary) -> list[tuple[str, str]]:
+    """Voices that are made for rows without one."""
+    found = [
+        (
+            "voice, made" if one["is_made"] else "voice to be made",
+            f"{one['rows']:,} row{'s' * (one['rows'] != 1)}: {one['of']}"
+            + (f"; says {one['says']!r}" if one["says"] else f"; {one['voice']}.wav"),
+        )
+        for one in summary.made_voices[:MAX_VOICES]
+    ]
+    if (more := len(summary.made_voices) - MAX_VOICES) > 0:
+        found.append(("more voices", f"{more:,}"))
+    return found
 
 
 def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.commands.options import common_options, model_options, refuse_misplaced, voices_option
+from tts_cli.commands.options import (
+    FolderPath,
+    common_options,
+    group,
+    model_options,
+    refuse_misplaced,
+    voices_option,
+)
+from tts_cli.commands.sections import SectionedOption
 from tts_cli.config import RunConfig
+from tts_cli.manifest.ids import voice_label
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.voices.folder import VoiceFolder
+    from tts_cli.voices.made import Made
+    from tts_cli.voices.voice_file import StoredVoice
 
+_SHOWN_CHARS = 60  # of a text in a table
 COMMANDS = {
-    "add": "Make a voice file of a recording.",
+    "add": "Make a voice file of a recording, or of a row that was spoken.",
     "design": "Make a voice file of a voice described in words.",
 }
 
@@ -43,9 +57,22 @@ class VoicesGroup(click.Group):
 @click.group("voices", cls=VoicesGroup, invoke_without_command=True)
 @model_options
 @voices_option()
+@group(
+    "Output folder",
+    click.option(
+        "--out",
+        "-o",
+        "folder",
+        cls=SectionedOption,
+        type=FolderPath(path_type=Path, exists=True, file_okay=False),
+        metavar="DIR",
+        help="List the voices that runs have made for this --out of theirs instead; no checkpoint "
+        "is read.",
+    ),
+)
 @common_options
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
     """List what a checkpoint can speak as: speakers, languages, modes, and voice files.
 
     --model takes a folder, a repository id such as Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice (its small
@@ -57,8 +84,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     a description. A manifest's row uses it by its name: {"text": "...", "voice": "anna"}. They are
     looked for in --voices, by default tts-cli/voices in $XDG_DATA_HOME or ~/.local/share.
 
+    Voices that runs have made, because rows named none, lie in DIR/.voices of their --out DIR.
+
     \b
     Examples:
+      tts-cli voices --out wavs/
       tts-cli voices --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
       tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
         --ref-audio anna.wav --ref-text "What she says in it."
@@ -71,6 +101,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         refuse_misplaced(ctx)
         return 0
     config = RunConfig.from_options(options)
+    if folder is not None:
+        show_made_voices(folder, config.json)
+        return 0
     from tts_cli.run.consent import accepted_on, describe_consent, require_consent
     from tts_cli.run.model_source import model_label, read_info
     from tts_cli.voices.folder import VoiceFolder
@@ -78,13 +111,13 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     info = read_info(config)
     if config.accept_licence:
         require_consent(info.licence, config)
-    folder = VoiceFolder(config.voices)
-    files = list_voices(folder, info)
+    own = VoiceFolder(config.voices)
+    files = list_voices(own, info)
     if config.json:
         found = {"source": model_label(config.model), **asdict(info)}
         if info.licence is not None:
             found["licence_accepted"] = accepted_on(info.licence)
-        found |= {"voices_folder": str(folder.path), "voice_files": files}
+        found |= {"voices_folder": str(own.path), "voice_files": files}
         click.echo(json.dumps(found, indent=2))
         return 0
     for name, value in describe(info, model_label(config.model)):
@@ -96,7 +129,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
         columns = ("name", "mode", "made with", "can be used")
         show_table(
-            f"voice files in {folder.path}",
+            f"voice files in {own.path}",
             columns,
             [
                 (
@@ -109,7 +142,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
             ],
         )
     else:
-        click.echo(f"voice files: none in {folder.path}")
+        click.echo(f"voice files: none in {own.path}")
     return 0
 
 
@@ -152,6 +185,56 @@ def list_voices(folder: VoiceFolder, info: ModelInfo) -> list[dict[str, Any]]:
             problem = f"a {info.type} checkpoint cannot clone"
         found.append({"name": name, "problem": problem, **stored.facts()})
     return found
+
+
+def show_made_voices(out: Path, is_json: bool) -> None:
+    """List the voices that runs have made for an output folder. Raises SetupError."""
+    from tts_cli.voices.made import MadeVoices
+
+    voices = MadeVoices(out)
+    found = [made_facts(voice, *whole) for voice, whole in voices.voices()]
+    if is_json:
+        click.echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
+        return
+    if not found:
+        click.echo(f"made voices: none in {voices.folder}")
+        return
+    from tts_cli.commands.table import show_table
+
+    rows = [
+        (
+            _cut(facts["of"] or "-"),
+            "-" if facts["audio_s"] is None else f"{facts['audio_s']:.1f}",
+            ", ".join(facts["checkpoints"]) or "-",
+            f"{voices.folder}/{facts['name']}.wav",
+            facts["problem"] or _cut(facts["says"]),
+        )
+        for facts in found
+    ]
+    columns = ("whose", "seconds", "made for", "file", "says")
+    show_table(f"made voices in {voices.folder}", columns, rows)
+
+
+def made_facts(
+    voice: str, made: Made | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
+) -> dict[str, Any]:
+    """What a made voice is, as JSON can hold it; nothing of it need be whole."""
+    gone = [] if made or problems else [f"{voice}.json is gone, or was not written yet"]
+    return {
+        "voice": voice,
+        "name": voice_label(voice),
+        "of": None if made is None else made.shown,
+        "audio_s": None if made is None else made.audio_s,
+        "says": None if made is None else made.text,
+        "wav": None if made is None else str(made.path),
+        "checkpoints": sorted({one.model for one in stored.values()}),
+        "problem": "; ".join([*problems, *gone]) or None,
+    }
+
+
+def _cut(text: str) -> str:
+    """As much of a text as a table has room for."""
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:

@@ -1,8 +1,9 @@
-"""`tts-cli voices add`: a recording in, a voice file out."""
+"""`tts-cli voices add`: a recording, or a row that was spoken, in, a voice file out."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,18 +15,30 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand
 from tts_cli.config import DTYPES, RunConfig, Scope
+from tts_cli.errors import UsageError
 from tts_cli.manifest.row import CLONE_MODES
+
+if TYPE_CHECKING:
+    from tts_cli.run.remake.liked import Liked
 
 
 @click.command("add", cls=SectionedCommand)
 @click.argument("name")
-@click.option("--ref-audio", required=True, metavar="FILE", help="The recording, 1 to 30 s.")
+@click.option("--ref-audio", metavar="FILE", help="The recording, 1 to 30 s.")
 @click.option("--ref-text", metavar="TEXT", help="What is said in it, word for word.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Instead of a recording: an output folder, of whose row --take the voice is made.",
+)
+@click.option("--take", metavar="ID[=TAKE]", help="That row, or a take of it as in pick.")
 @click.option(
     "--mode",
     type=click.Choice(CLONE_MODES, case_sensitive=False),
     help="icl clones voice and manner and needs --ref-text; xvec clones the voice alone.",
-    show_default="icl with --ref-text, else xvec",
+    show_default="icl with --ref-text or --from, else xvec",
 )
 @cloning_model_options
 @voices_option(Scope.USERS)
@@ -36,29 +49,60 @@ from tts_cli.manifest.row import CLONE_MODES
 @common_options
 def command(
     name: str,
-    ref_audio: str,
+    ref_audio: str | None,
     ref_text: str | None,
+    source: Path | None,
+    take: str | None,
     mode: str | None,
     is_overwriting: bool,
     **options: Any,
 ) -> int:
-    """Make a voice file of a recording, for one checkpoint that clones: Base or Fish Speech.
+    """Make a voice file of a recording or of a row that was spoken, for one checkpoint that clones:
+    Base or Fish Speech.
 
     Writes NAME.voice.safetensors: the speaker's embedding (Qwen3-TTS) and, for icl, the
     recording's codes and its transcript. Rows then name it as their voice, and the recording is
     needed no more. Any format that libsndfile reads will do; 5 to 15 s of one speaker without noise
     are best.
 
+    --from and --take make it of a row that you like: of its codes (synth --save-codes) or else its
+    audio, and of the words that it says.
+
     \b
-    Example:
+    Examples:
       tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
         --ref-audio anna.wav --ref-text "What she says in it."
+      tts-cli voices add teller --model fishaudio/s2-pro --from wavs/ --take intro/003=2
     """
+    is_row = source is not None
+    is_both = is_row and (ref_audio or ref_text) is not None
+    if is_row != (take is not None) or is_both or not (is_row or ref_audio):
+        raise UsageError(
+            "a voice is made of a recording or of a row that was spoken",
+            "give either --ref-audio FILE and what it says, or --from DIR and --take ID alone",
+        )
     config = RunConfig.from_options(options)
     from tts_cli.commands.voices import show_made
     from tts_cli.run.make_voice import add_voice
 
     reference = {"ref_audio": ref_audio, "ref_text": ref_text, "clone_mode": mode}
-    path, stored, is_new = add_voice(name, reference, config, is_overwriting)
+    liked = None if source is None or take is None else find_liked(source, take)
+    path, stored, is_new = add_voice(name, reference, config, is_overwriting, liked)
     show_made(str(path), stored.facts(), config.json, is_new)
     return 0
+
+
+def find_liked(out: Path, take: str) -> Liked:
+    """A row that was spoken, or a take of it. Raises UsageError: there is no such one."""
+    from tts_cli.commands.pick import Choice, find, parse
+    from tts_cli.output.record import RowRecord
+    from tts_cli.run.remake.encode import SpokenFolder
+    from tts_cli.run.remake.liked import Liked
+
+    spoken = SpokenFolder(out)
+    journal = spoken.journal
+    choice = parse(take) if "=" in take else None
+    file = journal.file(choice.row_id if choice else take)
+    line = find(journal, out, choice or Choice(take, file.take if file else 1))
+    record = RowRecord.from_line(line)
+    return Liked(out, record, file is not None and file.take == record.take, spoken.run_of(record))

@@ -19,7 +19,9 @@ from tts_cli.config import DTYPES, RunConfig, Scope
 
 @click.command("design", cls=SectionedCommand)
 @click.argument("name")
-@click.option("--instruct", required=True, metavar="TEXT", help="What the voice is like.")
+@click.option(
+    "--instruct", metavar="TEXT", help="What the voice is like.  [default: the model's choice]"
+)
 @click.option(
     "--text",
     required=True,
@@ -27,7 +29,10 @@ from tts_cli.config import DTYPES, RunConfig, Scope
     help="What it says as its reference; 5 to 15 s of plain speech.",
 )
 @click.option(
-    "--design-model", required=True, metavar="PATH|REPO", help="The VoiceDesign checkpoint."
+    "--design-model",
+    metavar="PATH|REPO",
+    help="The VoiceDesign checkpoint.",
+    show_default="none: --model makes the voice up, as Fish Speech does",
 )
 @cloning_model_options
 @voices_option(Scope.USERS)
@@ -54,9 +59,9 @@ from tts_cli.config import DTYPES, RunConfig, Scope
 @common_options
 def command(
     name: str,
-    instruct: str,
+    instruct: str | None,
     text: str,
-    design_model: str,
+    design_model: str | None,
     is_overwriting: bool,
     **options: Any,
 ) -> int:
@@ -64,13 +69,16 @@ def command(
 
     The VoiceDesign checkpoint (--design-model) speaks --text once in the voice of --instruct; the
     Base checkpoint (--model) encodes that with its transcript. The speech is kept beside the voice
-    file as NAME.wav: listen to it, and try another --seed if it is not what you meant.
+    file as NAME.wav: listen to it, and try another --seed if it is not what you meant. Fish Speech
+    makes a voice up itself, and takes neither --design-model nor --instruct.
 
     \b
-    Example:
+    Examples:
       tts-cli voices design narrator --model Qwen/Qwen3-TTS-12Hz-1.7B-Base \\
         --design-model Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign \\
         --instruct "A calm, low voice of an elderly man." \\
+        --text "It was late in the year when the letter came."
+      tts-cli voices design narrator --model fishaudio/s2-pro --seed 7 \\
         --text "It was late in the year when the letter came."
     """
     config = RunConfig.from_options(options)
@@ -78,12 +86,13 @@ def command(
     from tts_cli.run.make_voice import design_voice
 
     spoken = {"text": text, "instruct": instruct, "language": config.language}
+    design = replace(config, model=design_model, revision=None, max_batch=1)
     path, stored = design_voice(
         name,
         spoken,
         config.seed,
         replace(config, language="auto"),
-        replace(config, model=design_model, revision=None, max_batch=1),
+        None if design_model is None else design,
         is_overwriting,
     )
     show_made(str(path), stored.facts(), config.json)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.manifest.ids import voice_label
+
 if TYPE_CHECKING:
     from models.base import ModelInfo
 
@@ -38,6 +40,11 @@ class Tags:
     album: str = ""  # the book
     comment: str = ""
     software: str = SOFTWARE
+
+    @classmethod
+    def of_row(cls, row_id: str, voice: str | None, comment: str) -> Tags:
+        """Of a row's file."""
+        return cls(row_id, voice_label(voice) or "", comment=comment)
 
     def texts(self) -> dict[str, str]:
         """The fields that say something, on one line each and not too long."""

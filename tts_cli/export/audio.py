@@ -132,5 +132,5 @@ class Audio:
         except (soundfile.LibsndfileError, OSError, ValueError) as error:
             raise RowError("its file cannot be read") from error
         self.num_changed += 1
-        tags = Tags(row.id, row.voice or "", comment=self._comment)
+        tags = Tags.of_row(row.id, row.voice, self._comment)
         return encode(resample(samples, native_hz, rate_hz), rate_hz, "wav", "PCM_16", tags)

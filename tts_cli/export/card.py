@@ -26,7 +26,7 @@ _MEANINGS = {
     "text": "as written",
     "spoken_text": "as the model was given it: figures and abbreviations in words, where that was "
     "asked for; else the same",
-    "voice": "speaker or voice file; null: the model made one up",
+    "voice": "speaker, voice file or voice that a run has made; null: the model made one up",
     "language": "as the manifest has it; null: left to the model",
     "duration": "seconds of audio, as spoken",
     "sample_rate": "Hz",

@@ -15,7 +15,7 @@ from typing import Any
 from tts_cli.errors import UsageError
 from tts_cli.export.names import Names
 from tts_cli.export.row import AUTO, ExportRow, code_of
-from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem
+from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem, voice_label
 from tts_cli.output.checks import CHECKS_NAME, read_checks
 from tts_cli.output.journal import Journal
 from tts_cli.output.record import RowRecord
@@ -49,7 +49,7 @@ class Filters:
         """Why a row is not wanted; None: it is."""
         if is_suspect and not self.is_suspect_wanted:
             return "suspect"
-        if self.voices and row.voice not in self.voices:
+        if self.voices and row.voice not in map(voice_label, self.voices):
             return "another voice"
         if self.languages and not self._has_language(row):
             return "another language"
@@ -170,7 +170,7 @@ class Selection:
             sha256=record.sha256,
             text=_encodable(record.text),
             spoken_text=_encodable(record.spoken_text or record.text),
-            voice=None if record.voice is None else _encodable(record.voice),
+            voice=None if record.voice is None else _encodable(str(voice_label(record.voice))),
             language=None if language in (None, AUTO) else _encodable(str(language)),
             duration_s=float(record.audio_s),
             rate_hz=record.sample_rate_hz,

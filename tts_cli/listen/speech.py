@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.manifest.ids import is_recorded_id, voice_label
 from tts_cli.output.record import STATUSES
 from tts_cli.text.pauses import without_pauses
 
@@ -115,7 +115,7 @@ def speech_of(values: Any, place: int) -> Speech | None:
         text=_text(values.get("text")),
         spoken_text=_text(values.get("spoken_text")),
         text_chars=_whole(values.get("text_chars")) or 0,
-        voice=_text(values.get("voice")),
+        voice=voice_label(_text(values.get("voice"))),
         language=_text(values.get("language")),
         instruct=_text(values.get("instruct")),
         ref_sha256=_text(values.get("ref_sha256")),

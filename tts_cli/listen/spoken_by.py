@@ -23,7 +23,7 @@ from tts_cli.config import (
 )
 
 _TAKEN_OVER = (About.SPEECH, About.DELIVERY, About.ROWS)
-_PATHS = frozenset(["model", "voices", "lexicon", "cast"])
+_PATHS = frozenset(["model", "clone_model", "made_voices", "voices", "lexicon", "cast"])
 UNKNOWN_MANIFEST = "MANIFEST"
 
 

@@ -23,12 +23,12 @@ _CONTENT_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
 TAKES = "takes"  # folder of the takes of rows that have several
 REMOVED = "removed"  # folder of the files of rows that the manifest no longer has
-LEADS = ".voices"  # folder of what one checkpoint spoke for another to clone, see `run.leads`
+VOICES = ".voices"  # folder of voices that runs have made, see `voices.made`
 _RESERVED = {
     TRUNCATED: "rows cut at their frame cap",
     TAKES: "takes of rows that have several",
     REMOVED: "rows that the manifest no longer has",
-    LEADS: "voices that rows are spoken in",
+    VOICES: "voices that runs have made",
     "report.html": "the page of `report`",
     "book.m4b": "a book in one file",
 }
@@ -80,6 +80,11 @@ def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:
     if _PLAIN_ID.fullmatch(row_id) or _path_problem(row_id) is None:
         return True
     return status != "ok" and row_id.isprintable() and _LINE_ID.fullmatch(row_id) is not None
+
+
+def voice_label(voice: str | None) -> str | None:
+    """The voice of a row where it is shown, or becomes a speaker's name: a made one has no path."""
+    return None if voice is None else voice.removeprefix(f"{VOICES}/")
 
 
 def _path_problem(row_id: str) -> str | None:

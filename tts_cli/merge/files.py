@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tts_cli import signals
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.manifest.ids import TAKES, TRUNCATED, id_hash, id_problem
+from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_hash, id_problem
 from tts_cli.merge.rows import MAX_NAMED, Choice
 from tts_cli.output.atomic import is_part, sync_folder, written_whole
 from tts_cli.output.folder_lock import LOCK_NAME
@@ -42,8 +42,8 @@ class Found(NamedTuple):
 
 
 def row_files(folder: Path, left: Named) -> Iterator[Found]:
-    """Every file that is named as one of a row's; others are counted. Links are not followed.
-    Raises OSError.
+    """Every file that is named as one of a row's; others are counted, but for those in `.voices`,
+    see `voices.merged`. Links are not followed. Raises OSError.
     """
     waiting = [""]
     while waiting:
@@ -52,7 +52,7 @@ def row_files(folder: Path, left: Named) -> Iterator[Found]:
             for entry in entries:
                 name = f"{place}/{entry.name}" if place else entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(name)
+                    waiting += [name] * (name != VOICES)
                     continue
                 if name in OWN_NAMES or is_part(entry.name):
                     continue

@@ -1,11 +1,10 @@
-"""What tells of rows: journals, runs, the anchor, checks. Each file is written anew, whole, so that
+"""What tells of rows: journals, runs, checks. Each file is written anew, whole, so that
 a merge that was killed leaves the old one or the new one.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,17 +14,13 @@ from tts_cli import signals
 from tts_cli.config import About, about_of
 from tts_cli.manifest.ids import id_hash
 from tts_cli.merge.rows import Choice
-from tts_cli.output.atomic import write_atomic, written_whole
+from tts_cli.output.atomic import written_whole
 from tts_cli.output.checks import CHECKS_NAME
 from tts_cli.output.journal import JOURNAL_NAME, MAX_LINE_BYTES, sound_lines
 from tts_cli.output.plain_file import require_plain_file
 from tts_cli.output.run_log import RUNS_NAME, FolderTotals
 
-log = logging.getLogger(__name__)
-
-ANCHOR_NAME = "anchor.json"
 MERGED_FROM = "merged_from"
-_MAX_BYTES = 1 << 16
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 
 
@@ -105,26 +100,6 @@ def _lines(path: Path) -> Iterator[bytes]:
         while raw := file.readline(MAX_LINE_BYTES):
             if raw.endswith(b"\n"):
                 yield raw
-
-
-def write_anchor(folders: list[Path]) -> None:
-    """Keep which row's voice others have, of the first folder that tells it. Raises DiskFull."""
-    kept: tuple[Path, bytes] | None = None
-    for folder in folders:
-        path = folder / ANCHOR_NAME
-        if not require_plain_file(path):
-            continue
-        with open(path, "rb") as file:
-            data = file.read(_MAX_BYTES)
-        if kept is None:
-            kept = folder, data
-        elif _object(data) != _object(kept[1]):
-            log.warning(
-                "%s has another anchor than %s, so their rows may have other voices; %s is kept",
-                *(folder, kept[0], kept[0] / ANCHOR_NAME),
-            )
-    if kept is not None and kept[0] != folders[0]:
-        write_atomic(folders[0] / ANCHOR_NAME, kept[1])
 
 
 def merged_report(

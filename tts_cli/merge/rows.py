@@ -140,7 +140,7 @@ class Choice:
         if first_key != row_key:  # one file on a file system without letter case
             other = self.folder_of(first_key)
             assert other is not None
-            if not self._is_settled(other):
+            if not self.is_settled(other):
                 self._note(Conflict(row_id, other, new.folder))
             return
         found = self._rows.get(row_key)
@@ -157,12 +157,12 @@ class Choice:
         if new.content == old.content:
             self.num_same += 1
             return new.takes > old.takes and old.folder != 0
-        if not self._is_settled(old.folder):
+        if not self.is_settled(old.folder):
             self._note(Conflict(row_id, old.folder, new.folder))
             self._rows.put(id_hash(row_id), old._replace(quality=DISPUTED).pack())
         return False
 
-    def _is_settled(self, folder: int) -> bool:
+    def is_settled(self, folder: int) -> bool:
         """Whether a folder's rows win over those of all that come behind it."""
         return self.is_target_preferred if folder == 0 else folder <= self.num_preferred
 

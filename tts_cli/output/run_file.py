@@ -129,8 +129,8 @@ def build_report(
     read_as: Sequence[Mapping[str, Any]] = (),
     cast: Mapping[str, Any] | None = None,
     origins: Mapping[str, str] | None = None,
-    anchor: Mapping[str, Any] | None = None,
-    clone_model: Mapping[str, Any] | None = None,
+    voice_model: Mapping[str, Any] | None = None,
+    made_voices: Sequence[Mapping[str, Any]] = (),
     start: Mapping[str, float] | None = None,
     workers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def build_report(
         read_as: how each manifest was read (`Source.facts`).
         origins: where settings come from that are not built in.
         cast: file and characters (`Cast.facts`); None: there is none.
-        anchor: id and digest of the row whose voice others have; None without `--anchor`.
-        clone_model: as `model`, of the second checkpoint; None without `--clone-model`.
+        voice_model: as `model`, of the checkpoint that makes voices for that; None: the same.
+        made_voices: those that rows ask for (`FreeVoices.facts`).
         start: moments of the process's start (`tts_cli.start`); None where nothing was spoken.
         workers: device, work and fate of each; none without `--workers`.
     """
@@ -163,10 +163,10 @@ def build_report(
         "read_as": [dict(manifest) for manifest in read_as],
         "cast": None if cast is None else dict(cast),
         "model": dict(model),
-        "clone_model": None if clone_model is None else dict(clone_model),
+        "voice_model": None if voice_model is None else dict(voice_model),
         "text": dict(text),
         "start": dict(start or {}),
-        "anchor": None if anchor is None else dict(anchor),
+        "made_voices": [dict(voice) for voice in made_voices],
         "device": dict(device),
         "workers": [dict(worker) for worker in workers],
         "versions": {} if totals is None else versions(),  # which takes 20 ms

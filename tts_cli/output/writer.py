@@ -225,7 +225,6 @@ class AudioWriter:
         self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
-        self.kept_codes: str | None = None  # id of a row whose codes are written in any case
         self.is_staging = True  # what is made goes to the folder at once
         self.has_folder_alone = True  # no other process stages files in it
         self._prefix = os.path.join(out, "")
@@ -324,7 +323,7 @@ class AudioWriter:
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
-            codes: (F, K) integers, kept only if the run saves codes, or this row's.
+            codes: (F, K) integers, kept only if the run saves codes.
             take: which one of a row that has several; None: the row's own file.
             tags: what the file says of itself.
         Raises:
@@ -337,9 +336,7 @@ class AudioWriter:
         treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
         data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
         digest = hashlib.sha256(data).hexdigest()
-        coded = None
-        if codes is not None and (self.has_codes or row_id == self.kept_codes):
-            coded = encode_codes(codes)
+        coded = encode_codes(codes) if codes is not None and self.has_codes else None
         made = MadeFiles(data, coded, len(data), digest, len(samples), applied)
         return self._stage(row_id, made, is_truncated, take) if self.is_staging else made
 

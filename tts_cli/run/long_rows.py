@@ -3,9 +3,6 @@ judged and tried again alone, and batched with whatever else is spoken. Behind t
 are put together, and their row comes to its end as any other. Before, they are held against each
 other: one that is far faster than the rest has lost words, and is tried again (`listen/rate.py`).
 
-Where nothing fixes the voice, the first part is spoken alone, and is the reference of the others.
-One that another checkpoint has spoken (`SpeechRow.lead`) is put in its place.
-
 Memory is bounded: a row is opened only while the parts that are still to be spoken are too few to
 keep the slots busy, and parts are admitted in order, before shorter rows, so that the rows opened
 first are closed first.
@@ -14,18 +11,14 @@ first are closed first.
 from __future__ import annotations
 
 import copy
-import hashlib
 import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 
-from models.base import Voice
 from tts_cli.deliver.join import Pauses, Place, join
 from tts_cli.engine.scheduler import BatchSize
-from tts_cli.errors import RowError
 from tts_cli.listen.levels import measure
 from tts_cli.listen.rate import hurried
 from tts_cli.run.retry import RetryPolicy
@@ -81,55 +74,29 @@ class LongRows:
         self._changed = threading.Condition()
 
     def open(self, row: SpeechRow, stop: threading.Event) -> list[SpeechRow]:
-        """The parts of a row that can be spoken now, once there is room; none when stopped."""
-        error, lead = row.error, None
+        """The parts of a row, once there is room; none when stopped."""
         made = row.part_attempts_before or (0,) * len(row.parts)
-        if row.lead is not None:
-            try:
-                lead = row.lead.read()
-            except RowError as problem:
-                error = error or str(problem)
         parts = [
             SpeechRow(
                 f"{row.id}, part {number} of {len(row.parts)}",
                 replace(part.request, clone=row.request.clone),
-                error=error,
+                error=row.error,
                 part_of=row,
                 is_first_part=number == 1,
-                identity=row.identity,
                 attempts_before=before,
             )
             for number, (part, before) in enumerate(zip(row.parts, made, strict=True), 1)
         ]
-        due = parts[:1] if row.has_free_voice else list(parts)
-        num_left = len(parts)
-        if row.lead is not None and lead is not None:
-            del due[row.lead.place]
-            parts[row.lead.place] = lead
-            num_left -= 1
         with self._changed:
             while not self._changed.wait_for(self._has_room, WAIT_S):
                 if stop.is_set():
                     return []
-            self._open[row] = _Open(row, parts, num_left)
-            self._num_left += num_left
-        return due
+            self._open[row] = _Open(row, parts, len(parts))
+            self._num_left += len(parts)
+        return list(parts)
 
     def _has_room(self) -> bool:
         return self._num_left < SLOTS_AHEAD * self.batch.rows
-
-    def released_by(self, part: SpeechRow) -> list[SpeechRow]:
-        """The parts that can be spoken now that this one is at its end."""
-        row = part.part_of
-        if row is None or not row.has_free_voice:
-            return []
-        if not part.is_first_part or part.error is not None:
-            return []
-        parts = self._open[row].parts
-        voice = voice_of(part, self.info)
-        for other in parts[1:]:
-            other.request = replace(other.request, clone=voice)
-        return parts[1:]
 
     def finish(self, part: SpeechRow) -> Finished:
         """Take a part at its end."""
@@ -137,11 +104,8 @@ class LongRows:
         assert row is not None
         with self._changed:
             found = self._open[row]
-            # The others wait for the voice of the first one, and now there is none.
-            is_lost = row.has_free_voice and part.is_first_part and part.error is not None
-            ended = found.num_left if is_lost else 1
-            found.num_left -= ended
-            self._num_left -= ended
+            found.num_left -= 1
+            self._num_left -= 1
             self._changed.notify()
             if found.num_left:
                 return Finished(None, [])
@@ -174,7 +138,7 @@ class LongRows:
         too_fast = {
             found.parts[place]: times for place, times in hurried(spoken_s, usual_s).items()
         }
-        again = [part for part in too_fast if self._can_repeat(part, found.row)]
+        again = [part for part in too_fast if self._can_repeat(part)]
         for part in again:
             found.before[part] = copy.copy(part)
         if not again:  # else they are all held against each other once more
@@ -182,22 +146,11 @@ class LongRows:
                 part.suspect = [*part.suspect, f"{times:.2f} times as fast as the other parts"]
         return again
 
-    def _can_repeat(self, part: SpeechRow, row: SpeechRow) -> bool:
+    def _can_repeat(self, part: SpeechRow) -> bool:
         """Whether a part that is too fast may have another attempt."""
-        is_lead = row.has_free_voice and part.is_first_part
-        if is_lead or part.part_of is None:
-            return False  # the others have its voice
         is_greedy = part.request.sampling.draws_nothing
         made = part.attempts - part.attempts_before  # in this run
         return self.policy.is_again("early", made, part.has_been_nan, is_greedy)
-
-
-def voice_of(part: SpeechRow, info: ModelInfo) -> Voice:
-    """The voice that a part was spoken in, for the parts behind it."""
-    assert part.codes is not None
-    codes = torch.from_numpy(part.codes)
-    digest = hashlib.sha256(part.codes.tobytes()).hexdigest()
-    return Voice(torch.zeros(0), codes, part.request.text, "icl", info.identity, digest)
 
 
 def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses: Pauses) -> None:
@@ -269,7 +222,6 @@ def part_record(
         "seed": part.seed,
         "attempts": part.attempts,
         **({} if part.error is None else {"error": part.error}),
-        **({} if part.identity is None else {"model": part.identity}),
     }
 
 

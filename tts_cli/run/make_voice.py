@@ -6,47 +6,53 @@ import logging
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from models.base import ModelInfo, RequestError, SpeechRequest, Voice
+from models.base import ModelInfo, Voice
 from tts_cli.config import RunConfig
-from tts_cli.engine.kernels import with_fallback
-from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.manifest.request import build_request
+from tts_cli.errors import RowError, UsageError
 from tts_cli.manifest.row import BadRow, Row, build_row
 from tts_cli.manifest.words import is_wordless
 from tts_cli.output.atomic import write_alone
 from tts_cli.output.audio_file import encode
-from tts_cli.output.run_file import versions
 from tts_cli.run.check.row_checks import check_settings, require_speakable, row_problem
 from tts_cli.run.consent import approved_info
 from tts_cli.run.model_source import model_label
-from tts_cli.run.needs import Needs
+from tts_cli.run.plan.free_voices import Maker, makes_voices
+from tts_cli.run.voice_making import Here, Words, encode_voices, stored_voice, voice_of_codes
 from tts_cli.run.warm_model import WarmModel
-from tts_cli.voices.encode_queue import encode_references, make_voice
 from tts_cli.voices.folder import SUFFIX, VoiceFolder
-from tts_cli.voices.recording import MAX_SECONDS, Reference, load_reference, transcript_problem
+from tts_cli.voices.recording import (
+    MAX_SECONDS,
+    MIN_SECONDS,
+    Reference,
+    load_reference,
+    transcript_problem,
+)
 from tts_cli.voices.resolve import reference_silence_s
-from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
+from tts_cli.voices.voice_file import StoredVoice
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
+
+    from tts_cli.run.remake.liked import Liked
 
 log = logging.getLogger(__name__)
 
 
 def add_voice(
-    name: str, reference: Mapping[str, str | None], config: RunConfig, is_overwriting: bool = False
+    name: str,
+    reference: Mapping[str, str | None],
+    config: RunConfig,
+    is_overwriting: bool = False,
+    liked: Liked | None = None,
 ) -> tuple[Path, StoredVoice, bool]:
     """Encode a recording into a voice file, unless that is there already.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
+        liked: a row that was spoken, in place of the first two.
         config: model, device, voices and ref_silence count.
     Returns:
         The file, what it holds, and whether it is new.
@@ -58,16 +64,22 @@ def add_voice(
     is_there = not is_overwriting and folder.find(name) is not None
     if not is_there:
         folder.target(name, is_overwriting)
-    row = require_row({"text": name, **reference})
     info = require_base(config)
-    recording = load(row, info, config)
+    found: Reference | Voice
+    if liked is None:
+        found = load(require_row({"text": name, **reference}), info, config)
+    else:
+        found = liked.reference(reference["clone_mode"], info, config)
     if is_there:
-        path, stored = folder.require_same(name, recording.digest, info)
+        path, stored = folder.require_same(name, found.digest, info)
         return path, stored, False
-    seconds = len(recording.samples) / info.sample_rate_hz
-    if row.ref_text is not None and (problem := transcript_problem(row.ref_text, seconds)):
-        log.warning("%s", problem)
-    stored = encode_voice(recording, info, config)
+    if isinstance(found, Voice):
+        stored = stored_voice(found, info)
+    else:
+        seconds = len(found.samples) / info.sample_rate_hz
+        if found.text is not None and (problem := transcript_problem(found.text, seconds)):
+            log.warning("%s", problem)
+        stored = encode_voice(found, info, config)
     return folder.write(name, stored, is_overwriting), stored, True
 
 
@@ -76,17 +88,17 @@ def design_voice(
     spoken: Mapping[str, str | None],
     seed: int,
     config: RunConfig,
-    design_config: RunConfig,
+    design_config: RunConfig | None,
     is_overwriting: bool = False,
 ) -> tuple[Path, StoredVoice]:
-    """Let a VoiceDesign checkpoint speak once, and encode that for a Base checkpoint.
+    """Let a checkpoint that makes up voices speak once, and keep that as a voice.
 
     The speech is kept beside the voice file, as `NAME.wav`.
 
     Args:
         spoken: `text`, `instruct` and `language`, as in a row of a manifest.
-        config: of the Base checkpoint.
-        design_config: of the VoiceDesign checkpoint.
+        config: of the checkpoint that is to speak with it.
+        design_config: of a VoiceDesign checkpoint; None: that one makes it up itself.
     Raises:
         UsageError, SetupError: as `add_voice`.
         RowError: the speech did not end or is no reference.
@@ -97,35 +109,63 @@ def design_voice(
     if wav.exists() and not is_overwriting:
         raise UsageError(f"{wav} is there already", remedy="add --overwrite to replace it")
     info = require_base(config)
-    design_info = approved_info(design_config)
-    if not design_info.needs_instruct:
-        raise UsageError(
-            f"--design-model {design_config.model} is a {design_info.type} checkpoint",
-            remedy="name a VoiceDesign one, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
-        )
+    maker = Maker(config, info)
+    if design_config is not None:
+        maker = Maker(design_config, approved_info(design_config))
     row = require_row({"seed": seed, **spoken})
-    check_settings(design_config, design_info, folder)
-    if problem := row_problem(row, design_config, design_info, folder):
+    _require_maker(maker, row, design_config is not None)
+    check_settings(*maker, folder)
+    if problem := row_problem(row, *maker, folder, makes_voices=True):
         raise UsageError(problem)
-    if is_wordless(row.text, design_info.pace):
+    if is_wordless(row.text, maker.info.pace):
         raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
-    request = build_request(row, design_config, design_info)
-    samples = speak_once(request, design_config, design_info)
-    data = encode(samples, design_info.sample_rate_hz, "wav", "PCM_16")
-    with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
-        audio = Path(scratch) / wav.name
-        audio.write_bytes(data)
-        values = {"text": name, "ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
-        try:
-            reference = load(require_row(values), info, config)
-        except UsageError as error:
-            raise RowError(
-                f"what was spoken is no reference: {error}", "try another --text or --seed"
-            ) from None
-    stored = encode_voice(reference, info, config)
+    language = row.language or "auto"
+    words = Words(name, row.text, language, row.instruct, seed, MIN_SECONDS, MAX_SECONDS)
+    session = Here(is_two=design_config is not None)
+    (said,) = session.speak(maker, [words])
+    if said.error is not None or said.samples is None or said.codes is None:
+        raise RowError(str(said.error), remedy="try another --seed, or another --text")
+    data = encode(said.samples, maker.info.sample_rate_hz, "wav", "PCM_16")
+    if design_config is None:
+        stored = voice_of_codes(said.codes, row.text, info)
+    else:
+        with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
+            audio = Path(scratch) / wav.name
+            audio.write_bytes(data)
+            heard = {"ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
+            try:
+                row = require_row({"text": name, **heard})
+                reference = load(row, info, replace(config, ref_root=None))
+            except UsageError as error:
+                raise RowError(
+                    f"what was spoken is no reference: {error}", "try another --text or --seed"
+                ) from None
+        (stored,) = session.encode(config, info, [reference])
     path = folder.write(name, stored, is_overwriting)
     write_alone(wav, data)
     return path, stored
+
+
+def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
+    """Raise UsageError where a checkpoint makes up no voice, or not as it is told to."""
+    info = maker.info
+    if is_design and not info.needs_instruct:
+        raise UsageError(
+            f"--design-model {maker.config.model} is a {info.type} checkpoint",
+            remedy="name a VoiceDesign one, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
+        )
+    if is_design and row.instruct is None:
+        raise UsageError("--instruct is missing", remedy="describe the voice in words")
+    if not is_design and not makes_voices(info, maker):
+        raise UsageError(
+            f"{maker.config.model} is a {info.type} checkpoint, which makes up no voice",
+            remedy="name one that does by --design-model",
+        )
+    if not is_design and row.instruct is not None:
+        raise UsageError(
+            "--instruct: this checkpoint takes no description",
+            remedy="leave it out, or name a VoiceDesign checkpoint by --design-model",
+        )
 
 
 def require_base(config: RunConfig) -> ModelInfo:
@@ -168,58 +208,5 @@ def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
 
 def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:
     """Load the checkpoint and encode one recording. Raises SetupError, RowError."""
-    with WarmModel(config, info) as warm:
-        model = warm.session.model
-        try:
-            encoded = with_fallback(partial(encode_references, model, [reference]), model)
-        except torch.OutOfMemoryError:
-            raise SetupError(
-                "the device has no memory to encode the reference", "free it, or use --device cpu"
-            ) from None
-        voice = make_voice(reference, *encoded[0], info.identity)
-        try:
-            model.prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
-        except RequestError as error:  # it could not be spoken with
-            raise RowError(str(error)) from None
-        finally:
-            del model  # which is to go with the speaker
-    return stored_voice(voice, info)
-
-
-def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
-    """A voice as its file holds it."""
-    return StoredVoice(
-        embedding=voice.embedding.numpy(),
-        codes=None if voice.codes is None else voice.codes.numpy().astype("int16"),
-        text=voice.text,
-        mode=voice.mode,
-        identity=voice.identity,
-        model=checkpoint_name(info),
-        sample_rate_hz=info.sample_rate_hz,
-        reference=voice.digest,
-        created_by=f"tts-cli {versions()['tts-cli'] or '(source)'}",
-    )
-
-
-def speak_once(request: SpeechRequest, config: RunConfig, info: ModelInfo) -> np.ndarray[Any, Any]:
-    """(n,) float32 samples of one request; the model is gone afterwards, because two checkpoints
-    need not fit the device together.
-
-    Raises:
-        RowError: the speech did not end, even with other seeds, or is not finite.
-    """
-    frames = min(request.max_frames, int(MAX_SECONDS / info.frame_s))
-    row = SpeechRow("voice", replace(request, max_frames=frames))
-    needs = Needs()
-    needs.add(row.request, info)
-    with WarmModel(config, info) as warm:
-        warm.make_room(needs)
-        warm.new_run(lambda _: None).run([row])
-    if row.samples is None:
-        raise RowError(str(row.error))
-    if row.error is not None:
-        raise RowError(
-            f"the design model did not end its speech within {frames} frames",
-            remedy="try another --seed, or a shorter --text",
-        )
-    return row.samples
+    with WarmModel(config, info) as model:
+        return encode_voices(model, [reference])[0]

@@ -44,19 +44,6 @@ class Needs:
             text += 0 if voice is None else voice.num_bytes
             self.max_trailing = max(self.max_trailing, text)
 
-    def add_parts(
-        self, parts: list[SpeechRequest], info: ModelInfo, voice: Need | None = None
-    ) -> None:
-        """Make room for the parts of one more row. Where nothing fixes their voice, the first one
-        is the reference of the others.
-        """
-        first = parts[0]
-        self.add(first, info, voice)
-        if first.voice is None and first.ref_audio is None:
-            voice = Need("", first.max_frames, len(first.text.encode()))
-        for part in parts[1:]:
-            self.add(part, info, voice)
-
     def fits(self, room: Needs) -> bool:
         """Whether slots and graphs made for `room` do for these needs, whatever their number."""
         return all(getattr(self, name) <= getattr(room, name) for name in _SIZES)

@@ -118,7 +118,6 @@ class Recorder:
         self.failures = Failures()
         self.takes = TakeFolder(writer.out, journal, extras)
         self.num_same = 0  # rows spoken again that came out as they were, byte for byte
-        self._ends: dict[str, threading.Event] = {}
         self._mutex = threading.Lock()
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
@@ -140,15 +139,6 @@ class Recorder:
     def fail(self, row: BadRow) -> None:
         """Record a row that cannot be spoken. Raises DiskFull."""
         self._record(bad_record(row, self.run_id), is_bad=True, is_told=not row.is_late)
-
-    def end_of(self, row_id: str) -> threading.Event:
-        """Is set once the row is recorded."""
-        return self._ends.setdefault(row_id, threading.Event())
-
-    def count_skipped(self, skipped: int) -> None:
-        """Say how many rows were done already, where that was not known before."""
-        with self._mutex:
-            self.totals.skipped = skipped
 
     def _put(self, row: SpeechRow) -> tuple[RowRecord, Placed | None]:
         """Give a row's files their names, if there are any, and describe what happened."""
@@ -195,9 +185,6 @@ class Recorder:
             language=request.language,
             instruct=request.instruct,
             ref_sha256=None if row.need is None else row.need.ref_sha256,
-            anchor=row.anchor,
-            anchor_digest=row.need.digest if row.anchor and row.need else None,
-            clone_model=row.identity,
             clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
             seed=row.seed,
             attempts=row.attempts,
@@ -269,8 +256,6 @@ class Recorder:
         if placed is not None:
             self.takes.settle(record.id, placed)
             start.reach("first_row_s")
-        if (ended := self._ends.get(record.id)) is not None:
-            ended.set()
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s

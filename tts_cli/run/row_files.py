@@ -37,7 +37,7 @@ class RowFiles:
         started_s = time.perf_counter()
         is_truncated = row.error is not None
         take = row.place.file_take(is_truncated)
-        tags = Tags(row.id, row.request.voice or "", comment=self.comment)
+        tags = Tags.of_row(row.id, row.request.voice, self.comment)
         try:
             row.made = self.writer.make(row.id, row.samples, row.codes, is_truncated, take, tags)
         except RowError as problem:

@@ -237,7 +237,7 @@ class SpeechRun:
         """How long the row's speech will be."""
         request, pace = row.request, self.model.info.pace
         if pace is not None:
-            row.least_frames = pace.least_frames(request.text)
+            row.least_frames = max(row.least_frames, pace.least_frames(request.text))
             spoken = pace.without_markup(request.text)
             cap_s = request.max_frames * self.model.info.frame_s
             row.expected_s = min(cap_s, usual_s(spoken))
@@ -295,23 +295,13 @@ class SpeechRun:
                 if again is not None:
                     self.engine.jobs.settle([again])
                     continue
-                row = self._settle(job)
-                released = self._released_by(row)
-                whole, repeated = self._finish(row)
-                self.engine.jobs.settle([*released, *repeated])
+                whole, repeated = self._finish(self._settle(job))
+                self.engine.jobs.settle(repeated)
                 if whole is not None:
                     self.take(whole)
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
-
-    def _released_by(self, row: SpeechRow) -> list[Job]:
-        """The jobs that have waited for this row's voice; the others of them end here."""
-        jobs: list[Job] = []
-        for part in self.long_rows.released_by(row):
-            job = self._job(part)
-            jobs += self._end(part) if job is None else [job]
-        return jobs
 
     def _judge(self, job: Job) -> Job | None:
         """Measure a job's audio, once it is there. The next attempt, where there is to be one."""

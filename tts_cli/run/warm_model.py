@@ -87,7 +87,7 @@ class WarmModel:
 
     def new_cloning(self) -> Cloning:
         """Finds what rows clone; it remembers files, so each call has one of its own."""
-        return Cloning(self.config, self.info)
+        return Cloning(self.config, self.info, self.maker.voices.made)
 
     def new_run(
         self,
@@ -96,6 +96,7 @@ class WarmModel:
         cloning: Cloning | None = None,
         is_int16: bool = False,
         takers: int = 1,
+        policy: RetryPolicy | None = None,
     ) -> SpeechRun:
         """One pass over rows that there is room for, see `SpeechRun`; voices that earlier ones have
         encoded are known.
@@ -103,7 +104,7 @@ class WarmModel:
         return SpeechRun(
             self.session,
             take,
-            RetryPolicy.of(self.config),
+            policy or RetryPolicy.of(self.config),
             cloning=cloning,
             is_int16=is_int16,
             takers=takers,

@@ -26,6 +26,9 @@ class Settings(TypedDict, total=False):
     reproducible: bool
     # cloning and voices
     voice: str
+    free_voice: str
+    voice_text: str
+    made_voices: StrPath
     cast: StrPath
     ref_root: StrPath
     ref_silence: float

@@ -13,15 +13,19 @@ seed, or the same id and run seed, it gives the samples that `synth` gives.
 from __future__ import annotations
 
 import atexit
+import tempfile
 import threading
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import (
     Cancelled,
     RowError,
+    SetupError,
     SpeakerBusy,
     StoppedEarly,
     UsageError,
@@ -33,6 +37,7 @@ from tts_cli.run.device import choose_device, on_device
 from tts_cli.run.plan.row_maker import RowMaker
 from tts_cli.run.threads import SpeechRun
 from tts_cli.run.usual_needs import usual_needs
+from tts_cli.run.voice_making import Here, make_voices
 from tts_cli.run.warm_model import WarmModel
 from tts_cli.speaker.settings import RowFields, Settings, StrPath, config_of
 from tts_cli.speaker.speech import Speech, speech_of
@@ -93,11 +98,17 @@ class Speaker(WarmModel):
             raise UsageError(f"longest: must be at least 1, not {longest}")
         info = approved_info(config)
         maker = RowMaker(config, info)  # before a weight is read
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
         self._busy = threading.Lock()  # somebody is in the middle of a call
         self._current: SpeechRun | SpeechStream | None = None
+        self._stop_voice: Callable[[], None] | None = None  # that is being made
         self._is_lost = False  # its device has failed
         with on_device(choose_device(config)):
             super().__init__(config, info)
+            if maker.voices.is_one and config.made_voices is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
+                self.config = replace(config, made_voices=Path(self._folder.name))
+                maker = RowMaker(self.config, info)
             self.maker = maker
             _open.add(self)
             try:
@@ -148,12 +159,39 @@ class Speaker(WarmModel):
 
     def _say(self, row: SpeechRow, cloning: Cloning) -> None:
         with self.in_use:
-            if not self.has_room(row) and (problem := self.grow(row)):
+            if not self.is_ready(row) and (problem := self.prepare(row, cloning)):
                 raise RowError(problem)
             self._current = run = self.new_run(lambda _: None, cloning=cloning)
             run.run([row])
         if row.error is None and row.finish_reason is None:
             raise Cancelled("the text was not spoken to its end")
+
+    def is_ready(self, row: SpeechRow) -> bool:
+        """Whether a row can be spoken as things are."""
+        return self.has_room(row) and (row.need is None or bool(row.need.digest))
+
+    def prepare(self, row: SpeechRow, cloning: Cloning) -> str | None:
+        """Make the voice that a row lacks, and room for the row, while none is spoken; why that
+        cannot be, or None.
+        """
+        if row.need is not None and not row.need.digest:
+            voices, here = self.maker.voices, Here(False, self, self._stoppable)
+            try:
+                make_voices(voices, [voices.asks[row.request.voice or ""]], cloning, here)
+            except (StoppedEarly, SetupError, RowError) as error:
+                if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
+                    raise
+                return str(error)
+            row.need = cloning.need(row.request)
+        return None if self.has_room(row) else self.grow(row)
+
+    @contextmanager
+    def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
+        self._stop_voice = stop
+        try:
+            yield
+        finally:
+            self._stop_voice = None
 
     def batch(
         self, rows: Iterable[GivenRow], *, ordered: bool = True, look_ahead: int | None = None
@@ -196,6 +234,12 @@ class Speaker(WarmModel):
         """End the call that another thread is in the middle of, which raises `Cancelled` there."""
         if (current := self._current) is not None:
             current.stop()
+        self.stop_voice()
+
+    def stop_voice(self) -> None:
+        """End the making of a voice, if one is being made."""
+        if (stop := self._stop_voice) is not None:
+            stop()
 
     def close(self) -> None:
         """Cancel what is going on, drop the model and free the device's memory. A closed speaker
@@ -205,6 +249,8 @@ class Speaker(WarmModel):
             current.close()
         self.cancel()
         super().close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     @contextmanager
     def _call(self) -> Iterator[None]:

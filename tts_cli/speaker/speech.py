@@ -109,7 +109,7 @@ class Speech:
         if not len(self.samples):
             raise RowError(f"row {self.id} has no audio: {self.error}")
         coding = check_format(name, subtype, self.sample_rate_hz)
-        tags = Tags(self.id, self.voice or "", comment=self.comment)
+        tags = Tags.of_row(self.id, self.voice, self.comment)
         data = encode(self.samples, self.sample_rate_hz, name, coding, tags)
         write_alone(target.absolute(), data)
         return target

@@ -65,7 +65,7 @@ class SpeechStream:
         self._stop = threading.Event()
         self._is_pulling = False  # the iterator of rows was asked and has not answered
         self._run: SpeechRun | None = None
-        self._larger: SpeechRow | None = None  # the room must grow first, or cannot
+        self._larger: SpeechRow | None = None  # room or a voice must be made first, or cannot
         self._last: _End | None = None  # what the rows ended with
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
@@ -107,6 +107,7 @@ class SpeechStream:
         self._stop.set()
         if self._run is not None:
             self._run.stop()
+        self._speaker.stop_voice()
         self._permits.release()  # who pulls may wait for one
 
     def close(self) -> None:
@@ -149,7 +150,7 @@ class SpeechStream:
 
     def _speak(self) -> None:
         """The engine's thread: a run over the rows, and another one behind each row that needs more
-        room than there is.
+        room than there is, or a voice that is to be made.
         """
         error: BaseException | None = None
         try:
@@ -164,7 +165,7 @@ class SpeechStream:
     def _run_on(self) -> None:
         """Speak rows until one needs more room, or all are spoken."""
         first = self._larger
-        if first is not None and (problem := self._speaker.grow(first)):
+        if first is not None and (problem := self._speaker.prepare(first, self._cloning)):
             self._larger, first.error = None, problem
             self._take(first)
         self._run = self._speaker.new_run(self._take, cloning=self._cloning)
@@ -192,7 +193,7 @@ class SpeechStream:
             self._numbers[made] = number
             if made.is_silent:
                 self._take(made)
-            elif self._speaker.has_room(made):
+            elif self._speaker.is_ready(made):
                 yield made
             else:
                 self._larger = made

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tts_cli.errors import RowError
 from tts_cli.voices.folder import VoiceFolder
+from tts_cli.voices.made import MadeVoices, is_made
 from tts_cli.voices.recording import (
     Facts,
     Reference,
@@ -26,18 +27,19 @@ from tts_cli.voices.recording import (
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest, Voice
     from tts_cli.config import RunConfig
-    from tts_cli.voices.anchor import Anchor
+    from tts_cli.voices.voice_file import StoredVoice
 
 T = TypeVar("T")
 
 REMEMBERED_FILES = 4096
+MAX_MADE_S, MAX_MADE_BYTES = 20.0, 400  # of what a made voice says
 
 
 @dataclass(frozen=True)
 class Need:
     """The voice a row needs."""
 
-    digest: str
+    digest: str  # empty: it is still to be made
     num_frames: int  # at most this many reference frames stand in its prompt
     num_bytes: int  # UTF-8 bytes of the transcript
     ref_sha256: str | None = None  # of the recording; None for a voice file
@@ -92,16 +94,16 @@ class Cloning:
     """Finds what rows clone.
 
     Args:
-        info: the run's checkpoint.
+        info: of the checkpoint that speaks.
+        made: where made voices are; None: in no folder.
     """
 
-    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
+    def __init__(self, config: RunConfig, info: ModelInfo, made: MadeVoices | None = None) -> None:
         self.info = info
         self.silence_s = reference_silence_s(config, info)
         self.files = ReferenceFiles(config.ref_root)
         self.folder = VoiceFolder(config.voices)
-        self.anchor: Anchor | None = None  # whose voice rows have that nothing else gives one
-        self.own_folder: Path | None = None  # of recordings made by the run, see `run.leads`
+        self.made = made or MadeVoices(None)
 
     def need(self, request: SpeechRequest) -> Need | None:
         """What a request clones, None where nothing.
@@ -129,10 +131,9 @@ class Cloning:
         Raises:
             RowError: its voice file cannot be used.
         """
-        if self.anchor is not None and self.anchor.is_voice_of(request):
-            return self.anchor.least
         if request.ref_audio is None or not self.info.can_clone:
-            return self.need(request)
+            need = self.need(request)
+            return Need("", 1, 1) if need is not None and not need.digest else need
         if request.clone_mode != "icl":
             return Need("", 0, 0)
         return Need("", 1, len((request.ref_text or "").encode()))
@@ -151,12 +152,9 @@ class Cloning:
             RowError: its voice file was changed, or cannot be used any more.
         """
         if request.ref_audio is not None:
-            anchor = self.anchor
-            if anchor is None or not anchor.is_voice_of(request):
-                return None
-            return anchor.voice(self.info)
+            return None
         name = request.voice or ""
-        stored = self.folder.require(name, self.info)
+        stored = self._require(name)
         if stored.digest != digest:
             raise RowError(f"voice {name!r} was changed while the run was going")
         return stored.to_voice()
@@ -164,11 +162,9 @@ class Cloning:
     def load(self, request: SpeechRequest, digest: str) -> Reference:
         """The recording of a request. Raises RowError."""
         assert request.ref_audio is not None
-        is_own = self.anchor is not None and self.anchor.is_voice_of(request)
-        is_own = is_own or Path(request.ref_audio).parent == self.own_folder
         reference = load_reference(
             request.ref_audio,
-            None if is_own else self.files.root,
+            self.files.root,
             mode=request.clone_mode or "xvec",
             text=request.ref_text,
             rate_hz=self.info.sample_rate_hz,
@@ -178,6 +174,12 @@ class Cloning:
             raise RowError(f"ref_audio {request.ref_audio!r} was changed while the run was going")
         return reference
 
+    def _require(self, name: str) -> StoredVoice:
+        return (self.made if is_made(name) else self.folder).require(name, self.info)
+
     def _stored(self, name: str) -> Need:
-        stored = self.folder.require(name, self.info)
+        if is_made(name) and not self.made.has(name, self.info):
+            frames = math.ceil((MAX_MADE_S + self.silence_s) / self.info.frame_s) + 1
+            return Need("", frames, MAX_MADE_BYTES)
+        stored = self._require(name)
         return Need(stored.digest, stored.num_frames, len((stored.text or "").encode()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,14 +48,6 @@ class PlannedPart:
     pause_after_s: float | None = None  # that the text marks; None: what the boundary asks for
 
 
-@dataclass(frozen=True)
-class SpokenPart:
-    """A part that another checkpoint has spoken, in whose voice the others are."""
-
-    place: int  # among the parts of its row, from 0
-    read: Callable[[], SpeechRow]  # it, at its end; raises RowError: it is gone
-
-
 @dataclass(eq=False)
 class SpeechRow:
     """One row of a run, with everything that holds for all its attempts.
@@ -71,15 +63,11 @@ class SpeechRow:
     need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
     character: str | None = None  # see `Row`, as the next
     extra: Mapping[str, Any] | None = None
-    anchor: str | None = None  # id of the row whose voice it has
     reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
     parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
     most_frames: int | None = None  # of all its parts together; None: nobody set a cap
     part_of: SpeechRow | None = None  # the row that this one is a part of
     is_first_part: bool = False
-    lead: SpokenPart | None = None  # one of its parts that is there already
-    is_lead: bool = False  # a part spoken for its voice, which another checkpoint clones
-    identity: str | None = None  # of the second checkpoint, where that speaks it
     content_hash: str = ""  # what it is recorded under as well
     place: Place = field(default_factory=Place)  # which take of its row it is to be
     # Attempts of earlier runs at the very same, none of which was all of its text: this one goes on
@@ -123,11 +111,6 @@ class SpeechRow:
     def is_extra(self) -> bool:
         """Whether it is spoken beside the row's own file."""
         return self.place.role == EXTRA
-
-    @property
-    def has_free_voice(self) -> bool:
-        """Whether the model chooses the voice, so that parts must hear the first one."""
-        return self.request.voice is None and self.request.ref_audio is None
 
     @property
     def is_silent(self) -> bool:

@@ -12,7 +12,8 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 # Rows and what came of them are small; Ray's own choice would be a third of the memory.
 STORE_BYTES = 128 * 2**20
 CONNECT_S = 10.0
+SETTLE_S, WAIT_S = 5.0, 0.05
 CORES = 2  # a worker on a CPU, where `all` chooses their number
 MEMORY_BYTES = 2**30  # that Ray may promise to others, of whom there are none
 # For a cluster of our own, unless the user has said otherwise: no word to Ray's makers, and no
@@ -113,6 +115,25 @@ class Cluster:
         )(kind)
         return actor.remote(*args)
 
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What a function gives, or raises, in a process of its own with a worker's share.
+
+        Raises:
+            SetupError: that process has died.
+        """
+        options = self.share.options(has_own_ray=self._session_dir is not None)
+        remote = self._ray.remote(max_retries=0, **options)(function)
+        before = self._num_free()
+        try:
+            return self._ray.get(remote.remote(*args))
+        except self._ray.exceptions.RayError as error:
+            cause = self.cause(error)
+        finally:
+            self._wait_until_free(before)
+        if isinstance(cause, self._ray.exceptions.RayError):
+            raise SetupError(f"a worker has died: {first_line(cause)}", "see its machine's logs")
+        raise cause
+
     def keep(self, value: Any) -> Any:
         """Put a value into the object store; a call gets it by what this returns."""
         return self._ray.put(value)
@@ -183,6 +204,19 @@ class Cluster:
         if self.is_local:
             self._session_dir = found.address_info.get("session_dir")
             log.debug("Ray %s started; its logs: %s", ray.__version__, self._session_dir)
+
+    def _num_free(self) -> float:
+        """GPUs and cores that nobody has."""
+        free = self._ray.available_resources()
+        return float(free.get("GPU", 0) + free.get("CPU", 0))
+
+    def _wait_until_free(self, before: float) -> None:
+        """Ray counts the share of a call that has ended as taken for a second or so, of which a
+        Ray of our own tells nobody.
+        """
+        deadline_s = time.monotonic() + SETTLE_S * (self._session_dir is None)
+        while self._num_free() < before and time.monotonic() < deadline_s:
+            time.sleep(WAIT_S)
 
     def _free(self) -> list[tuple[int, int]]:
         """Cores of each node, and the free GPUs of all."""

@@ -21,6 +21,7 @@ from tts_cli.run.records import Recorder
 from tts_cli.run.speakers import Due
 from tts_cli.workers.cluster import Cluster
 from tts_cli.workers.dealer import Dealer
+from tts_cli.workers.elsewhere import there
 from tts_cli.workers.events import Event, Events
 from tts_cli.workers.lives import Lives
 from tts_cli.workers.messages import Task
@@ -145,20 +146,15 @@ class Crew:
             )
 
     def _task(self) -> Task:
-        config, share = self._config, self._cluster.share
+        share = self._cluster.share
+        config = there(self._config, share)
         assert config.out is not None
-        out = config.out.absolute()
         text = secrets.token_hex(16)
-        self._token = stage(out / "workers", text.encode(), secrets.randbits(63))
-        model = config.model
-        if model is not None and Path(model).expanduser().is_dir():
-            model = str(Path(model).expanduser().absolute())
-        cache = None if config.kernel_cache is None else config.kernel_cache.absolute()
-        device = "cuda" if share.is_gpu else "cpu"
+        self._token = stage(config.out / "workers", text.encode(), secrets.randbits(63))
         rows = -(-self._needs.rows // share.num_workers)
         return Task(
             0,
-            replace(config, out=out, model=model, device=device, kernel_cache=cache),
+            config,
             self._info.identity,
             version(),
             replace(self._needs, rows=rows),

@@ -152,8 +152,7 @@ class Dealer:
                     places[voice.digest] = len(voices)
                     voices.append(self._voices.kept(voice))
             place = None if voice is None else places[voice.digest]
-            keeps_codes = self._recorder.writer.kept_codes == item.id
-            orders.append(Order(number, sent, place, keeps_codes))
+            orders.append(Order(number, sent, place))
         self._lives.watch(hand, hand.actor.speak.remote(orders, *voices))
 
     def take(self, hand: Hand, ended: list[Ended]) -> None:

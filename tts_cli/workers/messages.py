@@ -58,7 +58,6 @@ class Order:
     number: int  # that it is answered under
     row: SpeechRow
     voice: int | None  # that it clones: its place among those of the call
-    keeps_codes: bool  # of it, whatever becomes of others
 
 
 @dataclass(frozen=True)

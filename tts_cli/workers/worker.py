@@ -137,8 +137,6 @@ class Worker:
                     continue
                 if order.voice is not None:
                     row.request = replace(row.request, clone=voices[order.voice])
-                if order.keeps_codes and self._files is not None:
-                    self._files.writer.kept_codes = row.id
                 self._rows[row] = order.number
                 self._orders.put(row)
             self._count_in(len(orders))

@@ -79,3 +79,9 @@ def test_what_is_known_of_the_model() -> None:
         "source": "/h",
     }
     assert synthetic_of(model) == "synthetic speech; model qwen3_tts 0b6 base abc"
+
+
+def test_a_made_voice_has_a_name_and_no_path() -> None:
+    assert Tags.of_row("a", ".voices/ann-0123456789ab", "x").artist == "ann-0123456789ab"
+    assert Tags.of_row("a", "clara", "x") == Tags("a", "clara", comment="x")
+    assert Tags.of_row("a", None, "x").artist == ""

@@ -38,6 +38,12 @@ def test_a_line_of_the_first_version() -> None:
     assert (speech.text_chars, speech.audio_s) == (12, 1.5)
 
 
+def test_a_made_voice_has_a_name_and_no_path() -> None:
+    speech = speech_of({**LINE, "voice": ".voices/ann-0123456789ab"}, 0)
+    assert speech is not None
+    assert speech.voice == "ann-0123456789ab"
+
+
 def test_what_is_not_of_its_type_is_not_known() -> None:
     speech = speech_of(
         {

@@ -41,6 +41,19 @@ def test_the_settings_of_a_run_are_its_flags(
     assert sorted(words[2:]) == sorted(" ".join(pairs).split())
 
 
+def test_folders_hold_wherever_it_is_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"model": "design", "clone_model": "base", "made_voices": "first", "voice": "base"}
+    for name in settings.values():
+        (tmp_path / name).mkdir(exist_ok=True)
+    words = spoken_by({"settings": settings})[2:]
+    found = dict(zip(words[::2], words[1::2], strict=True))
+    wanted = {f"--{name.replace('_', '-')}": str(tmp_path / settings[name]) for name in settings}
+    assert found == {**wanted, "--voice": "base"}
+
+
 def test_a_stranger_sets_nothing_but_the_speech() -> None:
     """A pasted command had `--ray-address` and `--kernel-cache` of whoever wrote run.json."""
     harm = {"kernel_cache": "evil", "ray_address": "evil:1", "ref_root": "/", "device": "cuda:7"}

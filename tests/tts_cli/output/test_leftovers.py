@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from made_voices import keep
+
 from tts_cli.output.journal import Journal
 from tts_cli.output.leftovers import audio_files, unrecorded_rows
+from tts_cli.output.orphans import find_orphans
 from tts_cli.output.record import RowRecord
 
 
@@ -36,3 +39,11 @@ def test_what_was_made_of_rows_is_no_row(tmp_path: Path) -> None:
     assert found == {"sub/01-one", "01-one"}
     made = {"01-one.wav", "01-one.flac"}
     assert [row_id for row_id, _ in audio_files(tmp_path, made)] == ["sub/01-one"]
+
+
+def test_made_voices_are_no_rows(tmp_path: Path) -> None:
+    keep(tmp_path)
+    (tmp_path / "mine.wav").write_bytes(b"audio")
+    assert [row_id for row_id, _ in audio_files(tmp_path)] == ["mine"]
+    with Journal(tmp_path) as journal:
+        assert find_orphans(tmp_path, journal, lambda _: False).first == ["mine"]

@@ -26,22 +26,10 @@ from tts_cli.text.split import Part
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 
 
-class Listening(FakeSpeechModel):
-    """Remembers the order of prompts, and what each clones."""
-
-    def __init__(self, max_batch: int) -> None:
-        super().__init__(max_batch)
-        self.cloned: dict[str, Any] = {}
-
-    def prompt(self, request: SpeechRequest) -> Prompt:
-        self.cloned[request.text] = request.clone
-        return super().prompt(request)
-
-
 @pytest.fixture
 def session(make_info: Callable[..., ModelInfo]) -> Session:
     """A model in plain Python whose rows speak one frame a letter, two samples each."""
-    model: Any = Listening(4)
+    model: Any = FakeSpeechModel(4)
     model.info = make_info(max_positions=200, samples_per_frame=2, sample_rate_hz=20)
     return Session(model, torch.device("cpu"), torch.float32, BatchSize(4), 0.0)
 
@@ -152,29 +140,6 @@ def test_a_row_whose_voice_is_gone_ends_once(session: Session) -> None:
     assert speak(session, [row])["a"].error == "part 1 of 2: its voice is gone"
 
 
-def test_a_free_voice_is_that_of_the_first_part(session: Session) -> None:
-    row = long_row("a", "abc", "defgh", "ij", seed=7)
-    row.request = replace(row.request, voice=None)
-    spoken = speak(session, [row], takers=4)["a"]
-    assert spoken.error is None
-    model: Any = session.model
-    assert model.cloned["abc"] is None
-    for text in ("defgh", "ij"):
-        voice = model.cloned[text]
-        assert (voice.text, voice.mode) == ("abc", "icl")
-        assert torch.equal(voice.codes, fake_codes(7, 3))
-
-
-def test_without_a_first_part_the_others_of_a_free_voice_are_not_spoken(session: Session) -> None:
-    row = long_row("a", "nan", "defgh", "ij")
-    row.request = replace(row.request, voice=None)
-    spoken = speak(session, [row, SpeechRow("b", request("xx", 1))])
-    assert spoken["a"].error == "part 1 of 3: the model gave NaN or infinite values twice"
-    assert spoken["b"].error is None
-    model: Any = session.model
-    assert "defgh" not in model.cloned
-
-
 def test_rows_are_opened_as_the_slots_need_them(session: Session) -> None:
     """Twenty thousand characters are 25 minutes of audio: all rows at once would fill memory."""
     opened: list[int] = []
@@ -202,7 +167,7 @@ def test_a_run_that_is_stopped_opens_no_more(session: Session) -> None:
     assert rows.open(long_row("b", "a", "b"), stop) == []
 
 
-class Hurrying(Listening):
+class Hurrying(FakeSpeechModel):
     """Speaks only half of a text that begins with `f` at its first attempt."""
 
     def prompt(self, request: SpeechRequest) -> Prompt:
@@ -264,19 +229,12 @@ def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Session) -> 
     assert spoken.part_records[-1]["attempts"] == 3
 
 
-def test_the_first_part_of_a_free_voice_stays_as_it_is(hurrying: Session) -> None:
-    """The others have its voice."""
-    row = long_row("a", HURRIED, *EVEN)
-    row.request = replace(row.request, voice=None)
-    spoken = speak(hurrying, [row])["a"]
-    assert spoken.suspect == ["part 1: 2.00 times as fast as the other parts"]
-    assert [part["attempts"] for part in spoken.part_records] == [1] * 5
-
-
 def test_a_part_is_suspect_once(hurrying: Session) -> None:
     """While another one is spoken again, nothing is said of it yet."""
     row = long_row("a", HURRIED, HURRIED, *EVEN, "e" * 60)
-    row.request = replace(row.request, voice=None)
+    first = row.parts[0]
+    greedy = replace(first.request.sampling, greedy=True, subtalker_greedy=True)
+    row.parts = (replace(first, request=replace(first.request, sampling=greedy)), *row.parts[1:])
     spoken = speak(hurrying, [row])["a"]
     assert [part["attempts"] for part in spoken.part_records] == [1, 2, 1, 1, 1, 1, 1]
     assert spoken.suspect == ["part 1: 2.00 times as fast as the other parts"]

@@ -45,21 +45,6 @@ def test_a_reference_stands_in_the_prompt_and_in_front_of_the_audio(make_info: M
     assert (found.max_positions, found.max_reference_frames) == (100 + 10 + 40 + 70 + 50, 70)
 
 
-def test_parts_hear_the_first_one_where_nothing_fixes_their_voice(make_info: MakeInfo) -> None:
-    info = make_info(prompt_overhead=10)
-    parts = [REQUEST, replace(REQUEST, text="x" * 60), replace(REQUEST, text="x" * 80)]
-    free, fixed = Needs(), Needs()
-    free.add_parts(parts, info)
-    assert (free.rows, free.max_reference_frames) == (3, 50)
-    assert free.max_positions == (80 + 10 + 50) + (50 + 100)
-    fixed.add_parts([replace(part, voice="clara") for part in parts], info)
-    assert fixed == Needs(rows=3, max_positions=100 + 10 + 50, max_frames=50)
-    cloned = Needs()
-    voice = Need("digest", num_frames=70, num_bytes=40)
-    cloned.add_parts([replace(part, ref_audio="a.wav") for part in parts], info, voice)
-    assert (cloned.max_positions, cloned.max_reference_frames) == (160 + 70 + 40, 70)
-
-
 @pytest.mark.parametrize(
     ("layout", "default", "expected"),
     [

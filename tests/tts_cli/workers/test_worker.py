@@ -53,7 +53,7 @@ def worker() -> Iterator[Quiet]:
 
 def orders(*names: str) -> list[Order]:
     return [
-        Order(number, SpeechRow(name, SpeechRequest("Hello.")), None, False)
+        Order(number, SpeechRow(name, SpeechRequest("Hello.")), None)
         for number, name in enumerate(names, 1)
     ]
 

@@ -28,6 +28,7 @@ class Casting:
 
     Args:
         problem_of: why the checkpoint cannot do what a row asks, or None.
+        makes_voices: for characters that have none.
     Raises:
         UsageError: the cast file cannot be read, or asks for what the checkpoint does not have.
     """
@@ -38,12 +39,14 @@ class Casting:
         info: ModelInfo,
         voices: VoiceFolder,
         problem_of: Callable[[Row], str | None],
+        makes_voices: bool = False,
     ) -> None:
         self.cast = Cast() if config.cast is None else read_cast(config.cast)
         self.strangers: dict[str, None] = {}  # characters without a voice, as they came
         self._fields = parse_map(config.map or "")
         self._info = info
         self._voices = voices
+        self._makes_voices = makes_voices and config.free_voice != "each"
         self._find = lru_cache(_MAX_REMEMBERED)(self._character)
         for name, row in self.cast.characters.items():
             if problem := problem_of(row):
@@ -54,7 +57,7 @@ class Casting:
         assert row.character is not None
         character = self._find(row.character)
         if character is None:
-            if self.cast.path is None and (row.voice or row.ref_audio):
+            if self.cast.path is None and (self._makes_voices or row.voice or row.ref_audio):
                 return row
             if len(self.strangers) < _MAX_STRANGERS:
                 self.strangers[row.character] = None

@@ -30,12 +30,16 @@ class CheckedRows:
     """Every row of a manifest with its final verdict. It remembers one compact table of ids, 24 to
     48 bytes a row.
 
+    Args:
+        makes_voices: for rows that have none.
     Raises:
         UsageError: `--voice` or `--language` is not one of the checkpoint's, or the cast asks for
             what it does not have.
     """
 
-    def __init__(self, source: Manifest, config: RunConfig, info: ModelInfo) -> None:
+    def __init__(
+        self, source: Manifest, config: RunConfig, info: ModelInfo, *, makes_voices: bool = False
+    ) -> None:
         self._source = source
         self._config = config
         self._info = info
@@ -45,7 +49,8 @@ class CheckedRows:
         names = [one.name for one in source.all]
         self._file_bits = {name: index << _LINE_BITS for index, name in enumerate(names)}
         check_settings(config, info, self._voices)
-        self.casting = Casting(config, info, self._voices, self._setting_problem)
+        self._makes_voices = makes_voices
+        self.casting = Casting(config, info, self._voices, self._setting_problem, makes_voices)
 
     def read(self, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
         """The rows in order, or those that are wanted, see `read_rows`; again, with the same
@@ -88,7 +93,7 @@ class CheckedRows:
         return self._places.get(key) is not None
 
     def _problem(self, row: Row) -> str | None:
-        return row_problem(row, self._config, self._info, self._voices)
+        return row_problem(row, self._config, self._info, self._voices, self._makes_voices)
 
     def _setting_problem(self, row: Row) -> str | None:
         return setting_problem(row, self._config, self._info, self._voices)
@@ -131,13 +136,17 @@ def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> N
         raise UsageError(f"--max-seconds {problem}")
 
 
-def row_problem(row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> str | None:
+def row_problem(
+    row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder, makes_voices: bool = False
+) -> str | None:
     """Why the checkpoint cannot speak this row, or None.
 
     A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
     """
     problem = setting_problem(row, config, info, voices)
-    return problem if problem is not None else _voice_missing(row, config, info)
+    if problem is not None or makes_voices:
+        return problem
+    return _voice_missing(row, config, info)
 
 
 def setting_problem(

@@ -21,14 +21,13 @@ class Survey:
 
     summary: ManifestSummary
     needs: Needs = field(default_factory=Needs)  # of the rows to speak
-    # Of those that the checkpoint of --clone-model speaks; none are among the others.
-    clone_needs: Needs = field(default_factory=Needs)
     silent: int = 0  # rows without words, which need no model
     bad: int = 0  # selected rows to record as failed: bad ones, and those certain to fail
     hopeless: int = 0  # of those, good ones that are certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
     reread: int = 0  # of those, changed by what is taken out of texts now, or read otherwise
+    unfixed: int = 0  # of those, spoken in a voice that nothing fixed, and now in a made one
     takes: int = 0  # more of rows, to be spoken beside their own
     with_takes: int = 0  # rows that these are of
     served: int = 0  # takes that count, of a run that did not come to its end
@@ -58,7 +57,7 @@ class Survey:
     @property
     def needs_model(self) -> bool:
         """Whether anything is to be spoken."""
-        return bool(self.needs.rows or self.clone_needs.rows)
+        return self.needs.rows > 0
 
     @property
     def pending(self) -> int:

@@ -28,10 +28,12 @@ from tts_cli.run.check.row_checks import (
 )
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import Needs, most_positions, room_problem
+from tts_cli.run.plan.free_voices import FreeVoices, Maker, is_free
 from tts_cli.run.plan.split_rule import SplitRule
 from tts_cli.run.plan.wordless import NO_WORDS, silent_row
 from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.voices.folder import VoiceFolder
+from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.resolve import Cloning, Need
 from tts_cli.voices.speech_row import SpeechRow
 
@@ -56,10 +58,16 @@ class RowMaker:
         self.config = config
         self.info = info
         self.split_rule = SplitRule.of(config, info)
+        made = MadeVoices(config.made_voices)
+        self.voices = FreeVoices(config, info, Maker(config, info), made)
         self._requests = Requests(config, info)
         self._columns = Columns(parse_map(config.map or ""), config.extra)
         self._casting = Casting(
-            config, info, voices, lambda row: setting_problem(row, config, info, voices)
+            config,
+            info,
+            voices,
+            lambda row: setting_problem(row, config, info, voices),
+            self.voices.is_one,
         )
 
     def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
@@ -105,6 +113,9 @@ class RowMaker:
         rule, info = self.split_rule, self.info
         request = self._requests.build(row)
         is_silent = is_wordless(without_pauses(request.text), info.pace)
+        if self.voices.is_one and not is_silent and is_free(request):
+            self.voices.ask(row, request)
+            request = self.voices.given(row, request)
         request = rule.without_lost_pauses(request)
         if is_silent and self.config.wordless == "fail":
             raise RowError(NO_WORDS)
@@ -170,10 +181,8 @@ class RowMaker:
     def needs(self, row: SpeechRow) -> Needs:
         """The room that one row takes."""
         needs = Needs()
-        if row.parts:
-            needs.add_parts([part.request for part in row.parts], self.info, row.need)
-        else:
-            needs.add(row.request, self.info, row.need)
+        for request in [part.request for part in row.parts] or [row.request]:
+            needs.add(request, self.info, row.need)
         return needs
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError, StoppedEarly, UsageError
+from tts_cli.errors import RowError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.reader import Manifest
 from tts_cli.manifest.request import Requests
@@ -25,14 +25,11 @@ from tts_cli.output.journal import Journal
 from tts_cli.output.writer import AudioWriter
 from tts_cli.run.check.only import Only
 from tts_cli.run.check.row_checks import CheckedRows
-from tts_cli.run.leads import Leads
 from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import most_positions, room_problem
-from tts_cli.run.plan.anchor import AnchorRow, keep_anchor, require_free_voices
 from tts_cli.run.plan.choice import ServedTakes, extra_places
-from tts_cli.run.plan.clone_model import clone_config, clone_info
-from tts_cli.run.plan.cloned_rows import ClonedRows
 from tts_cli.run.plan.found import MAX_NAMED, Survey
+from tts_cli.run.plan.free_voices import FreeVoices, Maker, makes_voices, who_speaks
 from tts_cli.run.plan.identity import RowIdentity
 from tts_cli.run.plan.split_rule import SplitRule
 from tts_cli.run.plan.standing import OutputFolder, Standing, State
@@ -40,7 +37,7 @@ from tts_cli.run.plan.tally import ManifestSummary, Tally
 from tts_cli.run.plan.wordless import NO_WORDS
 from tts_cli.run.remake.recode import Order
 from tts_cli.text.pauses import without_pauses
-from tts_cli.voices.anchor import Anchor
+from tts_cli.voices.made import PREFIX, MadeVoices, is_made
 from tts_cli.voices.resolve import Cloning, Need
 from tts_cli.voices.speech_row import PlannedPart, SpeechRow
 
@@ -63,6 +60,8 @@ class RowPlan:
     One thread at a time.
 
     Args:
+        config, info: that rows are spoken with, see `who_speaks`.
+        maker: who makes up voices; None: the same.
         journal: of the output folder; None: it has none, so every row is new.
         writer: None: there is no folder.
         is_heard: recordings to clone are decoded, so that those without a voice are found too.
@@ -76,36 +75,25 @@ class RowPlan:
         journal: Journal | None = None,
         writer: AudioWriter | None = None,
         *,
+        maker: Maker | None = None,
+        made: MadeVoices | None = None,
         is_heard: bool = False,
     ) -> None:
         self.source = source
         self.config = config
         self.info = info
         self.is_heard = is_heard
-        self.clone_info = clone_info(config, info)
-        self.cloning = Cloning(config, self.clone_info or info)
-        self.rows = CheckedRows(source, config, info)
+        self.maker = maker or Maker(config, info)
+        made = made or MadeVoices(config.out, config.made_voices)
+        self.voices = FreeVoices(config, info, self.maker, made)
+        self.cloning = Cloning(config, info, made)
+        is_open = makes_voices(info, self.maker)
+        self.rows = CheckedRows(source, config, info, makes_voices=is_open)
         self.only = Only(config.only, config.out)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
-        self._identity = RowIdentity(info, self.split_rule, self.clone_info, self.cloning.silence_s)
+        self._identity = RowIdentity(info, self.split_rule)
         self._folder = OutputFolder(config, info, self.split_rule, self._identity, journal, writer)
-        self._anchor = AnchorRow(
-            config,
-            info,
-            self.cloning,
-            self.split_rule,
-            self._identity,
-            self._folder,
-            self.clone_info,
-        )
-        if config.anchor is not None:
-            require_free_voices(config, info, self.clone_info)
-        self.cloned = ClonedRows(
-            info, self.clone_info, self.split_rule, self._identity, self.cloning.silence_s
-        )
-        if self.clone_info is not None and writer is not None:
-            self.use_leads(Leads(writer.out, info))
         self._served: ServedTakes | None = None
         # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
         self._wanted = bytearray()
@@ -128,35 +116,31 @@ class RowPlan:
     def writer(self, writer: AudioWriter) -> None:
         self._folder.writer = writer
 
-    def use_leads(self, leads: Leads) -> None:
-        """Take voices for the second checkpoint from there."""
-        self.cloned.leads = self._anchor.leads = leads
-        self.cloning.own_folder = leads.folder
-
     @property
     def care(self) -> TextCare:
         """How texts are read."""
         return self._requests.care
 
-    @property
-    def anchor(self) -> Anchor | None:
-        """The row whose voice others have, once surveyed."""
-        return self.cloning.anchor
-
     def survey(self) -> Survey:
         """Read the whole manifest: check, count, and bound the sizes.
 
-        An anchor that is still to be spoken leaves open whether rows that follow it are done: they
-        count as to be spoken until it is.
+        A voice that is still to be made leaves open whether its rows are done: they count as to be
+        spoken until it is.
 
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
-            UsageError: `--only` names a row that it has not, or the anchor cannot be one.
+            UsageError: `--only` names a row that it has not, or see `FreeVoices.find`.
             StoppedEarly: it was changed meanwhile.
         """
-        if self.config.anchor is not None:
-            self._anchor.find(self.rows.read, self._request)
-        tally = Tally(self.source.name, self.config, self.info, self.split_rule, self.care)
+        self.voices.find(self.rows.read, self._words, self._would_split, self._folder.line_of)
+        tally = Tally(
+            self.source.name,
+            self.config,
+            self.info,
+            self.split_rule,
+            self.care,
+            is_described=self.maker.info.needs_instruct,
+        )
         found = Survey(tally.summary)
         if self.config.takes and self.journal is not None:
             self._served = ServedTakes(self.config, self.journal)
@@ -166,7 +150,6 @@ class RowPlan:
             is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
             is_mine = is_mine and (limit is None or taken < limit)
             taken += is_mine
-            is_named, is_mine = is_mine, is_mine or self._anchor.is_row(row)
             if isinstance(row, BadRow):
                 tally.add_bad(row)
                 found.bad += is_mine
@@ -178,14 +161,12 @@ class RowPlan:
                 continue
             request, is_silent = self._request(row)
             tally.add_good(row, request, is_silent)
-            extras = self.config.takes if is_named and not is_silent else 0
+            extras = 0 if is_silent else self.config.takes
             self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
         found.summary.strangers = list(self.rows.casting.strangers)
-        if self.anchor is not None:
-            found.summary.anchor = self.anchor.id
-            found.summary.is_anchor_spoken = self.anchor.is_spoken
+        found.summary.made_voices = self.voices.facts()
         self.source.require_same()
         return found
 
@@ -245,19 +226,8 @@ class RowPlan:
 
     def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
         """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
-        `is_stopped`. An anchor comes first and alone: the others wait for its end.
-
-        Where a second checkpoint clones (`due_cloned`), these are the rows of the first one: those
-        that it speaks alone, and a part of each of the others, unless that is there.
-
-        Raises:
-            StoppedEarly: the anchor failed, or is no reference.
+        `is_stopped`.
         """
-        if self.clone_info is None:
-            if self.anchor is not None and not self.anchor.is_spoken:
-                yield from self._anchor_first(recorder, is_stopped)
-            if not is_stopped():
-                self._keep_anchor()
         for row in self:
             if is_stopped():
                 return
@@ -265,45 +235,8 @@ class RowPlan:
                 recorder.fail(row)
             elif row.is_silent:
                 recorder.take(row)
-            elif row.identity is None:
-                yield row
-            elif row.need is None and (lead := self.cloned.missing_lead(row)):
-                yield lead
-
-    def due_cloned(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
-        """The rows that the second checkpoint speaks, or all of their parts but one, once the first
-        one has come to its end. Those whose voice failed go to the recorder.
-
-        Raises:
-            StoppedEarly: the anchor failed, or is no reference.
-        """
-        assert self.writer is not None
-        if is_stopped():
-            return
-        if self.anchor is not None and not self.anchor.is_spoken:
-            ok = recorder.totals.ok
-            found = self._survey_behind_anchor(recorder)
-            recorder.count_skipped(found.skipped - recorder.totals.remade - self._spoken(ok))
-        self._keep_anchor()
-        for row in self:
-            if is_stopped():
-                return
-            if isinstance(row, BadRow) or row.identity is None:
-                continue  # of the first checkpoint
-            if row.need is None:
-                row = self.cloned.with_lead(row, self.writer.takes_int16)
-            if row.error is not None:
-                recorder.take(row)
             else:
                 yield row
-
-    def _spoken(self, ok: int) -> int:
-        """How many rows a new survey takes for done that this run has spoken, of `ok` ones."""
-        return 1 if self.config.overwrite else ok
-
-    def _keep_anchor(self) -> None:
-        if self.anchor is not None and self.writer is not None:
-            keep_anchor(self.writer.out, self.anchor.id, self.anchor.need.digest)
 
     def _complete(
         self,
@@ -319,54 +252,26 @@ class RowPlan:
         planned.content_hash = self._identity.content(request, need, is_silent)
         if request.text != row.text:
             planned.reading = self.care.read(row.text, request.language)
-        planned.identity = self.cloned.identity_of(request, is_silent)
         if parts:
             planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
-        if anchor := self._anchor.followed_by(request):
-            planned.anchor = anchor.id
         return planned
-
-    def _anchor_first(
-        self, recorder: Recorder, is_stopped: Callable[[], bool]
-    ) -> Iterator[SpeechRow]:
-        """The anchor; behind it the survey is made again, of rows whose voice is known now."""
-        assert self._anchor.row is not None
-        assert self.writer is not None
-        row = next(self._plan(self._anchor.row))
-        if isinstance(row, BadRow):
-            raise StoppedEarly(f"the anchor cannot be spoken: {row.message}")
-        self.writer.kept_codes = row.id
-        ended = recorder.end_of(row.id)
-        yield row
-        while not ended.wait(WAIT_S):
-            if is_stopped():
-                return
-        if is_stopped():
-            return
-        found = self._survey_behind_anchor(recorder)
-        # Itself was spoken now, and what was remade is counted as that.
-        recorder.count_skipped(found.skipped - 1 - recorder.totals.remade)
-
-    def _survey_behind_anchor(self, recorder: Recorder) -> Survey:
-        """The survey of rows whose voice is known now. Raises StoppedEarly: it is not."""
-        assert self.anchor is not None
-        if recorder.journal.status(self.anchor.id) != "ok":
-            raise StoppedEarly(
-                f"the anchor, row '{self.anchor.id}', failed, so that there is no voice for the "
-                "others",
-                remedy="see above what is wrong with it, or name another row by --anchor",
-            )
-        self._anchor.is_new = True
-        return self.survey()
 
     def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
         """What a row asks of the model, and whether it has no words to be spoken."""
         request = self._requests.build(row)
         is_silent = is_wordless(without_pauses(request.text), self.info.pace)
-        is_free = request.voice is None and request.ref_audio is None
-        if is_free and not is_silent and self.anchor is not None and row.id != self.anchor.id:
-            request = self.anchor.given_to(request)
+        if not is_silent:
+            request = self.voices.given(row, request)
         return self.split_rule.without_lost_pauses(request), is_silent
+
+    def _words(self, row: Row) -> SpeechRequest | None:
+        """What a row asks of the model but for a made voice; None: it has no words."""
+        request = self._requests.build(row)
+        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        return None if is_silent else request
+
+    def _would_split(self, request: SpeechRequest) -> bool:
+        return self.split_rule.is_split(replace(request, voice=PREFIX))
 
     def _is_wanted(
         self,
@@ -392,11 +297,7 @@ class RowPlan:
                 self._judge_recording(row, tally)
             standing = self._folder.standing(row.id, request, need, is_silent)
             is_due = self._folder.is_due(standing.state)
-            is_unspoken = False
-            if self._anchor.is_row(row):
-                assert self.anchor is not None
-                is_due = is_unspoken = not self.anchor.is_spoken
-            if not (self.config.overwrite or self._anchor.is_new or is_unspoken):
+            if not self.config.overwrite:
                 order = standing.order
             if order is not None:
                 found.kept[order.kept.kind] += 1
@@ -415,22 +316,18 @@ class RowPlan:
                 return 0 if order is None else REMAKE
             parts = () if is_silent else self._parts(request, need)
         except RowError as error:
-            if self._anchor.is_row(row):
-                raise UsageError(
-                    f"the anchor, row '{row.id}', would fail: {error}", "name another by --anchor"
-                ) from None
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
             found.hopeless += 1
             return OWN
-        for number in range(is_due + extras):
+        self.voices.count(request)
+        for _ in range(is_due + extras):
             if is_silent:
                 found.silent += 1
             else:
-                is_own = is_due and number == 0
-                has_lead = is_own and self.cloned.has_lead(_as_chosen(request, standing))
-                self.cloned.make_room(found, request, parts, need, has_lead)
+                for one in [part.request for part in parts] or [request]:
+                    found.needs.add(one, self.info, need)
         if extras:
             tally.add_takes(request, parts, extras)
             found.takes += extras
@@ -439,18 +336,25 @@ class RowPlan:
             return EXTRAS if order is None else EXTRAS | REMAKE
         state = standing.state
         tally.add_due(row, request, parts, is_silent)
-        if self._anchor.followed_by(request):
-            found.summary.anchored += 1
-            if self.clone_info is not None and not self._anchor.is_described_as(row):
-                tally.add_unheard(row)
+        if self.voices.is_unheard(row, request):
+            tally.add_unheard(row)
         found.due[state] += 1
         if state is State.CHANGED:
             found.reread += self._folder.is_reread(row, request, self.care)
+            found.unfixed += self._was_free(row, request)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED:
             found.foreign += self._folder.foreign(row.id)
         return OWN | EXTRAS if extras else OWN
+
+    def _was_free(self, row: Row, request: SpeechRequest) -> bool:
+        """Whether a row of a made voice was spoken when nothing fixed its voice."""
+        line = self._folder.line_of(row.id)
+        if not line or line.get("voice") or not is_made(request.voice):
+            return False
+        by_another = line.get("anchor") or line.get("clone_model")  # of earlier versions
+        return by_another is not None or line.get("ref_sha256") is None
 
     def _judge_recording(self, row: Row, tally: Tally) -> None:
         """Tell what is odd about a row's recording. Raises RowError: it cannot be used."""
@@ -469,7 +373,7 @@ class RowPlan:
             if self.config.wordless == "fail":
                 raise RowError(NO_WORDS)
             return None  # nothing is cloned: the path of a recording stands for it
-        need = self._need(request) if self.cloning.info.can_clone else None
+        need = self.cloning.need(request)
         if not self.split_rule.is_split(request):
             self._check_room(request, need)
         return need
@@ -486,18 +390,11 @@ class RowPlan:
 
     def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
         """Raise RowError for what is certain not to fit into the checkpoint's positions."""
-        config, info = self.config, self.info
-        if self.clone_info is not None and need is not None:
-            config, info = clone_config(config), self.clone_info
-        if most_positions(request, info, need) > info.max_positions:
+        if most_positions(request, self.info, need) > self.info.max_positions:
             least = self.cloning.least(request)
-            count = partial(prompt_counter, config)
-            if problem := room_problem(request, info, least, count):
+            count = partial(prompt_counter, self.config)
+            if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
-
-    def _need(self, request: SpeechRequest) -> Need | None:
-        anchor = self._anchor.followed_by(request)
-        return self.cloning.need(request) if anchor is None else anchor.need
 
 
 def _as_chosen(request: SpeechRequest, standing: Standing) -> SpeechRequest:
@@ -515,4 +412,5 @@ def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> Mani
         ManifestError: the file cannot be used at all, or has no rows.
         UsageError: a flag does not fit the checkpoint.
     """
-    return RowPlan(source, config, info).survey().summary
+    config, info, maker = who_speaks(config, info)
+    return RowPlan(source, config, info, maker=maker).survey().summary

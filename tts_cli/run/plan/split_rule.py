@@ -1,9 +1,8 @@
 """Which rows are spoken in parts, and in which: `--split`.
 
-A row is split where it is longer than its checkpoint speaks well and its voice can be kept: it is a
-speaker, a recording or a voice file; or the model can take the first part for the reference of the
-others, which then must hear every speaker that the text has tags for; or another checkpoint can
-(`--clone-model`), which then needs a part that is long enough to be a reference.
+A row is split where it is longer than its checkpoint speaks well and its voice is the same in all
+parts: it is a speaker, a recording or a voice file. A voice that a run has made is that of one
+speaker, so that a text with tags of others is spoken in one.
 
 Pauses that a text marks cut it too, however short it is, under the same condition. Where that is
 not met, they are left out.
@@ -12,18 +11,18 @@ not met, they are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from models.pace import Pace
 from tts_cli.deliver.join import Pauses
-from tts_cli.manifest.request import text_cap, usual_s
+from tts_cli.manifest.request import text_cap
 from tts_cli.manifest.seeds import part_seed
 from tts_cli.manifest.words import is_wordless
 from tts_cli.text.carry import with_tags_in_force
 from tts_cli.text.pauses import has_pauses, stretches, without_pauses
 from tts_cli.text.split import Part, split
+from tts_cli.voices.made import is_made
 from tts_cli.voices.speech_row import PlannedPart
 
 if TYPE_CHECKING:
@@ -37,20 +36,15 @@ PART_SHARE = 0.6
 PAUSES_VERSION = 1  # of how marked pauses are made; stands in the hash of rows that have any
 WORD_SHARE = 1 / 3  # of the pause within a sentence, where not even a comma is
 BYTES_PER_CHAR = 4  # of UTF-8, at most
-# Usual seconds of the part that another checkpoint clones: of one that makes a good reference, and
-# of one that makes any.
-GOOD_LEAD_S, LEAST_LEAD_S = 3.0, 1.5
-NO_VOICE = (
-    "nothing fixes its voice, which would be another one in every part; name a Base checkpoint "
-    "that keeps it by --clone-model, or make it a voice with `tts-cli voices design`, and speak "
-    "with a Base checkpoint"
-)
-NO_LEAD = "none of its parts is long enough to be the reference of the others"
+NO_VOICE = "nothing fixes its voice, which would be another one in every part; "
+NO_CLONING = NO_VOICE + "name a Base checkpoint that keeps it by --clone-model"
+NOT_MADE = NO_VOICE + "--free-voice one keeps it"
 BY_SETTING = "--split says so"
-LATE_SPEAKER = (
-    "it has speakers that come in after its first part, whose voices would change; give ref_audio, "
-    "or make rows of it yourself"
+SECOND_SPEAKER = (
+    "it has tags of a second speaker, whose voice would change; give ref_audio, or make rows of it "
+    "yourself"
 )
+FIRST_TAG = "<|speaker:0|>"  # whose voice a reference without tags is
 
 
 def pauses_of(config: RunConfig) -> Pauses:
@@ -71,7 +65,6 @@ class SplitRule:
     longest: int | None  # UTF-8 bytes of a row spoken in one, at most; None: no row is split
     limit: int  # UTF-8 bytes of a part, at most
     pauses: Pauses
-    has_clone_model: bool = False  # another checkpoint keeps voices that this one makes up
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> SplitRule:
@@ -80,8 +73,7 @@ class SplitRule:
         if config.split == "auto" and info.pace is not None and info.pace.longest_chars is not None:
             longest = info.pace.longest_chars
             limit = max(1, round(PART_SHARE * longest))
-        has_clone_model = config.clone_model is not None
-        return cls(info, longest, limit or 0, pauses_of(config), has_clone_model)
+        return cls(info, longest, limit or 0, pauses_of(config))
 
     @property
     def _pace(self) -> Pace:
@@ -99,23 +91,14 @@ class SplitRule:
 
     def problem(self, request: SpeechRequest) -> str | None:
         """Why a long row cannot be split, or None."""
-        if request.voice is not None or request.ref_audio is not None:
+        is_free = request.voice is None and request.ref_audio is None
+        if not is_free and not is_made(request.voice):
             return None
-        if self.has_clone_model:
-            pieces = self._pieces(request)
-            said_s = max((usual_s(piece.text) for piece in pieces), default=0.0)
-            return None if len(pieces) < 2 or said_s >= LEAST_LEAD_S else NO_LEAD
-        if not self.info.can_clone or "icl" not in self.info.clone_modes:
-            return NO_VOICE
-        if not self._pace.tags:
-            return None
-        speakers = re.compile(self._pace.tags[0])
-        everyone = set(speakers.findall(request.text))
-        if not everyone:
-            return None
-        pieces = self._pieces(request)
-        heard = set(speakers.findall(request.text[: pieces[0].span.end])) if pieces else everyone
-        return None if heard == everyone else LATE_SPEAKER
+        if self._pace.tags and set(re.findall(self._pace.tags[0], request.text)) - {FIRST_TAG}:
+            return SECOND_SPEAKER
+        if is_free:
+            return NOT_MADE if self.info.can_clone else NO_CLONING
+        return None
 
     def why_whole(self, request: SpeechRequest) -> str | None:
         """Why a row longer than the checkpoint speaks well is not split; None: it is, or it is not
@@ -133,15 +116,13 @@ class SplitRule:
         is_cut = has_pauses(request.text) or self.is_long(request)
         return is_cut and self.problem(request) is None
 
-    def is_joined(self, request: SpeechRequest) -> bool:
-        """Whether it is spoken in more than one part."""
-        return self.is_split(request) and len(self._pieces(request)) > 1
-
     def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
         """The request as it is, or without the pauses that cannot be made."""
         if not has_pauses(request.text) or self.problem(request) is None:
             return request
         text = without_pauses(request.text)
+        if is_wordless(text, self.info.pace):
+            return request  # they are all that there is
         spaced = None if request.spaced is None else without_pauses(request.spaced)
         is_default = request.max_frames == text_cap(request.text, self.info)
         cap = text_cap(text, self.info) if is_default else request.max_frames
@@ -164,14 +145,6 @@ class SplitRule:
             )
             for number, (piece, text) in enumerate(zip(pieces, carried, strict=True), 1)
         )
-
-    def lead(self, parts: Sequence[PlannedPart]) -> int:
-        """Which part (from 0) is the reference of the others, where another checkpoint clones it:
-        the first that is long enough for a good one, else the longest.
-        """
-        said_s = [usual_s(part.request.text) for part in parts]
-        good = (place for place, seconds in enumerate(said_s) if seconds >= GOOD_LEAD_S)
-        return next(good, said_s.index(max(said_s)))
 
     def most_frames(self, request: SpeechRequest) -> int | None:
         """The cap that somebody gave the whole row; None: nobody did."""

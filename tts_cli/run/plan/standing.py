@@ -94,19 +94,15 @@ class OutputFolder:
         request: SpeechRequest,
         need: Need | None,
         is_silent: bool,
-        *,
-        is_close: bool = False,
     ) -> Standing:
-        """What the folder holds of a row; for --retry-failed no more than its journal says, unless
-        it `is_close`.
-        """
+        """What the folder holds of a row; for --retry-failed no more than its journal says."""
         file = None if self.journal is None else self.journal.file(row_id)
         if file is None:
             is_back = self._is_back(row_id, request, need, is_silent)
             return Standing(State.BACK if is_back else State.NEW)
-        if self._config.retry_failed and not is_close:
+        if self._config.retry_failed:
             return Standing(State.FAILED if file.has_failed else State.DONE)
-        if need is not None and not need.digest:  # an anchor that is still to be spoken
+        if need is not None and not need.digest:  # its voice is still to be made
             return Standing(State.FAILED if file.has_failed else State.CHANGED)
         assert self.journal is not None
         assert self.writer is not None
@@ -213,14 +209,18 @@ class OutputFolder:
         """Whether a changed row was spoken of the same text by a version that left signs in it
         which nobody sees, or that the checkpoint never learnt.
         """
-        assert self.journal is not None
-        file = self.journal.file(row.id)
-        line = (file and self.journal.line(row.id, file.take)) or {}
+        line = self.line_of(row.id)
         written = str(line.get("text") or "")
         spoken = str(line.get("spoken_text") or written)
         if spoken == request.text or as_seen(written) != row.text:
             return False
         return written != row.text or care.finished(spoken) == request.text
+
+    def line_of(self, row_id: str) -> Line:
+        """The line of a row's file; empty: there is none."""
+        if self.journal is None or (file := self.journal.file(row_id)) is None:
+            return {}
+        return self.journal.line(row_id, file.take) or {}
 
     def place(self, row: SpeechRow, standing: Standing) -> Place:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than

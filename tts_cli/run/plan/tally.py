@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError
@@ -21,6 +21,7 @@ from tts_cli.manifest.words import SILENCE_S, are_latin, is_foreign
 from tts_cli.run.check.named_rows import MAX_SHOWN, NamedRows
 from tts_cli.text.normalize import LANGUAGES
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
+from tts_cli.voices.made import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
@@ -46,9 +47,6 @@ class ManifestSummary:
     takes: int = 0  # more of them, to be spoken beside their own
     split: int = 0  # of those, to be spoken in parts
     parts: int = 0  # of those rows
-    anchor: str = ""  # id of the row whose voice others have
-    is_anchor_spoken: bool = False  # and is not spoken again
-    anchored: int = 0  # of the rows due, those that have its voice
     chars: int = 0
     longest_id: str = ""
     longest_chars: int = 0
@@ -59,6 +57,7 @@ class ManifestSummary:
     bad: list[BadRow] = field(default_factory=list)  # the first 20
     problems: list[str] = field(default_factory=list)  # of all, equal ones in one line
     strangers: list[str] = field(default_factory=list)  # characters without a voice
+    made_voices: list[dict[str, Any]] = field(default_factory=list)  # see `FreeVoices.facts`
 
     def bad_lines(self) -> list[str]:
         """The report of bad rows: 20 problems in full, then a count, and all the characters that
@@ -82,7 +81,11 @@ class ManifestSummary:
 
 
 class Tally:
-    """Adds the rows of one manifest up."""
+    """Adds the rows of one manifest up.
+
+    Args:
+        is_described: `instruct` says whose voice a row has, though who speaks it takes none.
+    """
 
     def __init__(
         self,
@@ -91,12 +94,15 @@ class Tally:
         info: ModelInfo,
         split_rule: SplitRule,
         care: TextCare,
+        *,
+        is_described: bool = False,
     ) -> None:
         self.summary = ManifestSummary(manifest)
         self._config = config
         self._info = info
         self._split_rule = split_rule
         self._care = care
+        self._is_described = is_described or info.needs_instruct
         self._remade, self._remade_s = 0, 0.0  # rows whose files are made of what is kept
         # Rows to be normalized, by a language that has no rules; None: nobody knows which it is.
         self._unread: Counter[str | None] = Counter()
@@ -116,7 +122,7 @@ class Tally:
         self._no_pauses = NamedRows("rows whose pauses are left out")
         self._names = SpeakerNames()
         self._too_long = NamedRows("rows that take longer than their cues")
-        self._unheard = NamedRows("rows described otherwise than the anchor")
+        self._unheard = NamedRows("rows described otherwise than their characters")
         self._first_wordless = ""  # its id
 
     def add_bad(self, row: BadRow) -> None:
@@ -161,9 +167,10 @@ class Tally:
         if cue_s is not None and (needed_s := usual_s(text)) > cue_s:
             late = f"takes about {needed_s:.1f} s, and its cue has {cue_s:.1f} s"
             self._too_long.add(row, late, kind="cue")
-        has_instruct = row.instruct is not None
-        self._ignored_instruct += has_instruct and not info.takes_instruct
-        self._no_instruct += not has_instruct and info.needs_instruct
+        if row.instruct is not None:
+            self._ignored_instruct += not (info.takes_instruct or self._is_described)
+        elif self._is_described and (info.needs_instruct or is_made(request.voice)):
+            self._no_instruct += row.character is None
 
     def _add_odd(self, row: Row, text: str, language: str) -> None:
         """A row whose text has signs of something."""
@@ -186,8 +193,8 @@ class Tally:
         self._odd_recordings.add(row, problem)
 
     def add_unheard(self, row: Row) -> None:
-        """A row whose description of a voice nobody will hear: it has the anchor's."""
-        self._unheard.add(row, "its instruct is not that of the anchor, whose voice it has")
+        """A row whose description of a voice nobody will hear: its character has another one."""
+        self._unheard.add(row, f"its instruct is not that of the voice of {shown(row.character)}")
 
     def add_due(
         self, row: Row, request: SpeechRequest, parts: Sequence[PlannedPart], is_silent: bool

@@ -35,7 +35,9 @@ class Run(NamedTuple):
     """What a row must know of the run that spoke it."""
 
     is_native: bool  # its files have the checkpoint's rate
-    identity: str | None  # of the checkpoint
+    identity: str | None  # of the checkpoint, as the next two
+    family: str | None = None
+    size: str | None = None
 
 
 @dataclass
@@ -59,7 +61,7 @@ class SpokenFolder:
         self.out = out
         try:
             require_journal(out)
-            self._journal = Journal(out, is_read_only=True)
+            self.journal = Journal(out, is_read_only=True)
             self.report = read_report(out)
             self._runs = dict(_runs(out / RUNS_NAME))
         except OSError as error:
@@ -68,8 +70,11 @@ class SpokenFolder:
 
     @property
     def model(self) -> str | None:
-        """What `--model` was in the last run; None: nothing, for the sample voice."""
-        value = _object(self.report.get("settings")).get("model")
+        """What spoke the rows of the last run; None: the sample voice."""
+        settings = _object(self.report.get("settings"))
+        value = settings.get("model")
+        if self.report.get("clone_model") is None:  # else of a version in which both spoke rows
+            value = settings.get("clone_model") or value
         return value if isinstance(value, str) else None
 
     @property
@@ -81,7 +86,7 @@ class SpokenFolder:
         """The last line of every row's file. Lines without an id that a file can have are passed
         over.
         """
-        for values in self._journal.file_lines():
+        for values in self.journal.file_lines():
             record = RowRecord.from_line(values)
             if id_problem(record.id) is None:
                 yield record
@@ -119,7 +124,7 @@ class SpokenFolder:
             identity: of the checkpoint that codes can be decoded with; None: of whichever spoke.
         """
         for record in self.records():
-            if self._journal.status(record.id) != "ok":
+            if self.journal.status(record.id) != "ok":
                 findings.left.append((record.id, why_failed(record)))
                 continue
             if self._is_done(record, writer, journal):
@@ -164,9 +169,9 @@ def _run_of(report: dict[str, Any]) -> Run | None:
     settings, model = _object(report.get("settings")), _object(report.get("model"))
     if not settings:
         return None
-    identity = model.get("identity")
+    facts = [model.get(name) for name in ("identity", "family", "size")]
     is_native = settings.get("sample_rate") is None
-    return Run(is_native, identity if isinstance(identity, str) else None)
+    return Run(is_native, *(fact if isinstance(fact, str) else None for fact in facts))
 
 
 def _parsed(raw: bytes) -> dict[str, Any]:

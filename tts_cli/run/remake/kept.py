@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +51,13 @@ class Kept:
         return {"kind": self.kind, "path": path, "bytes": self.bytes, "sha256": self.sha256}
 
 
-def find_kept(out: Path, record: RowRecord, native_rate_hz: int, has_model: bool = True) -> Kept:
+def find_kept(
+    out: Path,
+    record: RowRecord,
+    native_rate_hz: int,
+    has_model: bool = True,
+    is_file: bool = True,
+) -> Kept:
     """The file that a row's audio can be had from.
 
     Args:
@@ -59,6 +65,7 @@ def find_kept(out: Path, record: RowRecord, native_rate_hz: int, has_model: bool
         record: the row's last line.
         native_rate_hz: of the checkpoint.
         has_model: codes can be decoded.
+        is_file: the line is of the row's file, not of another take.
     Raises:
         RowError: there is none, and why.
     """
@@ -67,16 +74,38 @@ def find_kept(out: Path, record: RowRecord, native_rate_hz: int, has_model: bool
     if record.status != "ok":
         raise RowError(why_failed(record))
     try:
-        return _find_audio(out, record, native_rate_hz)
+        return _find_audio(out, record, native_rate_hz, is_file)
     except RowError as error:
         why = str(error)
     try:
-        codes = _find_codes(out, record)
+        codes = find_codes(out, record, is_file)
+        _require_decodable(record)
     except RowError as error:
         raise RowError(f"{why}; {error}") from None
     if not has_model:
         raise RowError(f"{why}; the model that its codes are of is not at hand")
     return codes
+
+
+def find_codes(out: Path, record: RowRecord, is_file: bool = True) -> Kept:
+    """The codes that were kept of a row, or of another take of it. Raises RowError."""
+    name = record.id if is_file else f"{TAKES}/{record.id}/{record.take}"
+    path = out / f"{name}{CODES_SUFFIX}"
+    if not os.path.lexists(path):
+        raise RowError("no codes were kept")
+    if record.finish_reason == WORDLESS or not record.frames:
+        raise RowError("it has no codes")
+    return Kept("codes", path, _plain_size(out, path), None)
+
+
+def find_file(out: Path, record: RowRecord) -> Kept:
+    """The audio file of a take, whatever was done to it. Raises RowError."""
+    suffix = PurePosixPath(record.path or "").suffix
+    names = (f"{record.id}{suffix}", f"{TAKES}/{record.id}/{record.take}{suffix}")
+    if record.path not in names:
+        raise RowError("its line names no audio file")
+    path = out / str(record.path)
+    return Kept("audio", path, _plain_size(out, path), record.sha256)
 
 
 def why_failed(record: RowRecord) -> str:
@@ -105,7 +134,9 @@ def read_audio(kept: Kept) -> Array:
     return np.asarray(samples)
 
 
-def read_codes(kept: Kept, record: RowRecord, num_codebooks: int, num_codes: int | None) -> Array:
+def read_codes(
+    kept: Kept, record: RowRecord, num_codebooks: int, num_codes: int | None = None
+) -> Array:
     """(F, K) int64 codes of a row. Raises RowError for what cannot be its codes."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -153,7 +184,7 @@ def decode(codes: Array, record: RowRecord, model: SpeechModel, is_int16: bool) 
     return join_again(waves, gaps, rate_hz)
 
 
-def _find_audio(out: Path, record: RowRecord, native_rate_hz: int) -> Kept:
+def _find_audio(out: Path, record: RowRecord, native_rate_hz: int, is_file: bool) -> Kept:
     """Its own file, or the one that this was made of. Raises RowError."""
     source = record.source
     if source is not None and source.get("kind") == "audio" and source.get("path") is not None:
@@ -173,7 +204,7 @@ def _find_audio(out: Path, record: RowRecord, native_rate_hz: int) -> Kept:
         digest = None
     has_takes = str(record.path).startswith(f"{TAKES}/{record.id}/")
     path = out / str(name)
-    if described is not source and has_takes:
+    if described is not source and has_takes and is_file:
         path = _in_use(out / f"{record.id}{path.suffix}", path)
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
@@ -214,17 +245,12 @@ def _check_audio(path: Path, native_rate_hz: int) -> None:
         raise RowError(f"{path} was resampled")
 
 
-def _find_codes(out: Path, record: RowRecord) -> Kept:
-    path = out / f"{record.id}{CODES_SUFFIX}"
-    if not os.path.lexists(path):
-        raise RowError("no codes were kept")
+def _require_decodable(record: RowRecord) -> None:
+    """Raise RowError where its codes alone are not its audio."""
     if record.clone_mode == "icl":
         raise RowError("its codes continue a recording, which was not kept")
     if record.text is not None and without_pauses(record.text) != record.text:
         raise RowError("pauses are marked in its text, which its codes do not tell")
-    if record.finish_reason == WORDLESS or not record.frames:
-        raise RowError("it has no codes")
-    return Kept("codes", path, _plain_size(out, path), None)
 
 
 def _plain_size(out: Path, path: Path) -> int:

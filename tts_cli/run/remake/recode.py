@@ -167,7 +167,7 @@ class Recoder:
             if kept.sha256 is None and (found := facts_of(kept.path)):  # it was edited
                 kept = replace(kept, sha256=found[1])
         take = self._take(old)
-        tags = Tags(old.id, old.voice or "", comment=self._comment)
+        tags = Tags.of_row(old.id, old.voice, self._comment)
         made = writer.make(old.id, samples, take=take, tags=tags)
         try:
             kept, take = self._spared(old, kept, take)

@@ -16,7 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.deliver.join import Pauses
 from tts_cli.manifest.request import text_cap
 from tts_cli.manifest.seeds import part_seed
-from tts_cli.run.plan.split_rule import LATE_SPEAKER, NO_LEAD, NO_VOICE, SplitRule
+from tts_cli.run.plan.split_rule import NO_CLONING, NOT_MADE, SECOND_SPEAKER, SplitRule
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old bank. "
 MakeRule = Callable[..., SplitRule]
@@ -115,7 +115,7 @@ def test_a_cap_of_the_row_is_kept(make_rule: MakeRule) -> None:
 def test_tags_go_on_in_the_next_part(make_rule: MakeRule) -> None:
     rule = make_rule(voices=(), can_clone=True, pace=PACE)
     text = "<|speaker:0|>[softly] " + SENTENCE * 3
-    parts = rule.parts(asked(text, rule.info, voice=None))
+    parts = rule.parts(asked(text, rule.info, voice="anna"))
     assert len(parts) == 3
     for part in parts:
         assert part.request.text.startswith("<|speaker:0|>[softly]")
@@ -125,28 +125,23 @@ def test_a_voice_that_nothing_fixes(make_rule: MakeRule) -> None:
     """VoiceDesign would speak every part as somebody else."""
     rule = make_rule(voices=(), needs_instruct=True)
     whole = asked(SENTENCE * 3, rule.info, voice=None, instruct="An old man.")
-    assert rule.problem(whole) == NO_VOICE
+    assert rule.problem(whole) == NO_CLONING
     assert rule.parts(whole) == ()
+    clones = make_rule(voices=(), can_clone=True)
+    assert clones.problem(asked(SENTENCE * 3, clones.info, voice=None)) == NOT_MADE
 
 
-def test_a_voice_that_another_checkpoint_keeps(make_info: Callable[..., ModelInfo]) -> None:
-    """It clones the first part that is long enough for that; else the longest."""
-    info = make_info(voices=(), needs_instruct=True)
-    rule = SplitRule.of(RunConfig(split="80", clone_model="base"), info)
-
-    def lead(text: str) -> int | None:
-        whole = asked(text, info, voice=None, instruct="An old man.")
-        parts = rule.parts(whole)
-        assert rule.is_joined(whole) == (len(parts) > 1)
-        return rule.lead(parts) if parts else None
-
-    assert lead(SENTENCE * 3) == 0
-    assert lead("Yes. [pause 1s] " + SENTENCE + "[pause 1s]" + SENTENCE) == 1
-    assert lead("Yes. [pause 1s] He came back again the other day. [pause 1s] No.") == 1
-    assert lead("Yes. [pause 1s]") == 0, "in one, so that nothing is cloned"
-    short = asked("Yes. [pause 1s] No.", info, voice=None)
-    assert rule.problem(short) == NO_LEAD
-    assert rule.without_lost_pauses(short).text == "Yes. No."
+def test_a_made_voice_is_that_of_one_speaker(make_rule: MakeRule) -> None:
+    rule = make_rule(voices=(), can_clone=True, pace=PACE)
+    for text, problem in (
+        (SENTENCE * 3, None),
+        ("<|speaker:0|>" + SENTENCE * 3, None),
+        ("<|speaker:0|>Yes.<|speaker:1|>" + SENTENCE * 3, SECOND_SPEAKER),
+        ("<|speaker:1|>" + SENTENCE * 3, SECOND_SPEAKER),
+    ):
+        whole = asked(text, rule.info, voice=".voices/voice-0")
+        assert rule.problem(whole) == problem
+        assert len(rule.parts(whole)) == (3 if problem is None else 0)
 
 
 @pytest.mark.parametrize("given", [{"ref_audio": "a.wav"}, {"voice": "anna"}])
@@ -156,15 +151,6 @@ def test_a_reference_fixes_the_voice(make_rule: MakeRule, given: dict[str, str])
     whole = asked(text, rule.info, **{"voice": None, **given})
     assert rule.problem(whole) is None
     assert len(rule.parts(whole)) == 3
-
-
-def test_every_speaker_must_be_heard_in_the_first_part(make_rule: MakeRule) -> None:
-    rule = make_rule(voices=(), can_clone=True, pace=PACE)
-    early = "<|speaker:0|>Yes.<|speaker:1|>" + SENTENCE * 3
-    late = "<|speaker:0|>" + SENTENCE * 3 + "<|speaker:1|>Yes, so it was."
-    assert rule.problem(asked(early, rule.info, voice=None)) is None
-    assert rule.problem(asked(late, rule.info, voice=None)) == LATE_SPEAKER
-    assert rule.parts(asked(late, rule.info, voice=None)) == ()
 
 
 def test_what_makes_split_rows_the_same_speech(make_rule: MakeRule) -> None:
@@ -231,7 +217,7 @@ def test_tags_without_a_word_have_no_parts(make_rule: MakeRule) -> None:
 def test_pauses_are_left_out_where_nothing_keeps_the_voice(make_rule: MakeRule) -> None:
     rule = make_rule(voices=())
     marked = asked("One. [pause 1s] Two.", rule.info, voice=None)
-    assert rule.problem(marked) == NO_VOICE
+    assert rule.problem(marked) == NO_CLONING
     found = rule.without_lost_pauses(marked)
     assert (found.text, found.max_frames) == ("One. Two.", text_cap("One. Two.", rule.info))
     kept = asked("One. [pause 1s] Two.", rule.info, ref_audio="a.wav", voice=None)

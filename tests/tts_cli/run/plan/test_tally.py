@@ -20,7 +20,7 @@ from tts_cli.manifest.row import BadRow, Row
 from tts_cli.run.check.named_rows import NamedRows
 from tts_cli.run.check.row_checks import CheckedRows
 from tts_cli.run.plan.row_plan import RowPlan, check_manifest
-from tts_cli.run.plan.split_rule import BY_SETTING, NO_VOICE
+from tts_cli.run.plan.split_rule import BY_SETTING, NO_CLONING
 from tts_cli.run.plan.tally import estimate_audio_s, estimate_disk_bytes
 
 MakeInfo = Callable[..., ModelInfo]
@@ -268,7 +268,7 @@ def test_long_rows_are_counted_with_their_parts(
     [
         ("off", "custom_voice", BY_SETTING),
         ("80", "custom_voice", BY_SETTING),
-        ("auto", "voice_design", NO_VOICE),
+        ("auto", "voice_design", NO_CLONING),
     ],
 )
 def test_long_rows_that_stay_whole_are_a_warning(

@@ -1,0 +1,279 @@
+"""`voices add --from DIR --take ID`: a row that was spoken and is liked becomes a voice file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_fish_speech as tiny
+from hostile_audio import encoded, tone
+from safetensors.numpy import load_file
+from tiny_fish_codec import SMALL
+from workbench import MakeCheckpoint, Result, Workbench
+
+from tts_cli.output.audio_file import encode_codes
+
+CAP = ("--max-seconds", 1.1, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
+SAID = "The boat left the harbor after five, and nobody spoke."
+ROWS: list[dict[str, Any]] = [
+    {"id": "long", "text": SAID, "seed": 3},
+    {"id": "tags", "text": f"[whisper] The boat left. [pause 300ms] [calm] {SAID}"},
+    {"id": "short", "text": "Yes.", "max_seconds": 0.3},
+    {"id": "silent", "text": "..."},
+    {"id": "bad", "text": "Good <|im_end|> morning."},
+]
+Write = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def write_fish(tmp_path_factory: pytest.TempPathFactory) -> Write:
+    """Writes checkpoints with frames of 46 ms whose speech never ends."""
+    codec = replace(
+        SMALL,
+        upsampling_ratios=(2, 2),
+        upsample_rates=(8, 8, 4, 2),
+        encoder_dim=2,
+        encoder_strides=(2, 4, 8, 8),
+    )
+
+    def write(**more: Any) -> Path:
+        endless = replace(tiny.SPECS["small"], end_gain=0.0)
+        return tiny.write_checkpoint(tmp_path_factory.mktemp("f"), endless, codec=codec, **more)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def fish(write_fish: Write) -> Path:
+    return write_fish()
+
+
+@pytest.fixture
+def spoken(bench: Workbench, fish: Path) -> Workbench:
+    """The workbench, with ROWS spoken and their codes kept."""
+    bench.model = fish
+    result = bench.synth(ROWS, *CAP, "--save-codes", "--skip-invalid", "--accept-licence")
+    assert result.code == 1, result
+    return bench
+
+
+def add(bench: Workbench, take: str, *flags: object, name: str = "teller") -> Result:
+    given = ("--from", bench.out().path, "--take", take, *flags)
+    return add_plainly(bench, name, *given)
+
+
+def add_plainly(bench: Workbench, name: str, *flags: object) -> Result:
+    voices = ("--voices", bench.folder / "voices", "--model", bench.model, "--device", "cpu")
+    return bench.run("voices", "add", name, *voices, *flags)
+
+
+def voice(bench: Workbench, name: str = "teller") -> dict[str, np.ndarray[Any, Any]]:
+    found: dict[str, np.ndarray[Any, Any]] = load_file(
+        bench.folder / "voices" / f"{name}.voice.safetensors"
+    )
+    return found
+
+
+def codes(bench: Workbench, name: str) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = load_file(bench.out().path / f"{name}.codes.safetensors")["codes"]
+    return found
+
+
+def refuse(*_: Any) -> None:
+    raise AssertionError("weights were loaded for nothing")
+
+
+def test_kept_codes_are_the_reference(spoken: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of the file; and no weight is read for it."""
+    with monkeypatch.context() as patch:
+        patch.setattr("tts_cli.run.load.load_model", refuse)
+        result = add(spoken, "long", "--json")
+        assert result.code == 0, result.err
+        assert (result.json["mode"], result.json["text"]) == ("icl", SAID)
+        assert np.array_equal(voice(spoken)["codes"], codes(spoken, "long"))
+        assert voice(spoken)["embedding"].tolist() == [0.0]
+        flags = ("--skip-invalid", "--format", "flac", "--loudness", "-20")
+        spoken.synth(ROWS, *CAP, *flags, "--save-codes")
+        assert spoken.out().records["long"]["path"] == "long.flac"
+        assert "is there already, made of the same" in add(spoken, "long").out
+        # In parts: all of what was said, and nothing else.
+        assert add(spoken, "tags", "--json", name="tags").json["text"] == f"The boat left. {SAID}"
+        assert np.array_equal(voice(spoken, "tags")["codes"], codes(spoken, "tags"))
+    assert "is there already; add --overwrite" in add(spoken, "tags").err
+    # It speaks; and so does what is liked of its own speech.
+    flags = ("--voices", spoken.folder / "voices", "--voice", "teller", "--save-codes")
+    assert spoken.synth([ROWS[0]], *CAP, *flags, out="next").code == 0
+    out = spoken.out("next").path
+    assert add_plainly(spoken, "next", "--from", out, "--take", "long").code == 0
+    kept = load_file(out / "long.codes.safetensors")["codes"]
+    assert np.array_equal(voice(spoken, "next")["codes"], kept)
+
+
+def test_its_audio_else(spoken: Workbench, write_fish: Write) -> None:
+    """As if somebody had named the file and its words."""
+    recording = ("--ref-audio", spoken.out().path / "long.wav", "--ref-text", SAID)
+    (spoken.out().path / "long.codes.safetensors").unlink()
+    assert add(spoken, "long").code == 0
+    assert "made of the same" in add_plainly(spoken, "teller", *recording).out
+    # Another checkpoint's codes say nothing to this one.
+    spoken.model = write_fish(seed=1)
+    assert add(spoken, "tags", name="other").code == 0
+    assert not np.array_equal(voice(spoken, "other")["codes"], codes(spoken, "tags"))
+    flags = ("--format", "mp3", "--loudness", "-20", "--save-codes", "--skip-invalid")
+    spoken.synth(ROWS, *CAP, *flags, model=write_fish(), out="mp3")
+    result = add_plainly(
+        spoken, "lossy", "--from", spoken.out("mp3").path, "--take", "long", "--json"
+    )
+    assert result.code == 0, result.err
+    assert "long.mp3 is cloned as it is" in result.err
+    assert result.json["text"] == SAID
+
+
+def test_a_take_has_its_own_speech(spoken: Workbench) -> None:
+    flags = ("--takes", 1, "--only", "long", "--save-codes", "--skip-invalid")
+    assert spoken.synth(ROWS, *CAP, *flags).code == 0
+    for take in ("1", "2"):
+        assert add(spoken, f"long={take}", name=take).code == 0
+        assert np.array_equal(voice(spoken, take)["codes"], codes(spoken, f"takes/long/{take}"))
+        # Without codes it is not the row's file, which is another take.
+        (spoken.out().path / f"takes/long/{take}.codes.safetensors").unlink()
+        (spoken.out().path / "long.codes.safetensors").unlink(missing_ok=True)
+        assert add(spoken, f"long={take}", name=f"audio{take}").code == 0
+        path = spoken.out().path / f"takes/long/{take}.wav"
+        recording = ("--ref-audio", path, "--ref-text", SAID)
+        assert "of the same" in add_plainly(spoken, f"audio{take}", *recording).out
+    assert not np.array_equal(voice(spoken, "audio1")["codes"], voice(spoken, "audio2")["codes"])
+
+
+@pytest.mark.parametrize(
+    ("take", "words"),
+    [
+        ("lnog", "no row is called 'lnog' (nearest: 'long')"),
+        ("long=7", "long has no take 7; there are: take 1 "),
+        ("long=x", "is not of the form ID=TAKE"),
+        ("short", "row 'short': lasts 0.28 s, not 1 to 30 s; name another row or take"),
+        ("silent", "row 'silent': its line tells no word that it says; name another row"),
+        ("bad", "bad has no take 1; there are: none that came out well"),
+    ],
+)
+def test_what_is_no_voice(spoken: Workbench, take: str, words: str) -> None:
+    result = add(spoken, take)
+    assert result.code == 2, result
+    assert words in result.err
+    assert not (spoken.folder / "voices").exists()
+
+
+def test_flags_that_do_not_fit(bench: Workbench, fish: Path) -> None:
+    bench.model = fish
+    out, some = bench.out().path, ("--take", "a")
+    either = "give either --ref-audio FILE and what it says, or --from DIR and --take ID"
+    for flags, words in (
+        ((), either),
+        (some, either),
+        (("--from", bench.folder), either),
+        (("--from", bench.folder, *some, "--ref-audio", "a.wav"), either),
+        (("--from", bench.folder, *some, "--ref-text", "a"), either),
+        (("--from", out, *some), "does not exist"),
+        (("--from", bench.folder, *some), "has no timings.jsonl; name a folder of `synth --out`"),
+    ):
+        result = add_plainly(bench, "a", *flags)
+        assert result.code == 2
+        assert words in result.err, flags
+
+
+def test_files_of_strangers(spoken: Workbench) -> None:
+    """Codes that are none are not taken, and audio only as it was written, inside of the folder."""
+    out = spoken.out().path
+    shape = codes(spoken, "long").shape
+    (out / "long.codes.safetensors").write_bytes(encode_codes(np.full(shape, 2000, np.int16)))
+    result = add(spoken, "long")
+    assert result.code == 2
+    assert "reference codes must lie in" in result.err
+    (out / "long.codes.safetensors").write_bytes(b"torn")
+    assert add(spoken, "long").code == 0
+    spoken.synth([ROWS[0]], *CAP, "--format", "mp3", out="out2")
+    out = spoken.out("out2").path
+    flags = ("--from", out, "--take", "long")
+    mp3 = (out / "long.mp3").read_bytes()
+    (out / "long.mp3").write_bytes(encoded(tone(1.2), "FLAC"))
+    result = add_plainly(spoken, "b", *flags)
+    assert (result.code, "long.mp3 is not what was written" in result.err) == (2, True)
+    (out / "long.mp3").unlink()
+    (spoken.folder / "long.mp3").write_bytes(mp3)
+    (out / "long.mp3").symlink_to(spoken.folder / "long.mp3")
+    result = add_plainly(spoken, "b", *flags)
+    assert (result.code, "is no plain file of the folder" in result.err) == (2, True)
+    journal = out / "timings.jsonl"
+    line = json.loads(journal.read_text().splitlines()[-1])
+    journal.write_text(json.dumps({**line, "path": "../long.mp3"}) + "\n")
+    result = add_plainly(spoken, "b", *flags)
+    assert (result.code, "its line names no audio file" in result.err) == (2, True)
+
+
+@pytest.fixture(scope="session")
+def base(make_checkpoint: MakeCheckpoint) -> Path:
+    """A Base checkpoint with frames of 10 ms whose speech never ends."""
+    return make_checkpoint("base_wide", eos_gain=0.0, generation={"top_k": 5})
+
+
+class TestQwen:
+    @pytest.fixture
+    def rows(self, bench: Workbench, base: Path) -> list[dict[str, Any]]:
+        bench.model = base
+        (bench.folder / "a.wav").write_bytes(encoded(tone(1.2)))
+        return [{"id": "a", "text": SAID, "ref_audio": "a.wav", "seed": 5}]
+
+    def test_codes_are_decoded(self, bench: Workbench, rows: list[dict[str, Any]]) -> None:
+        """A file with losses is as good as the WAV that it was spoken as."""
+        assert bench.synth(rows, *CAP, out="wav").code == 0
+        flags = ("--format", "mp3", "--sample-rate", 16000, "--save-codes")
+        assert bench.synth(rows, *CAP, *flags).code == 0
+        assert add(bench, "a").code == 0
+        recording = ("--ref-audio", bench.out("wav").path / "a.wav", "--ref-text", SAID)
+        assert add_plainly(bench, "wav", *recording).code == 0
+        assert {name: values.tobytes() for name, values in voice(bench).items()} == {
+            name: values.tobytes() for name, values in voice(bench, "wav").items()
+        }
+        assert "is there already, made of the same" in add(bench, "a").out
+        assert add(bench, "a", "--mode", "xvec", name="xvec").code == 0
+        assert list(voice(bench, "xvec")) == ["embedding"]
+
+    def test_audio_without_loss_is_taken_as_it_is(
+        self, bench: Workbench, rows: list[dict[str, Any]]
+    ) -> None:
+        assert bench.synth(rows, *CAP, "--save-codes").code == 0
+        assert add(bench, "a").code == 0
+        recording = ("--ref-audio", bench.out().path / "a.wav", "--ref-text", SAID)
+        assert "made of the same" in add_plainly(bench, "teller", *recording).out
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"num_codebooks": 3}, "frames of 4 codes that were recorded"),
+            ({}, "the model that its codes are of is not at hand"),
+        ],
+    )
+    def test_codes_of_another_codec_are_not_decoded(
+        self,
+        bench: Workbench,
+        base: Path,
+        make_checkpoint: MakeCheckpoint,
+        changes: dict[str, Any],
+        words: str,
+    ) -> None:
+        model = make_checkpoint(eos_gain=0.0, generation={"top_k": 5}, **changes)
+        if not changes:  # a size that nobody released, as the sample voice's
+            config = (model / "config.json").read_text().replace('"1b7"', '"tiny"')
+            (model / "config.json").write_text(config)
+        flags = (*CAP, "--format", "mp3", "--save-codes")
+        assert bench.synth([{"id": "a", "text": SAID}], *flags, model=model).code == 0
+        bench.model = base
+        result = add(bench, "a")
+        assert result.code == 0, result.err
+        assert words in result.err
+        assert "a.mp3 is cloned as it is" in result.err

@@ -1,0 +1,511 @@
+"""Voices that nothing fixes are made before the rows, once, and kept: with Fish Speech."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import tiny_fish_speech as tiny
+from fake_cluster import use_fake_cluster
+from hostile_audio import encoded, tone
+from safetensors.numpy import load_file
+from tiny_fish_codec import FEW_FRAMES
+from workbench import Workbench, finish
+
+from models.base import Prompt, SpeechRequest
+from models.fish_speech.model import FishSpeech
+from tts_cli import Cancelled, Speaker
+from tts_cli.output.audio_file import encode_codes
+from tts_cli.voices.folder import VoiceFolder
+from tts_cli.voices.voice_file import StoredVoice
+
+# With this seed each voice ends by itself in its first attempt.
+CAP = ("--max-seconds", 0.2, "--accept-truncated", "--split", 60, "--seed", 8)
+SAYS = "The boat left the harbor after five, and nobody spoke of it any more that night."
+LONG = "The boat left the harbor after five. Nobody of them spoke of it, and so it goes."
+DONE = "nothing to do: all 40 rows are done already\n"
+
+
+@pytest.fixture(scope="session")
+def fish(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A converted checkpoint whose speech ends."""
+    spec = replace(
+        tiny.SPECS["small"], end_gain=1.0, num_layers=1, predictor_layers=1, num_codebooks=2
+    )
+    return tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), spec, codec=FEW_FRAMES)
+
+
+@pytest.fixture
+def made(bench: Workbench, fish: Path) -> Workbench:
+    """The workbench, with the licence accepted."""
+    bench.model = fish
+    assert bench.run("voices", "--model", fish, "--accept-licence").code == 0
+    return bench
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test of FORTY leaves what it has spoken."""
+    return tmp_path_factory.mktemp("kept") / "out"
+
+
+@pytest.fixture
+def forty(made: Workbench, kept: Path) -> Workbench:
+    """The same, with the forty rows spoken."""
+    if not kept.exists():
+        assert made.synth(FORTY, *CAP).code == 0
+        shutil.copytree(made.out().path, kept)
+    elif not made.out().path.exists():
+        shutil.copytree(kept, made.out().path)
+    return made
+
+
+FORTY = [{"id": f"r{n:02}", "text": f"So it was, {'again ' * (n % 4)}then."} for n in range(40)]
+FORTY[5]["text"] = SAYS[:59].rstrip() + "."
+FORTY[7]["text"], FORTY[20]["text"] = SAYS, LONG
+
+
+def voice_files(bench: Workbench, out: str = "out") -> dict[str, bytes]:
+    files = bench.out(out).files
+    return {name: data for name, data in files.items() if name.startswith(".voices/")}
+
+
+def spy(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None]]:
+    """Text and reference of every prompt."""
+    found: list[tuple[str, str | None]] = []
+    real = FishSpeech.prompt
+
+    def prompt(self: FishSpeech, request: SpeechRequest) -> Prompt:
+        found.append((request.text, None if request.clone is None else request.clone.digest))
+        return real(self, request)
+
+    monkeypatch.setattr(FishSpeech, "prompt", prompt)
+    return found
+
+
+def test_forty_rows_have_one_voice(
+    made: Workbench, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = spy(monkeypatch)
+    result = made.synth(FORTY, *CAP)
+    assert result.code == 0, result.err
+    assert result.summary == "40 of 40 rows spoken"
+    out = made.out()
+    out, (voice, *others) = made.out(), sorted({line["voice"] for line in made.out().lines})
+    assert not others
+    assert sum(bool(line["parts"]) for line in out.lines) == 2
+    # What it says is spoken in nobody's voice, then all is spoken in its.
+    assert prompts[0] == (SAYS, None)
+    assert len(prompts) == 1 + 38 + 2 * 2
+    assert len({digest for _, digest in prompts[1:]}) == 1
+    assert prompts[1][1] is not None
+    name = out.path / voice
+    about = json.loads(name.with_suffix(".json").read_text())
+    assert about["text"] == SAYS
+    assert 3 <= soundfile.info(name.with_suffix(".wav")).duration <= 20
+    assert f"{name}.wav" in result.err
+    assert out.report["made_voices"] == [
+        {
+            "voice": voice,
+            "of": "all rows without a voice",
+            "rows": 40,
+            "is_made": True,
+            "says": None,
+        }
+    ]
+    shutil.copytree(out.path, kept)
+
+
+CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], tuple[object, ...], str]] = {
+    "reordered": (lambda rows: rows.reverse(), (), DONE),
+    "edited": (lambda rows: rows[7].update(text=SAYS[:-11] + "."), (), "1 of 40 rows spoken, 39"),
+    "top": (
+        lambda rows: rows.insert(0, {"id": "top", "text": SAYS}),
+        (),
+        "1 of 41 rows spoken, 40",
+    ),
+    "voice-text": (lambda rows: None, ("--voice-text", "Something else is said now."), DONE),
+    "overwrite": (lambda rows: None, ("--overwrite",), "40 of 40 rows spoken"),
+    "only": (lambda rows: rows[3].update(text="Not so."), ("--only", "r03"), "1 of 1 rows spoken"),
+    "takes": (lambda rows: None, ("--only", "r03", "--takes", 2), "takes/"),
+    "limit": (lambda rows: None, ("--limit", 2), "all 2 rows are done already"),
+    "cut": (lambda rows: rows.__delitem__(slice(1, None)), (), "all 1 rows are done already"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_nothing_changes_it(forty: Workbench, name: str) -> None:
+    change, flags, said = CHANGES[name]
+    before, rows = voice_files(forty), [dict(row) for row in FORTY]
+    change(rows)
+    result = forty.synth(rows, *CAP, *flags)
+    assert result.code == 0, result.err
+    assert said in result.out
+    assert voice_files(forty) == before
+    assert forty.synth(rows, *CAP).out.startswith("nothing to do: all")
+
+
+@pytest.mark.parametrize("flags", [("--only", "r03"), ("--limit", 1)])
+def test_some_rows_first(forty: Workbench, flags: tuple[object, ...]) -> None:
+    """They have the voice that the whole manifest would give them."""
+    assert forty.synth(FORTY[:8], *CAP, *flags, out="some").code == 0
+    assert voice_files(forty, "some") == voice_files(forty)
+
+
+KILL = """
+import os, signal
+def _kill_before(number):
+    count = 0
+    def watched(real):
+        def call(what, *args, **named):
+            nonlocal count
+            path = os.readlink(f"/proc/self/fd/{what}") if isinstance(what, int) else str(what)
+            count += "/.voices" in path
+            if count == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(what, *args, **named)
+        return call
+    for name in ("mkdir", "open", "write", "fsync", "replace"):
+        setattr(os, name, watched(getattr(os, name)))
+"""
+DIES = """
+import os, signal
+from {0} import {1} as kind
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+kind.{2} = die
+"""
+MOMENTS = {
+    "prompt": DIES.format("models.fish_speech.model", "FishSpeech", "prompt"),
+    "spoken": DIES.format("tts_cli.voices.made", "MadeVoices", "keep"),
+    # Each of four files is opened, written, synced, named; its folder opened and synced.
+    **{f"call {n}": f"{KILL}_kill_before({n})" for n in (1, 3, 5, 11, 14, 17, 21, 24)},
+    "encoded": DIES.format("tts_cli.voices.made", "MadeVoices", "keep_for"),
+    "rows": DIES.format("tts_cli.run.records", "Recorder", "take"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if number % 4 else ())
+        for number, name in enumerate(MOMENTS)
+    ],
+)
+def test_killed(forty: Workbench, name: str) -> None:
+    """The same command then makes the same voice, or finds it, and nothing is lost or left."""
+    whole = voice_files(forty)
+    rows = FORTY[5:9]
+    args = forty.command(forty.write(rows), *CAP, out="killed")
+    process = finish(forty.start(args, MOMENTS[name]))
+    assert process.code == -signal.SIGKILL, process
+    before = forty.out("killed").files
+    result = forty.run(*args)
+    assert result.code == 0, result.err
+    assert result.summary == "4 of 4 rows spoken"
+    assert voice_files(forty, "killed") == whole
+    assert before.items() <= {**before, **forty.out("killed").files}.items()
+    assert set(Counter(line["id"] for line in forty.out("killed").lines).values()) == {1}
+
+
+def test_stopped_while_it_is_made(made: Workbench) -> None:
+    patch = (
+        "import os, signal\n"
+        "from models.fish_speech.model import FishSpeech\n"
+        "real = FishSpeech.prompt\n"
+        "def prompt(self, request):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(self, request)\n"
+        "FishSpeech.prompt = prompt\n"
+    )
+    result = finish(made.start(made.command(made.write(FORTY), *CAP), patch))
+    assert result.code == 130, result
+    assert not voice_files(made)
+    assert not made.out().lines
+
+
+GOLDEN = {  # of rows as 614cc07 spoke them: their hash, and their codes
+    "a": ("9a49178602eee1d78ef3a54bed53f88d58d697d5b59bc341463c30fe901266dc", "b70d570214267ca5"),
+    "b": ("8ebf67a52e30daaf5ae8ee972c65c0d0b739195ae79454f85117f5e118fb9008", "ad81628db9ebf8aa"),
+    "own": ("fb85a70855f2bcdafe262ed64e72224470c5bde4ea428d4352f72300e257a63b", "ba2b31c234165ca0"),
+    "file": (
+        "ccee31924fea1545bf4eff009179e62212af7b48fa085ff3bdb018869d62b208",
+        "319fa5e37ec316e2",
+    ),
+}
+
+
+def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(
+    bench: Workbench,
+) -> None:
+    spec = replace(tiny.SPECS["small"], end_gain=1.0)
+    bench.model = tiny.write_checkpoint(bench.folder / "fish", spec, codec=FEW_FRAMES)
+    (bench.folder / "a.wav").write_bytes(encoded(tone(1.1)))
+    codes = np.arange(120, dtype=np.int16).reshape(30, 4) % 16
+    stored = StoredVoice(
+        *(np.zeros(1, np.float32), codes, "What is said.", "icl", "f03a7d49ee1e5c67", "fish"),
+        *(44100, "0" * 64, "tts-cli"),
+    )
+    VoiceFolder(bench.folder / "voices").write("mine", stored)
+    rows = [
+        {"id": "a", "text": "Good morning."},
+        {"id": "b", "text": "The boat left the harbor after five, and nobody spoke.", "seed": 5},
+        {"id": "own", "text": "Yes.", "ref_audio": "a.wav", "ref_text": "What is said."},
+        {"id": "file", "text": "Yes.", "voice": "mine"},
+    ]
+    flags = (*CAP[:3], "--save-codes", "--voices", bench.folder / "voices", "--accept-licence")
+    result = bench.synth(rows, *flags, "--free-voice", "each")
+    assert result.code == 0, result.err
+    out = bench.out()
+    for name, line in out.records.items():
+        codes = load_file(out.path / f"{name}.codes.safetensors")["codes"]
+        digest = hashlib.sha256(codes.astype("<i2").tobytes()).hexdigest()[:16]
+        assert (line["request_hash"], digest) == GOLDEN[name], name
+    assert not voice_files(bench)
+    # Under the default those without a voice are spoken anew, which is told with their number.
+    plain = bench.synth(rows, *flags, "--dry-run")
+    assert "2 rows were spoken in a voice that nothing fixed" in plain.err
+    again = bench.synth(rows, *flags, "--free-voice", "each")
+    assert again.out == "nothing to do: all 4 rows are done already\n"
+
+
+def test_characters_have_their_own(made: Workbench) -> None:
+    rows = [
+        {"id": "a", "text": SAYS, "character": "Anna"},
+        {"id": "b", "text": "So it was.", "character": "ANNA"},
+        {"id": "c", "text": "So it goes.", "character": "Ben \u2603"},
+        {"id": "d", "text": "Nobody knows."},
+        {"id": "e", "text": "..."},
+    ]
+    flags = (*CAP[:-1], 1)
+    shown = made.run("validate", made.write(rows), "--model", made.model, *flags[3:])
+    assert shown.out.count("voice to be made") == 3, shown
+    assert "Anna" in shown.out
+    dry = made.synth(rows, *flags, "--dry-run", "--json").json
+    assert [(one["of"], one["rows"]) for one in dry["made_voices"]] == [
+        *(("Anna", 2), ("Ben \u2603", 1), ("all rows without a voice", 1)),
+    ]
+    assert not made.out().path.exists()
+    assert made.synth(rows, *flags).code == 0
+    voices = {name: line["voice"] for name, line in made.out().records.items()}
+    assert voices["a"] == voices["b"]
+    assert len({voices[name] for name in "acd"}) == 3
+    assert voices["e"] is None
+    assert len(voice_files(made)) == 12
+
+
+BROKEN: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "voice": (".voice.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-1])),
+    "empty": (".voice.safetensors", lambda path: path.write_bytes(b"")),
+    "codes": (".codes.safetensors", lambda path: path.write_bytes(encode_codes(ONES))),
+    "wav": (".wav", lambda path: path.write_bytes(path.read_bytes()[:-2])),
+    "no wav": (".wav", lambda path: path.unlink()),
+    "link": (".wav", lambda path: (path.rename(path.parents[2] / "a"), path.symlink_to("../../a"))),
+    "folder": (".voice.safetensors", lambda path: (path.unlink(), path.mkdir())),
+    "json": (".json", lambda path: path.write_bytes(b"[" * 100_000)),
+    "huge": (".json", lambda path: path.write_bytes(b" " * (5 << 20))),
+}
+ONES = np.ones((70, 2), np.int16)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_damaged(forty: Workbench, name: str) -> None:
+    suffix, damage = BROKEN[name]
+    folder = forty.out().path / ".voices"
+    if "voice" not in suffix:  # else nobody needs it
+        next(folder.glob("*.voice.safetensors")).unlink()
+    damage(next(path for path in folder.iterdir() if path.name.endswith(suffix)))
+    before = forty.out().files
+    for more in ((), ("--dry-run",), ("--overwrite",)):
+        result = forty.synth(FORTY, *CAP, *more)
+        assert result.code == 2, (more, result)
+        assert "copy it back" in result.err
+        assert suffix in result.err
+    assert forty.out().files == before
+
+
+def test_gone_while_rows_were_spoken_with_it(forty: Workbench) -> None:
+    before = voice_files(forty)
+    shutil.move(forty.out().path / ".voices", forty.folder / "away")
+    for more in ((), ("--dry-run",), ("--only", "r03")):
+        result = forty.synth(FORTY, *CAP, *more)
+        assert result.code == 2, result
+        assert "gone, and 40 rows were spoken with it" in result.err
+    # Its voice file alone is made of its codes.
+    shutil.copytree(forty.folder / "away", forty.out().path / ".voices")
+    next((forty.out().path / ".voices").glob("*.voice.safetensors")).unlink()
+    assert forty.synth(FORTY, *CAP).out == DONE
+    assert voice_files(forty) == before
+    shutil.rmtree(forty.out().path / ".voices")
+    again = forty.synth(FORTY, *CAP, "--overwrite", "--only", "r03")
+    assert again.code == 0, again.err
+    assert voice_files(forty) == before
+
+
+def test_one_that_cannot_be_made(made: Workbench) -> None:
+    rows = [*FORTY[:3], {"id": "a", "text": SAYS, "character": "Anna"}]
+    flags = (*CAP[:-1], 1, "--retries", 0, "--voice-text", "One <|im_end|> two three four five.")
+    result = made.synth(rows, *flags)
+    assert result.code == 4, result
+    assert "the voice of all rows without a voice cannot be made" in result.err
+    assert "--voice-text" in result.err
+    assert not made.out().lines
+    assert made.synth(rows, *flags[:-1], SAYS, "--retries", 5).code == 0
+
+
+def test_voices_only_and_shards(made: Workbench, kept: Path) -> None:
+    shard = (*CAP, "--shard", "1/2")
+    refused = made.synth(FORTY[5:9], *shard)
+    assert refused.code == 2
+    assert "--voices-only" in refused.err
+    assert not made.out().path.exists()
+    listed = made.synth(FORTY[5:9], *CAP, "--voices-only", out="voices")
+    assert listed.code == 0, listed
+    path = Path(listed.out.strip())
+    assert path.is_file()
+    assert path.parent == made.out("voices").path / ".voices"
+    assert made.synth(FORTY[5:9], *CAP, "--voices-only", out="voices").out == listed.out
+    shared = ("--made-voices", made.folder / "voices")
+    for part in (1, 2):
+        result = made.synth(FORTY[5:9], *CAP, "--shard", f"{part}/2", *shared, out=f"part{part}")
+        assert result.code == 0, result
+        assert voice_files(made, f"part{part}") == voice_files(made, "voices")
+    lines = [*made.out("part1").lines, *made.out("part2").lines]
+    assert {line["voice"] for line in lines} == {f".voices/{path.stem}"}
+    assert len(lines) == 4
+    # What lies there is a stranger's.
+    path.write_bytes(b"")
+    result = made.synth(FORTY[5:9], *CAP, *shared, out="new")
+    assert result.code == 2, result
+    assert "copy it back" in result.err
+
+
+def test_a_folder_of_voices_that_leads_away(made: Workbench) -> None:
+    (made.folder / "elsewhere").mkdir()
+    made.out().path.mkdir()
+    (made.out().path / ".voices").symlink_to(made.folder / "elsewhere")
+    result = made.synth(FORTY, *CAP)
+    assert result.code == 3, result
+    assert ".voices: is no folder; move it out of the way" in result.err
+    assert not list((made.folder / "elsewhere").iterdir())
+    assert made.synth([{"id": ".voices/a", "text": "One."}], *CAP).code == 2
+
+
+def test_workers_have_it_too(forty: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them makes it."""
+    use_fake_cluster(monkeypatch)
+    result = forty.synth(FORTY, *CAP, "--workers", 2, out="many")
+    assert result.code == 0, result.err
+    assert voice_files(forty, "many") == voice_files(forty)
+    assert forty.out("many").sounds("r05.wav", "r20.wav") == forty.out().sounds(
+        "r05.wav", "r20.wav"
+    )
+
+
+def test_one_text(made: Workbench) -> None:
+    """A short one is as it was without voices; a long one is in parts of one voice."""
+    made.write("", "x")
+    args = ("--model", made.model, "--device", "cpu", *CAP, "-o", made.folder / "a.wav", "--json")
+    args = (*args, "--voice-text", SAYS)
+    short = made.run("say", SAYS[:59], *args)
+    assert short.code == 0, short
+    each = made.run("say", SAYS[:59], *args, "--free-voice", "each")
+    assert (short.json["parts"], short.out) == (0, each.out)
+    assert "made" not in short.err
+    long = made.run("say", f"{LONG} {SAYS}", *args)
+    assert long.code == 0, long
+    assert (long.json["parts"], long.json["voice"]) == (4, None)
+    shared = made.run("say", f"{LONG} {SAYS}", *args, "--made-voices", made.folder / "voices")
+    assert shared.code == 0, shared
+    assert voice_files(made, "voices")
+
+
+def test_a_book_has_one_voice(made: Workbench) -> None:
+    made.write(f"# One\n\n{SAYS} So it was.\n\n# Two\n\n{LONG}\n", "b.md")
+    args = ("book", made.folder / "b.md", "--out", made.folder / "out", "--model", made.model)
+    args = (*args, "--device", "cpu", *CAP, "--voice-text", SAYS)
+    assert "voice to be made" in made.run(*args, "--dry-run").out
+    result = made.run(*args)
+    assert result.code == 0, result.err
+    assert len({line["voice"] for line in made.out().lines}) == 1
+    before = made.out().files
+    assert made.run(*args).code == 0
+    assert made.out().files == before
+
+
+LIBRARY: dict[str, Any] = {
+    "device": "cpu",
+    "seed": 8,
+    "accept_licence": True,
+    "max_seconds": 0.2,
+    "accept_truncated": True,
+}
+
+
+def test_a_speaker_makes_it_of_its_first_row(
+    forty: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(forty.folder / "tmp"))
+    (forty.folder / "tmp").mkdir()
+    prompts = spy(monkeypatch)
+    kept = forty.folder / "shared"
+    for settings in ({"made_voices": kept}, {"made_voices": kept}, {}):
+        with Speaker(forty.model, **LIBRARY, **settings) as speaker:
+            speech = speaker.say(SAYS, id="r07", max_frames=4)
+            assert speech.voice == forty.out().records["r07"]["voice"]
+            speaker.say("So it was.")
+    assert [text for text, digest in prompts if digest is None] == [SAYS] * 2, "and once kept"
+    assert voice_files(forty, "shared") == voice_files(forty)
+    prompts.clear()
+    with Speaker(forty.model, **LIBRARY, free_voice="each") as speaker:
+        assert speaker.say(SAYS).voice is None
+    assert prompts == [(SAYS, None)]
+    assert not os.listdir(forty.folder / "tmp")
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_a_speaker_is_cancelled_while_it_makes_one(
+    made: Workbench, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    speaker, real = Speaker(made.model, **LIBRARY), FishSpeech.prompt
+
+    def prompt(self: FishSpeech, request: SpeechRequest) -> Prompt:
+        thread.start()
+        return real(self, request)
+
+    thread = threading.Thread(target=getattr(speaker, how))
+    monkeypatch.setattr(FishSpeech, "prompt", prompt)
+    with pytest.raises(Cancelled):
+        speaker.say(SAYS)
+    thread.join()
+    monkeypatch.undo()
+    if how == "cancel":
+        thread = threading.Thread(target=speaker.cancel)
+        monkeypatch.setattr(FishSpeech, "prompt", prompt)
+        with pytest.raises(Cancelled):
+            list(speaker.batch([SAYS, "So it was."]))
+        thread.join()
+        monkeypatch.undo()
+        assert [speech.error for speech in speaker.batch([SAYS, "So it was."])] == [None] * 2
+    speaker.close()
+
+
+def test_a_voice_that_fails_fails_nobody_elses_rows(made: Workbench) -> None:
+    rows = [{"text": SAYS, "character": name} for name in ("B", "L", "B")]
+    with Speaker(made.model, **LIBRARY, retries=0) as speaker:
+        found = list(speaker.batch(rows))
+    assert [speech.error is None for speech in found] == [False, True, False]
+    assert "the voice of B cannot be made" in str(found[0].error)

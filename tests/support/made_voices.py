@@ -1,0 +1,56 @@
+"""Made voices without speaking: whole files of a recipe, in an output folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from spoken_folders import tone
+
+from tts_cli.output.audio_file import encode_codes
+from tts_cli.voices.made import MadeVoices
+from tts_cli.voices.voice_file import StoredVoice
+
+NAME = "voice-0123456789ab"
+VOICE = f".voices/{NAME}"
+SAYS = "The boat left the harbor after five."
+STORED = StoredVoice(
+    embedding=np.zeros(1, np.float32),
+    codes=np.arange(20, dtype=np.int16).reshape(5, 4),
+    text=SAYS,
+    mode="icl",
+    identity="abc",
+    model="fish_speech 4b dual_ar",
+    sample_rate_hz=8000,
+    reference="0" * 64,
+    created_by="tts-cli 0.2.0",
+)
+
+
+def keep(
+    out: Path, voice: str = VOICE, *, hz: float = 220.0, models: str = "a", **facts: Any
+) -> Path:
+    """Make a voice for the checkpoints of some identities. Returns the folder of voices.
+
+    Args:
+        hz: of what it says; another one is another voice.
+        models: a letter each.
+    """
+    made = MadeVoices(out)
+    of = {"character": "Ann", "description": None}
+    codes = np.full((5, 4), int(hz), np.int16)
+    known = {"of": of, "text": SAYS, "audio_s": 0.5, "created_by": "tts-cli 0.2.0", **facts}
+    made.keep(voice, known, tone(0.5, hz=hz), encode_codes(codes))
+    for identity in models:
+        info: Any = SimpleNamespace(identity=identity)
+        made.keep_for(info, voice, replace(STORED, codes=codes, identity=identity))
+    assert made.folder is not None
+    return made.folder
+
+
+def names(out: Path) -> dict[str, bytes]:
+    """What lies in its folder of voices."""
+    return {path.name: path.read_bytes() for path in (out / ".voices").iterdir()}

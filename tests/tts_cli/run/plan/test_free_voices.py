@@ -1,0 +1,161 @@
+"""Which voices the rows of a manifest ask for, and what each is to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from models.base import ModelInfo
+from models.pace import Pace
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.manifest.reader import Source
+from tts_cli.run.plan.free_voices import BUILT_IN, FreeVoices, Maker
+from tts_cli.run.plan.row_plan import RowPlan
+from tts_cli.voices.made import Recipe
+
+SAYS = "The boat left the harbor after five, and nobody spoke of it again that night."  # 6 s
+SHORT, LONG = "Nobody spoke of it again.", f"{SAYS} {SAYS.replace('five', 'six')} {SAYS}"
+# As Fish Speech: a speaker's tag stays in force, another one is of no voice that a run makes.
+TAG = r"<\|speaker:\d+\|>"
+FISH: dict[str, Any] = {
+    "family": "fish_speech",
+    "voices": (),
+    "can_clone": True,
+    "clone_modes": ("icl",),
+    "pace": Pace(letter=1.0, longest_chars=400, markup=rf"{TAG}|\[[^\]]*\]", tags=(TAG,)),
+}
+
+Find = Callable[..., FreeVoices]
+
+
+@pytest.fixture
+def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., Source]) -> Find:
+    """The voices that rows ask for: texts, or whole rows.
+
+    Args of what it gives: rows, then settings.
+    """
+
+    def find(
+        *rows: str | dict[str, Any], info: dict[str, Any] | None = None, **settings: Any
+    ) -> FreeVoices:
+        given = [row if isinstance(row, dict) else {"text": row} for row in rows]
+        source = make_source("".join(json.dumps(row) + "\n" for row in given))
+        config = RunConfig(**{"model": "fish", **settings})
+        found = make_info(**{**FISH, **(info or {})})
+        maker = Maker(config, make_info(type="voice_design", voices=(), needs_instruct=True))
+        plan = RowPlan(source, config, found, maker=maker if settings.get("clone_model") else None)
+        plan.survey()
+        return plan.voices
+
+    return find
+
+
+def said(voices: FreeVoices) -> list[tuple[str, str]]:
+    return [ask.sentence(voices.config.voice_text) for ask in voices.asks.values()]
+
+
+@pytest.mark.parametrize(
+    ("texts", "text"),
+    [
+        ((SHORT, SAYS, SAYS + "!"), SAYS),  # the first that fits
+        ((SHORT, f"  {SAYS}\n "), SAYS),
+        ((f"<|speaker:0|>[sad] {SAYS}", SHORT), SAYS),  # without markup
+        ((f"{SAYS} [pause 300ms] Yes.", SHORT), f"{SAYS} Yes."),
+        ((SHORT, SHORT, SHORT, SHORT), " ".join([SHORT] * 3)),  # joined, as few as do
+        ((LONG, SHORT), SAYS),  # cut where a sentence ends
+        ((LONG.replace(".", ","), "Yes."), None),  # no sentence of it is short enough
+        ((SHORT, "Yes."), None),
+        (("ö" * 40, "Yes."), "ö" * 40),  # bytes take time, not characters
+    ],
+)
+def test_what_it_says(find: Find, texts: tuple[str, ...], text: str | None) -> None:
+    assert said(find(*texts)) == [(BUILT_IN, "auto") if text is None else (text, "auto")]
+    assert said(find(*texts, voice_text="Mine.")) == [("Mine.", "auto")]
+
+
+def test_it_says_one_language(find: Find) -> None:
+    """That of the first row; what others say is not joined to it."""
+    rows = [{"text": SHORT, "language": "fr"}, {"text": SAYS, "language": "en"}]
+    assert said(find(*rows)) == [(BUILT_IN, "auto")]
+    more = [*rows, {"text": SAYS[:-1] + "?", "language": "fr"}]
+    assert said(find(*more)) == [(SAYS[:-1] + "?", "french")]
+
+
+def test_each_asks_for_its_rows(find: Find) -> None:
+    rows: list[str | dict[str, Any]] = [
+        {"text": SHORT, "character": "Ann"},
+        {"text": SAYS, "character": "ANN"},
+        {"text": SHORT},
+        {"text": "..."},
+    ]
+    ann, rest = find(*rows).asks.values()
+    assert (ann.shown, ann.rows, ann.due, ann.text) == ("Ann", 2, 2, SAYS)
+    assert (rest.shown, rest.rows, rest.text) == ("all rows without a voice", 1, "")
+    # Those that are not spoken now count for what it says, and ask for nothing.
+    few = find(*rows, limit=1)
+    assert [(ask.due, ask.text) for ask in few.asks.values()] == [(1, SAYS), (0, "")]
+    assert [ask.shown for ask in few.to_make()] == ["Ann"]
+    assert len(find(*rows, limit=1, voices_only=True).to_make()) == 2
+
+
+def test_a_name_is_what_is_asked_for() -> None:
+    names = {
+        Recipe(*facts).voice
+        for facts in (
+            (None, None, "a", 0),
+            (None, None, "b", 0),
+            (None, None, "a", 1),
+            ("Ann", None, "a", 0),
+            (None, "Ann", "a", 0),
+            ("\u96ea", None, "a", 0),
+            ("../../x", None, "a", 0),
+        )
+    }
+    assert len(names) == 7
+    assert all(name.count("/") == 1 and name.isascii() for name in names)
+    assert Recipe("ANN", None, "a", 0).voice == Recipe("Ann", None, "a", 0).voice
+    # Files of folders are called so: it must not change.
+    assert Recipe("Ann", None, "a", 0).voice == ".voices/ann-0db61a8b4f9a"
+
+
+def test_when_there_is_none(find: Find) -> None:
+    long = "Nobody spoke. " * 40
+    for rows, settings, is_one in [
+        ((SHORT,), {}, False),  # a single short text
+        ((SHORT,), {"free_voice": "one"}, True),
+        ((long,), {}, True),
+        ((long,), {"free_voice": "each"}, False),
+        (("Yes. [pause 1s] No.",), {}, True),
+        (("<|speaker:0|>" + long,), {}, True),
+        (("<|speaker:1|>" + long,), {}, False),  # a second speaker: it stays whole
+        ((SHORT, SHORT), {}, True),
+        ((SHORT, "..."), {}, False),
+        ((SHORT, SHORT), {"free_voice": "each"}, False),
+        ((SHORT, SHORT), {"model": "synthetic:fish-s2"}, False),  # random weights never end
+        ((SHORT, SHORT), {"model": "synthetic:fish-s2", "free_voice": "one"}, True),
+    ]:
+        found = find(*rows, **settings)
+        assert (found.is_one, bool(found.asks)) == (is_one, is_one), (rows, settings)
+    for info in ({"voices": ("ann",)}, {"clone_modes": ("xvec",)}, {"can_clone": False}):
+        assert not find(SHORT, SHORT, info=info).asks
+
+
+def test_many_descriptions(find: Find) -> None:
+    def rows(few: int, more: int) -> list[dict[str, Any]]:
+        of = [n for n in range(few)] + [few + n for n in range(more) for _ in range(3)]
+        return [{"text": SHORT, "instruct": f"Voice {n}."} for n in of]
+
+    def asked(*given: dict[str, Any], **settings: Any) -> int:
+        return len(find(*given, clone_model="base", **settings).asks)
+
+    assert asked(*rows(20, 0)) == 20
+    assert asked(*rows(11, 11)) == 22
+    assert asked(*rows(21, 0), many_voices=True) == 21
+    named = [{**row, "character": f"{n}"} for n, row in enumerate(rows(21, 0))]
+    assert asked(*named) == 21
+    with pytest.raises(UsageError, match="22 descriptions would be 22 voices, 12 of them"):
+        asked(*rows(12, 10))

@@ -1,0 +1,188 @@
+"""Made voices of several folders become those of one; the others are told, or stay."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from made_voices import NAME, VOICE, keep, names
+
+from tts_cli.errors import SetupError, StoppedEarly, UsageError
+from tts_cli.output.named import Named
+from tts_cli.voices.made import MadeVoices
+from tts_cli.voices.merged import MergedVoices
+
+
+def merge(*folders: Path, preferred: int = 0, is_target_preferred: bool = False) -> Named:
+    """Merge into the first one. Returns what was left."""
+    left = Named()
+    voices = MergedVoices(
+        folders, lambda index: index <= preferred if index else is_target_preferred, left
+    )
+    voices.require_agreement()
+    voices.run()
+    return left
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[Path]:
+    """A target and two sources, empty."""
+    folders = [tmp_path / name for name in ("all", "one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    return folders
+
+
+def test_they_come_along(three: list[Path]) -> None:
+    out, one, two = three
+    keep(one, models="ab")
+    keep(two, models="bc", created_by="tts-cli 9.9.9")  # the same voice, told by another version
+    keep(two, ".voices/ann-ba9876543210", hz=300.0)
+    assert not merge(out, one, two).count
+    found = names(out)
+    wanted = {**names(two), **names(one)}
+    assert found == wanted
+    assert len(found) == 3 + 3 + 4
+    assert MadeVoices(out).require_made(VOICE).text
+    before = {path: path.stat().st_mtime_ns for path in (out / ".voices").iterdir()}
+    merge(out, one, two)
+    assert {path: path.stat().st_mtime_ns for path in (out / ".voices").iterdir()} == before
+
+
+def test_no_voices_no_folder(three: list[Path]) -> None:
+    merge(*three)
+    assert not list(three[0].iterdir())
+
+
+def test_another_voice_under_one_name_is_told(three: list[Path]) -> None:
+    out, one, two = three
+    keep(one)
+    keep(two, hz=300.0)
+    with pytest.raises(UsageError) as caught:
+        merge(out, one, two)
+    assert "1 made voice is another one in another folder; nothing was written" in str(caught.value)
+    assert f"{one}/.voices/{NAME}.wav, {two}/.voices/{NAME}.wav" in str(caught.value)
+    assert caught.value.remedy is not None
+    assert "--voices-only" in caught.value.remedy
+    assert "--made-voices DIR" in caught.value.remedy
+    assert not list(out.iterdir())
+
+
+def test_a_voice_comes_whole_from_who_is_preferred(
+    three: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    out, one, two = three
+    keep(one)
+    keep(two, hz=300.0, models="b")
+    merge(out, one, two, preferred=1)
+    assert names(out) == names(one)
+    assert "speaks the rows of the other one again" in caplog.text
+    merge(out, one, two, preferred=1)  # as after a merge that was killed before the journal
+    with pytest.raises(UsageError, match=r"--prefer .*all keeps what is there"):
+        merge(out, two, preferred=1)
+    merge(out, two, is_target_preferred=True)
+    assert names(out) == names(one)
+
+
+def test_another_voice_file_is_another_voice(three: list[Path]) -> None:
+    """The same speech, encoded otherwise: rows depend on that."""
+    out, one, two = three
+    keep(one)
+    shutil.copytree(one / ".voices", two / ".voices")
+    other = keep(out, hz=300.0) / next(name for name in names(out) if ".voice." in name)
+    os.replace(other, two / ".voices" / other.name)
+    shutil.rmtree(out / ".voices")
+    with pytest.raises(UsageError, match=r"voice\.safetensors"):
+        merge(out, one, two)
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_killed_and_run_again(
+    three: list[Path], moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, one, _ = three
+    keep(one)
+    copy, count = MadeVoices.copy, iter(range(4))
+
+    def killed(self: MadeVoices, path: Path) -> None:
+        if next(count) == moment:
+            raise KeyboardInterrupt
+        copy(self, path)
+
+    monkeypatch.setattr(MadeVoices, "copy", killed)
+    with pytest.raises(KeyboardInterrupt):
+        merge(out, one)
+    monkeypatch.undo()
+    assert MadeVoices(out).made(VOICE) is None  # what tells of the others is the last
+    merge(out, one)
+    assert names(out) == names(one)
+
+
+@pytest.mark.parametrize("has_source", [False, True], ids=["merge", "made_voices"])
+def test_what_a_killed_run_has_left_is_no_voice(three: list[Path], has_source: bool) -> None:
+    """It said something else before it died."""
+    out, one, _ = three
+    keep(one)
+    (keep(out, hz=300.0, models="") / f"{NAME}.json").unlink()
+    if has_source:
+        MadeVoices(out, one).bring([VOICE])
+    else:
+        merge(out, one)
+    assert names(out) == names(one)
+    assert MadeVoices(out).made(VOICE) is not None
+
+
+def test_damaged_files_stay_where_they_are(
+    three: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    out, one, two = three
+    (keep(one, models="a") / f"{NAME}.wav").write_bytes(b"RIFF")
+    for path in keep(two, ".voices/ann-ba9876543210", models="b").glob("*.voice.*"):
+        path.write_bytes(b"x")
+    merge(out, one, two)
+    assert "files of made voices that are damaged: " in caplog.text
+    kinds = sorted(name.split(".", 1)[1] for name in names(out))
+    assert len(kinds) == 4
+    assert kinds[1:] == ["codes.safetensors", "json", "wav"]
+    # One that is whole elsewhere comes from there, and mends the target's.
+    keep(two)
+    (out / ".voices" / f"{NAME}.json").write_text("{")
+    merge(out, two)
+    assert MadeVoices(out).made(VOICE) is not None
+
+
+def test_strangers_folders(three: list[Path], tmp_path: Path) -> None:
+    """Links, pipes, folders, huge files, names of all kinds, and what earlier versions kept."""
+    out, one, two = three
+    folder = keep(one)
+    secret = tmp_path / "secret.wav"
+    secret.write_bytes(b"secret")
+    (folder / "ann-ba9876543210.wav").symlink_to(secret)
+    (folder / "ann-ba9876543210.json").write_text('{"text": "x", "files": []}')
+    os.mkfifo(folder / "bob-ba9876543210.json")
+    (folder / "eve-ba9876543210.json").mkdir()
+    (folder / "deep-ba9876543210.json").write_text("[" * 100_000)
+    (folder / "timings.jsonl").write_text("{}\n")
+    (folder / "old.flac").write_bytes(b"x")
+    with open(folder / "big-ba9876543210.0123abcd.voice.safetensors", "wb") as file:
+        file.truncate(1 << 33)
+    (two / ".voices").symlink_to(folder)
+    left = merge(out, one, two)
+    assert names(out).keys() == {name for name in names_of(folder) if name.startswith(NAME)}
+    assert {".voices/old.flac", ".voices/timings.jsonl"} <= set(left.first)
+    # Links in the target are no way out.
+    shutil.rmtree(out / ".voices")
+    (out / ".voices").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SetupError, match="is no folder"):
+        merge(out, one)
+    (out / ".voices").unlink()
+    (out / ".voices" / f"{NAME}.wav").mkdir(parents=True)
+    with pytest.raises(StoppedEarly, match="cannot copy"):
+        merge(out, one)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def names_of(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]

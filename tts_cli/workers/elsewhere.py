@@ -1,0 +1,101 @@
+"""Voices made by a worker, for a run whose driver has no model: each call is a process of its own,
+with a worker's share of the devices.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tts_cli.config import RunConfig
+from tts_cli.workers.cluster import Cluster, Share
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from models.base import ModelInfo
+    from tts_cli.run.plan.free_voices import Maker
+    from tts_cli.run.voice_making import Words
+    from tts_cli.voices.recording import Reference
+    from tts_cli.voices.speech_row import SpeechRow
+    from tts_cli.voices.voice_file import StoredVoice
+
+
+class Elsewhere:
+    """One worker, as long as voices are made."""
+
+    def __init__(self, config: RunConfig) -> None:
+        alone = config if config.ray_address is not None else replace(config, workers="1")
+        self._cluster = Cluster(alone)
+
+    def __enter__(self) -> Self:
+        self._cluster.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.close(is_tidy=error is None)
+
+    def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
+        """See `speak_voices`."""
+        share = self._cluster.share
+        found: list[SpeechRow]
+        found = self._cluster.call(_speak, there(maker.config, share), maker.info, asked, share)
+        return found
+
+    def encode(
+        self, config: RunConfig, info: ModelInfo, references: list[Reference]
+    ) -> list[StoredVoice]:
+        """See `encode_voices`."""
+        share = self._cluster.share
+        found: list[StoredVoice]
+        found = self._cluster.call(_encode, there(config, share), info, references, share)
+        return found
+
+
+def there(config: RunConfig, share: Share) -> RunConfig:
+    """Settings as another process has them."""
+    model = config.model
+    if model is not None and Path(model).expanduser().is_dir():
+        model = str(Path(model).expanduser().absolute())
+    return replace(
+        config,
+        out=None if config.out is None else config.out.absolute(),
+        model=model,
+        device="cuda" if share.is_gpu else "cpu",
+        kernel_cache=None if config.kernel_cache is None else config.kernel_cache.absolute(),
+    )
+
+
+def _speak(config: RunConfig, info: ModelInfo, asked: list[Words], share: Share) -> list[SpeechRow]:
+    from tts_cli.run.voice_making import speak_voices
+    from tts_cli.run.warm_model import WarmModel
+
+    _take_share(share)
+    with WarmModel(config, info) as model:
+        return speak_voices(model, asked)
+
+
+def _encode(
+    config: RunConfig, info: ModelInfo, references: list[Reference], share: Share
+) -> list[StoredVoice]:
+    from tts_cli.run.voice_making import encode_voices
+    from tts_cli.run.warm_model import WarmModel
+
+    _take_share(share)
+    with WarmModel(config, info) as model:
+        return encode_voices(model, references)
+
+
+def _take_share(share: Share) -> None:
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(share.num_cpus)
