@@ -263,7 +263,7 @@ class RunConfig:
         "What made voices say as their reference; 5 to 10 s are best.",
         "the first of their rows' texts of 5 to 10 s, or a sentence of our own",
     )
-    made_voices: Path | None = _setting(  # noqa: RUF009
+    made_voices: Path | None = _speech(  # noqa: RUF009
         None, "Take made voices from this output folder.", "they are made"
     )
     many_voices: bool = _setting(

@@ -134,7 +134,7 @@ HARMLESS = (
     *("workers", "manifest_format", "sheet", "encoding", "map", "columns", "extra", "cast"),
     *("speaker_prefix", "ids"),
     *("skip_invalid", "voices", "ref_silence", "free_voice", "voice_text"),
-    *("clone_model", "voice", "language"),
+    *("made_voices", "clone_model", "voice", "language"),
     *(
         "normalize",
         "lexicon",
@@ -153,7 +153,11 @@ HARMLESS = (
     *("copy", "of_voice", "of_language", "min_s", "max_s", "max_error", "no_suspects"),
     "all_takes",
 )
-WRITTEN_THERE = {("voices add", "voices"), ("voices design", "voices")}
+WRITTEN_THERE = {
+    ("voices add", "voices"),
+    ("voices design", "voices"),
+    ("say", "made_voices"),
+}
 OF_A_FLAG_ALONE = {("voices design", "instruct")}
 
 

@@ -215,19 +215,26 @@ def voices_option(scope: Scope | None = None) -> Decorator[Any]:
     return config_option("voices", type=click.Path(path_type=Path), metavar="DIR", scope=scope)
 
 
-reference_options = group(
-    "Cloning",
-    voices_option(),
-    config_option(
-        "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
-    ),
-    config_option("ref_silence", type=float, metavar="SECONDS"),
-    config_option("free_voice", type=_choice(FREE_VOICES)),
-    config_option("clone_model", metavar="PATH|REPO"),
-    config_option("voice_text", metavar="TEXT"),
-    config_option("made_voices", type=FolderPath(path_type=Path), metavar="DIR"),
-    config_option("many_voices"),
-)
+def cloning_options(made_scope: Scope | None = None) -> Decorator[Any]:
+    """Whose voice rows have; `made_scope`: of --made-voices, see `SectionedOption`."""
+    return group(
+        "Cloning",
+        voices_option(),
+        config_option(
+            "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
+        ),
+        config_option("ref_silence", type=float, metavar="SECONDS"),
+        config_option("free_voice", type=_choice(FREE_VOICES)),
+        config_option("clone_model", metavar="PATH|REPO"),
+        config_option("voice_text", metavar="TEXT"),
+        config_option(
+            "made_voices", type=FolderPath(path_type=Path), metavar="DIR", scope=made_scope
+        ),
+        config_option("many_voices"),
+    )
+
+
+reference_options = cloning_options()
 
 text_options = group(
     "Text",

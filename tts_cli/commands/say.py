@@ -17,13 +17,13 @@ from click.core import ParameterSource
 
 from tts_cli import early, signals, start
 from tts_cli.commands.options import (
+    cloning_options,
     common_options,
     config_option,
     delivery_options,
     device_options,
     group,
     model_options,
-    reference_options,
     reproducible_option,
     sampling_options,
 )
@@ -99,7 +99,7 @@ _failure_options = group(
 @reproducible_option
 @_row_options
 @sampling_options
-@reference_options
+@cloning_options(Scope.USERS)  # it keeps a voice there that it has made
 @_failure_options
 @common_options
 @click.pass_context
