@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tts_cli.run.plan.found import Survey
     from tts_cli.run.plan.row_plan import RowPlan
     from tts_cli.run.plan.strays import Strays
-    from tts_cli.run.voice_making import Session
+    from tts_cli.run.voice_making import Studio
     from tts_cli.run.warm_model import WarmModel
 
 log = logging.getLogger(__name__)
@@ -207,7 +207,7 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
 
 def require_shard_voices(plan: RowPlan) -> None:
     """Raise UsageError where a shard would make a voice: each would have another narrator."""
-    missing = [ask for ask in plan.voices.to_make() if not plan.voices.made.is_at_hand(ask.voice)]
+    missing = [ask for ask in plan.voices.to_make() if ask.is_gone]
     if plan.config.shard is not None and missing and not plan.config.voices_only:
         raise UsageError(
             f"--shard: the voice of {missing[0].shown} is not made, and every shard would make "
@@ -226,27 +226,25 @@ def make_voices(plan: RowPlan) -> WarmModel | None:
     what = "making a voice" if count == 1 else f"making {count} voices"
     here = Here(plan.voices.is_two, stopping=signals.stopping)
     with ExitStack() as stack:
-        session: Session = here
+        studio: Studio = here
         if plan.config.has_workers:
-            from tts_cli.workers.elsewhere import Elsewhere
+            from tts_cli.workers.elsewhere import elsewhere
 
-            session = stack.enter_context(Elsewhere(plan.config))
+            studio = stack.enter_context(elsewhere(plan.config))
         stack.enter_context(long_step(what, plan.config.progress))
-        make_voices(plan.voices, plan.voices.to_make(), plan.cloning, session)
+        make_voices(plan.voices, plan.voices.to_make(), plan.cloning, studio)
     return here.model
 
 
 def show_voices(plan: RowPlan) -> int:
     """Tell where the voices are that were made. Returns the exit code."""
-    from tts_cli.voices.made import PREFIX
-
-    voices = plan.voices
-    names = {voice: voice.removeprefix(PREFIX) for voice in voices.asks}
-    paths = {voice: f"{voices.made.folder}/{name}.wav" for voice, name in names.items()}
+    made = plan.voices.made
     if plan.config.json:
-        found = [{**facts, "path": paths[facts["voice"]]} for facts in voices.facts()]
+        voices = plan.voices.facts()
+        found = [{**facts, "path": made.wav(facts["voice"])} for facts in voices]
         return show_or_warn(json.dumps(found, indent=2), is_json=True)
-    return show_or_warn("\n".join([*paths.values()] or ["every row has a voice already"]))
+    paths = [made.wav(voice) for voice in plan.voices.asks]
+    return show_or_warn("\n".join(paths or ["every row has a voice already"]))
 
 
 def bring_back(plan: RowPlan, survey: Survey) -> None:

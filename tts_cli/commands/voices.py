@@ -206,7 +206,7 @@ def show_made_voices(out: Path, is_json: bool) -> None:
             _cut(facts["of"] or "-"),
             "-" if facts["audio_s"] is None else f"{facts['audio_s']:.1f}",
             ", ".join(facts["checkpoints"]) or "-",
-            f"{voices.folder}/{facts['name']}.wav",
+            voices.wav(facts["voice"]),
             facts["problem"] or _cut(facts["says"]),
         )
         for facts in found

@@ -34,8 +34,6 @@ from tts_cli.voices.resolve import reference_silence_s
 from tts_cli.voices.voice_file import StoredVoice
 
 if TYPE_CHECKING:
-    pass
-
     from tts_cli.run.remake.liked import Liked
 
 log = logging.getLogger(__name__)
@@ -121,8 +119,8 @@ def design_voice(
         raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
     language = row.language or "auto"
     words = Words(name, row.text, language, row.instruct, seed, MIN_SECONDS, MAX_SECONDS)
-    session = Here(is_two=design_config is not None)
-    (said,) = session.speak(maker, [words])
+    studio = Here(is_two=design_config is not None)
+    (said,) = studio.speak(maker, [words])
     if said.error is not None or said.samples is None or said.codes is None:
         raise RowError(str(said.error), remedy="try another --seed, or another --text")
     data = encode(said.samples, maker.info.sample_rate_hz, "wav", "PCM_16")
@@ -140,7 +138,7 @@ def design_voice(
                 raise RowError(
                     f"what was spoken is no reference: {error}", "try another --text or --seed"
                 ) from None
-        (stored,) = session.encode(config, info, [reference])
+        (stored,) = studio.encode(config, info, [reference])
     path = folder.write(name, stored, is_overwriting)
     write_alone(wav, data)
     return path, stored

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 
-from models.base import ModelInfo, RequestError, SpeechRequest, Voice
+from models.base import ModelInfo, Prompt, RequestError, SpeechRequest, Voice
 from tts_cli.config import RunConfig
 from tts_cli.deliver.metadata import Tags, synthetic
 from tts_cli.engine.kernels import with_fallback
@@ -132,12 +132,19 @@ def encode_voices(model: WarmModel, references: Sequence[Reference]) -> list[Sto
     stored = []
     for reference, found in zip(references, encoded, strict=True):
         voice = make_voice(reference, *found, info.identity)
-        try:
-            speech.prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
-        except RequestError as error:  # it could not be spoken with
-            raise RowError(str(error)) from None
+        require_usable(voice, info, speech.prompt)
         stored.append(stored_voice(voice, info))
     return stored
+
+
+def require_usable(
+    voice: Voice, info: ModelInfo, prompt: Callable[[SpeechRequest], Prompt]
+) -> None:
+    """Raise RowError for a voice that could not be spoken with."""
+    try:
+        prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
+    except RequestError as error:
+        raise RowError(str(error)) from None
 
 
 def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
@@ -160,14 +167,21 @@ def created_by() -> str:
     return f"tts-cli {versions()['tts-cli'] or '(source)'}"
 
 
-def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> StoredVoice:
+def coded_voice(
+    codes: np.ndarray[Any, Any], text: str | None, info: ModelInfo, digest: str
+) -> Voice:
     """A voice of codes (F, K) that the checkpoint itself has spoken; it clones them as they are."""
-    digest = hashlib.sha256(codes.astype("<i8").tobytes() + text.encode()).hexdigest()
     found = torch.from_numpy(codes.astype("int64"))
-    return stored_voice(Voice(torch.zeros(1), found, text, "icl", info.identity, digest), info)
+    return Voice(torch.zeros(1), found, text, "icl", info.identity, digest)
 
 
-class Session(Protocol):
+def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> StoredVoice:
+    """The same as its file holds it, known by codes and text."""
+    digest = hashlib.sha256(codes.astype("<i8").tobytes() + text.encode()).hexdigest()
+    return stored_voice(coded_voice(codes, text, info, digest), info)
+
+
+class Studio(Protocol):
     """Who speaks and encodes voices: this process, or a worker."""
 
     def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
@@ -196,7 +210,7 @@ class Here:
         self._stopping = stopping
 
     def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
-        """See `Session`."""
+        """See `Studio`."""
         if self._is_two:
             with WarmModel(*maker) as first:
                 return speak_voices(first, asked, self._stopping)
@@ -206,14 +220,12 @@ class Here:
     def encode(
         self, config: RunConfig, info: ModelInfo, references: list[Reference]
     ) -> list[StoredVoice]:
-        """See `Session`."""
+        """See `Studio`."""
         self.model = self.model or WarmModel(config, info)
         return encode_voices(self.model, references)
 
 
-def make_voices(
-    voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, session: Session
-) -> None:
+def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studio: Studio) -> None:
     """Make voices that are not there.
 
     Raises:
@@ -224,7 +236,7 @@ def make_voices(
     config, info = voices.config, voices.info
     if unspoken:
         asked = [_words(ask, config) for ask in unspoken]
-        rows = session.speak(voices.maker, asked)
+        rows = studio.speak(voices.maker, asked)
         for ask, words, row in zip(unspoken, asked, rows, strict=True):
             if row.error is None:
                 _keep(ask, words, row, voices)
@@ -234,7 +246,7 @@ def make_voices(
     found = [(ask, voices.made.require_made(ask.voice)) for ask in asks]
     if voices.is_two:
         heard = [_reference(made, info, cloning.silence_s) for _, made in found]
-        stored = session.encode(config, info, heard)
+        stored = studio.encode(config, info, heard)
     else:  # what the checkpoint has spoken it clones as it stands
         stored = [voice_of_codes(made.codes(), made.text, info) for _, made in found]
     for ask, voice in zip(asks, stored, strict=True):
@@ -280,7 +292,7 @@ def _keep(ask: Ask, words: Words, row: SpeechRow, voices: FreeVoices) -> None:
     wav = encode(row.samples, info.sample_rate_hz, "wav", "PCM_16", tags)
     voices.made.keep(ask.voice, facts, wav, encode_codes(row.codes))
     ask.is_gone = False
-    path = f"{voices.made.folder}/{ask.voice.rpartition('/')[2]}.wav"
+    path = voices.made.wav(ask.voice)
     if voices.config.out is not None or voices.config.made_voices is not None:
         log.info("voice of %s: %.1f s, %s", ask.shown.rstrip("."), facts["audio_s"], path)
         for what in row.suspect:

@@ -130,9 +130,9 @@ class MadeVoices:
         """Whether a checkpoint can speak with a voice as it is."""
         return self._find(_file_of(voice, info)) is not None
 
-    def is_at_hand(self, voice: str) -> bool:
-        """Whether nobody has to speak to have it."""
-        return self._find(f"{voice.removeprefix(PREFIX)}.json") is not None
+    def wav(self, voice: str) -> str:
+        """The path of what a voice says, for people."""
+        return f"{self.folder}/{voice.removeprefix(PREFIX)}.wav"
 
     def require(self, voice: str, info: ModelInfo) -> StoredVoice:
         """A voice for a checkpoint. Raises RowError."""

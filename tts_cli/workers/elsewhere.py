@@ -5,17 +5,16 @@ with a worker's share of the devices.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
 from tts_cli.workers.cluster import Cluster, Share
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from models.base import ModelInfo
     from tts_cli.run.plan.free_voices import Maker
     from tts_cli.run.voice_making import Words
@@ -24,24 +23,25 @@ if TYPE_CHECKING:
     from tts_cli.voices.voice_file import StoredVoice
 
 
-class Elsewhere:
+@contextmanager
+def elsewhere(config: RunConfig) -> Iterator[Elsewhere]:
     """One worker, as long as voices are made."""
+    alone = config if config.ray_address is not None else replace(config, workers="1")
+    cluster = Cluster(alone)
+    cluster.open()
+    is_tidy = False
+    try:
+        yield Elsewhere(cluster)
+        is_tidy = True
+    finally:
+        cluster.close(is_tidy=is_tidy)
 
-    def __init__(self, config: RunConfig) -> None:
-        alone = config if config.ray_address is not None else replace(config, workers="1")
-        self._cluster = Cluster(alone)
 
-    def __enter__(self) -> Self:
-        self._cluster.open()
-        return self
+class Elsewhere:
+    """A `Studio` in a worker of a cluster that is open."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._cluster.close(is_tidy=error is None)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
         """See `speak_voices`."""

@@ -29,7 +29,7 @@ from tts_cli.run.model_source import prompt_counter
 from tts_cli.run.needs import most_positions, room_problem
 from tts_cli.run.plan.choice import ServedTakes, extra_places
 from tts_cli.run.plan.found import MAX_NAMED, Survey
-from tts_cli.run.plan.free_voices import FreeVoices, Maker, makes_voices, who_speaks
+from tts_cli.run.plan.free_voices import FreeVoices, Maker, who_speaks
 from tts_cli.run.plan.identity import RowIdentity
 from tts_cli.run.plan.split_rule import SplitRule
 from tts_cli.run.plan.standing import OutputFolder, Standing, State
@@ -52,7 +52,6 @@ log = logging.getLogger(__name__)
 OWN, EXTRAS, REMAKE = 1, 2, 4  # what is to be done about a row, in a byte a row
 _TO_SPEAK = bytes(flags & (OWN | EXTRAS) for flags in range(256))
 _TO_REMAKE = bytes(flags & REMAKE for flags in range(256))
-WAIT_S = 0.2  # between two looks at whether the run was stopped
 
 
 class RowPlan:
@@ -87,8 +86,7 @@ class RowPlan:
         made = made or MadeVoices(config.out, config.made_voices)
         self.voices = FreeVoices(config, info, self.maker, made)
         self.cloning = Cloning(config, info, made)
-        is_open = makes_voices(info, self.maker)
-        self.rows = CheckedRows(source, config, info, makes_voices=is_open)
+        self.rows = CheckedRows(source, config, info, makes_voices=self.voices.is_possible)
         self.only = Only(config.only, config.out)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
@@ -350,8 +348,10 @@ class RowPlan:
 
     def _was_free(self, row: Row, request: SpeechRequest) -> bool:
         """Whether a row of a made voice was spoken when nothing fixed its voice."""
+        if not is_made(request.voice):
+            return False
         line = self._folder.line_of(row.id)
-        if not line or line.get("voice") or not is_made(request.voice):
+        if not line or line.get("voice"):
             return False
         by_another = line.get("anchor") or line.get("clone_model")  # of earlier versions
         return by_another is not None or line.get("ref_sha256") is None

@@ -102,7 +102,7 @@ class Tally:
         self._info = info
         self._split_rule = split_rule
         self._care = care
-        self._is_described = is_described or info.needs_instruct
+        self._is_described = is_described
         self._remade, self._remade_s = 0, 0.0  # rows whose files are made of what is kept
         # Rows to be normalized, by a language that has no rules; None: nobody knows which it is.
         self._unread: Counter[str | None] = Counter()

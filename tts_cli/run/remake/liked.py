@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import torch
-
-from models.base import ModelInfo, RequestError, SpeechRequest, Voice
+from models.base import ModelInfo, Voice
 from models.registry import load_prompts, pace_of, shares_codec
 from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
@@ -30,6 +28,7 @@ from tts_cli.run.model_source import model_source
 from tts_cli.run.remake import kept as keeping
 from tts_cli.run.remake.encode import Run
 from tts_cli.run.retry import RUNAWAYS
+from tts_cli.run.voice_making import coded_voice, require_usable
 from tts_cli.run.warm_model import WarmModel
 from tts_cli.text.pauses import without_pauses
 from tts_cli.voices.recording import MAX_SECONDS, MIN_SECONDS, Reference, reference_digest
@@ -145,10 +144,7 @@ def _voice(
     """Codes as they stand; no weight is read. Raises RowError: they cannot be spoken with."""
     if not MIN_SECONDS <= (seconds := len(codes) * info.frame_s) <= MAX_SECONDS:
         raise RowError(f"lasts {seconds:.2f} s, not {MIN_SECONDS:g} to {MAX_SECONDS:g} s")
-    voice = Voice(torch.zeros(1), torch.from_numpy(codes), text, "icl", info.identity, digest)
+    voice = coded_voice(codes, text, info, digest)
     prompt, _, _ = load_prompts(model_source(config.model), config.revision)
-    try:
-        prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
-    except RequestError as error:
-        raise RowError(str(error)) from None
+    require_usable(voice, info, prompt)
     return voice
