@@ -386,6 +386,12 @@ def test_voices_only_and_shards(made: Workbench, kept: Path) -> None:
     lines = [*made.out("part1").lines, *made.out("part2").lines]
     assert {line["voice"] for line in lines} == {f".voices/{path.stem}"}
     assert len(lines) == 4
+    # Nothing is there: a run would have another narrator, and nobody would know.
+    for wrong in (made.folder / "nowhere", made.folder / "voices" / ".voices"):
+        result = made.synth(FORTY[5:9], *CAP, "--made-voices", wrong, out="new")
+        assert result.code == 2, result
+        assert "there is no .voices in it" in result.err
+        assert not made.out("new").path.exists()
     # What lies there is a stranger's.
     path.write_bytes(b"")
     result = made.synth(FORTY[5:9], *CAP, *shared, out="new")

@@ -39,6 +39,7 @@ from tts_cli.commands.speaking import listed, speak, totals_of
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.manifest.ids import VOICES
 from tts_cli.manifest.reader import Manifest, open_manifests
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         if not config.skip_invalid:
             survey.summary.require_good()
         plan.voices.require_there()
-        require_shard_voices(plan)
+        require_given_voices(plan)
         say_choices(survey, config, plan.voices.is_two)
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
@@ -205,9 +206,17 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
 
 
-def require_shard_voices(plan: RowPlan) -> None:
-    """Raise UsageError where a shard would make a voice: each would have another narrator."""
+def require_given_voices(plan: RowPlan) -> None:
+    """Raise UsageError where a shard would make a voice: each would have another narrator. So would
+    a run that looks for voices where there are none.
+    """
     missing = [ask for ask in plan.voices.to_make() if ask.is_gone]
+    given = plan.config.made_voices
+    if given is not None and missing and not (given / VOICES).is_dir():
+        raise UsageError(
+            f"--made-voices {given}: there is no {VOICES} in it, and so no voice",
+            remedy="give the --out of the run that made them",
+        )
     if plan.config.shard is not None and missing and not plan.config.voices_only:
         raise UsageError(
             f"--shard: the voice of {missing[0].shown} is not made, and every shard would make "
@@ -244,7 +253,7 @@ def show_voices(plan: RowPlan) -> int:
         found = [{**facts, "path": made.wav(facts["voice"])} for facts in voices]
         return show_or_warn(json.dumps(found, indent=2), is_json=True)
     paths = [made.wav(voice) for voice in plan.voices.asks]
-    return show_or_warn("\n".join(paths or ["every row has a voice already"]))
+    return show_or_warn("\n".join(paths or ["no voice is to be made for these rows"]))
 
 
 def bring_back(plan: RowPlan, survey: Survey) -> None:
