@@ -1,0 +1,228 @@
+"""A folder to run commands in, in this process, so that what they say can be held against goldens.
+
+Commands run in the folder itself and are given names relative to it: no path of a machine reaches
+what they print or write. What is left of times, sizes of disks and versions is taken out here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+sys.path[:0] = [
+    entry for entry in (str(ROOT), str(ROOT / "tests/support")) if entry not in sys.path
+]
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # more threads sum in another order
+
+import numpy as np  # noqa: E402
+import soundfile  # noqa: E402
+
+Rows = Sequence[Mapping[str, Any]]
+MODELS = {"tiny": "custom_voice_wide", "base": "base_wide", "design": "voice_design"}
+
+
+class Said(NamedTuple):
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Desk:
+    """A folder with checkpoints, in which commands run.
+
+    Args:
+        path: of a folder that is there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+
+    def write(self, name: str, content: Rows | str | bytes) -> str:
+        """Write a file, rows as JSONL; returns the name."""
+        if not isinstance(content, (str, bytes)):
+            content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in content)
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        data = content if isinstance(content, bytes) else content.encode()
+        (self.path / name).write_bytes(data)
+        return name
+
+    def run(self, *args: object) -> Said:
+        """Run a command in this process."""
+        from tts_cli.main import main
+
+        streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+        before = sys.stdout, sys.stderr, sys.stdin
+        with self._inside():
+            sys.stdout, sys.stderr = streams
+            sys.stdin = io.TextIOWrapper(io.BytesIO(b""), "utf-8")
+            try:
+                code = main([str(arg) for arg in args])
+            finally:
+                sys.stdout, sys.stderr, sys.stdin = before
+        out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+        return Said(code, self.plain(out), self.plain(err))
+
+    def must(self, *args: object, codes: Sequence[int] = (0,)) -> Said:
+        """Run a command that prepares something."""
+        said = self.run(*args)
+        if said.code not in codes:
+            raise RuntimeError(f"{args} ended with {said.code}\n{said.out}{said.err}")
+        return said
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        folder, environment, fsync = os.getcwd(), dict(os.environ), os.fsync
+        for name in [name for name in os.environ if name.startswith("TTS_CLI")]:
+            del os.environ[name]
+        for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HF_HOME"):
+            os.environ[name] = str(self.path / "home" / name.lower())
+        os.environ |= {"HF_HUB_OFFLINE": "1", "COLUMNS": "100", "TERM": "dumb", "TZ": "UTC"}
+        os.chdir(self.path)
+        os.fsync = lambda handle: None  # nothing here outlives a lost machine: half of all waiting
+        try:
+            yield
+        finally:
+            os.fsync = fsync
+            os.chdir(folder)
+            os.environ.clear()
+            os.environ.update(environment)
+
+    def plain(self, text: str) -> str:
+        """A text without what another minute or machine would say otherwise."""
+        text = text.replace(str(self.path), "<here>").replace(str(ROOT), "<root>")
+        for pattern, stands in _ELSEWHERE:
+            text = pattern.sub(stands, text)
+        return text
+
+    @contextmanager
+    def scratch(self, *names: str) -> Iterator[Desk]:
+        """Another desk with copies of these folders, which are made links to if checkpoints."""
+        path = self.path.parent / f"{self.path.name}-scratch"
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        for name in names:
+            if (path / name).exists():
+                continue
+            if name == "models":
+                (path / name).symlink_to(self.path / name)
+            else:
+                copy(self.path / name, path / name)
+        try:
+            yield Desk(path)
+        finally:
+            shutil.rmtree(path)
+
+
+_ELSEWHERE = tuple(
+    (re.compile(pattern), stands)
+    for pattern, stands in (
+        (r"\d{8}T\d{6}Z-[0-9a-f]{6}", "<run>"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+        (r"\b\d[\d,.]* (KiB|MiB|GiB|TiB|KB|MB|GB|TB) (are )?free", "<size> free"),
+        (r"in \d[\d,.]* s\b", "in <s> s"),
+        (r"\d[\d,.]* ?(s|times|x) of audio a second", "<x> s of audio a second"),
+        (r"\d[\d,.]* times real time", "<x> times real time"),
+        (r"\d[\d,.]* [kM]B, made in", "<size>, made in"),
+        (r"loading \d[\d,.]* s", "loading <s> s"),
+        (r"(?<=time: about )\d[\d,.]* (s|min|h)", "<s>"),
+        (r'"(xrt|time_s|wall_s|rtf|\w+_ms)": [\d.]+', r'"\1": "<x>"'),
+        (r"pid \d+", "pid <n>"),
+        (r"tts-cli \d+\.\d+\.\d+\S*", "tts-cli <version>"),
+    )
+)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a folder as it is: times, and hard links inside it."""
+    known: dict[int, Path] = {}
+    for path in [source, *sorted(source.rglob("*"))]:
+        place = target / path.relative_to(source)
+        if path.is_symlink():
+            place.symlink_to(os.readlink(path))
+        elif path.is_dir():
+            place.mkdir()
+        elif first := known.get(path.stat().st_ino):
+            os.link(first, place)
+        else:
+            shutil.copy2(path, place)
+            known[path.stat().st_ino] = place
+
+
+def write_models(desk: Desk) -> None:
+    """Tiny checkpoints under models/: what they are follows from their specs alone."""
+    import tiny_fish_speech
+    from tiny_qwen3_tts import SPECS, write_checkpoint
+
+    thin = {
+        "talker": replace(SPECS["custom_voice_wide"].talker, layers=2),
+        "predictor": replace(SPECS["custom_voice_wide"].predictor, layers=1),
+        "eos_gain": 1.8,
+    }
+    for name, spec in MODELS.items():
+        changes: dict[str, Any] = thin if name == "tiny" else {}
+        write_checkpoint(desk.path / "models" / name, replace(SPECS[spec], **changes))
+    other = replace(SPECS["custom_voice_wide"], **thin)
+    write_checkpoint(desk.path / "models/other", other, seed=1)
+    tiny_fish_speech.write_checkpoint(desk.path / "models/fish")
+
+
+def write_recording(
+    desk: Desk, name: str = "ref.wav", hz: float = 330.0, seconds: float = 1.2
+) -> str:
+    """A recording to clone."""
+    times = np.arange(round(seconds * 24_000)) / 24_000
+    wave = 0.3 * np.sin(2 * np.pi * hz * times) * (1 + 0.3 * np.sin(2 * np.pi * 3 * times))
+    (desk.path / name).parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(desk.path / name, wave, 24_000, "PCM_16")
+    return name
+
+
+_OF_ROWS = ("row ", "warning: row ", "failed: ")
+# What is said once a process, or of this machine.
+_ONCE = ("kernels on cpu: ", "versions: ")
+
+
+def said_lines(said: str) -> list[str]:
+    """What was said: rows end in any order, and so do lines about them."""
+    lines = [line for line in said.splitlines() if not line.startswith(_ONCE)]
+    found: list[str] = []
+    for kind, some in itertools.groupby(lines, key=_kind):
+        together = list(some)
+        found += sorted(together) if kind else together
+    return found
+
+
+def _kind(line: str) -> str:
+    return next((kind for kind in _OF_ROWS if line.startswith(kind)), "")
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal that are objects."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return [line for line in map(json.loads, filter(None, lines)) if isinstance(line, dict)]
+
+
+def sum_of(data: bytes) -> str:
+    """A short sum: 64 bits tell a thousand facts apart."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def sum_of_sound(path: Path) -> str:
+    """Of the samples alone: what a file says of itself, and how it is packed, are other facts."""
+    samples, rate_hz = soundfile.read(path, dtype="int32", always_2d=True)
+    return f"{len(samples)}@{rate_hz} {sum_of(samples.tobytes())}"

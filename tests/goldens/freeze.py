@@ -1,0 +1,660 @@
+"""Speaks the output folders of every kind once, and keeps them in folders.tar.xz as they are then.
+
+    python tests/goldens/freeze.py [--only NAME,...]
+
+A folder NAME of the archive has `rows.jsonl`, `kind.json` (checkpoint and flags by which it is
+spoken), `out/`, and what the rows name. It is spoken by tiny checkpoints in float32 on a CPU.
+Readers of later versions must read what was frozen by an earlier one: freeze anew only what is
+added, by --only, unless the folders themselves were wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "e2e")]
+from desk import HERE, ROOT, Desk, Rows, copy, lines_of, write_models, write_recording  # noqa: E402
+
+ARCHIVE = HERE / "folders.tar.xz"
+NO_PROCESS = 2**22 + 1  # the number of none
+FROZEN_AT = "/goldens"  # stands for the folder that they were spoken in
+ROWS: Rows = [
+    {"id": "a", "text": "Hello there."},
+    {"id": "sub/b", "text": "Good morning to all of you."},
+    {"id": "c", "text": "Hm."},
+    {"id": "d", "text": "The rain in the street."},
+]
+CHANGED = [row | ({"text": "Something else."} if row["id"] in ("a", "d") else {}) for row in ROWS]
+SHORT = ("--max-seconds", "0.06", "--accept-truncated")  # 24 frames, 60 ms
+STRICT = ("--max-seconds", "0.06", "--retries", "1")  # some rows come to no end
+SAID = "What is said in it."
+LONG = (
+    "The boat left the harbor after five, and nobody spoke. An old teacher held a basket of apples "
+    "on his knees.\n\nNobody had lived on that island for many years!"
+)
+JOINT = {  # of the rows of `schema_1`; what made them is gone once nothing reads such lines as done
+    "a": "1dff7130db8989b6b773a3a8a3a3f8ae54a2f5c67d73293762145dc19aa9202b",
+    "sub/b": "ace63c2d6155c2a74bd140c49c02d848362664341f899fd18d05b696f78397b5",
+    "c": "b3b94a401f3fe75409389112714ce500f5a68b4670785d4d5521d70813fe5994",
+    "d": "b2c8d9487f38a053280f37b6b1bf750885e76f7dae458f0c50ec119aa343a1d5",
+}
+STORY = "# One\n\nHello there. Hm.\n\n# Two\n\nThe rain came. It went.\n"
+
+
+@dataclass
+class Frozen:
+    """A folder on its way into the archive."""
+
+    desk: Desk
+    name: str
+    model: str = "tiny"
+    flags: tuple[str, ...] = SHORT
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def out(self) -> Path:
+        return self.desk.path / self.name / "out"
+
+    def rows(self, rows: Rows | str, name: str = "rows.jsonl") -> str:
+        return self.desk.write(f"{self.name}/{name}", rows)
+
+    def given(self, *flags: object, manifest: str = "", out: str = "out") -> list[object]:
+        """The arguments of a run."""
+        manifest = manifest or f"{self.name}/{self.about.get('manifest', 'rows.jsonl')}"
+        model = ("--model", f"models/{self.model}", "--device", "cpu")
+        mine = (flag.replace("NAME", self.name) for flag in self.flags)
+        return ["synth", manifest, "--out", f"{self.name}/{out}", *model, *mine, *flags]
+
+    def speak(
+        self, *flags: object, rows: Rows | None = None, codes: tuple[int, ...] = (0,)
+    ) -> None:
+        """Run `synth`, and keep its manifest."""
+        if rows is not None:
+            self.rows(rows)
+        elif not (self.desk.path / self.name / "rows.jsonl").exists():
+            self.rows(ROWS)
+        self.desk.must(*self.given(*flags), codes=codes)
+
+    def do(self, *args: object, codes: tuple[int, ...] = (0,)) -> None:
+        """Run another command; OUT is the folder."""
+        given = [f"{self.name}/out" if arg == "OUT" else arg for arg in args]
+        self.desk.must(*given, codes=codes)
+
+    def edit(self, name: str) -> None:
+        """As an editor does that writes a new file."""
+        import numpy as np
+        import soundfile
+
+        path = self.out / name
+        samples, rate_hz = soundfile.read(path, dtype="int16")
+        path.unlink()
+        soundfile.write(path, np.concatenate([samples, samples[:50]]), rate_hz, "PCM_16")
+
+
+KINDS: dict[str, Callable[[Frozen], None]] = {}
+
+
+def kind(make: Callable[[Frozen], None]) -> Callable[[Frozen], None]:
+    """A kind of folder, by its function's name."""
+    KINDS[make.__name__] = make
+    return make
+
+
+@kind
+def plain(it: Frozen) -> None:
+    it.speak()
+
+
+@kind
+def others(it: Frozen) -> None:
+    """Which the merges of readers join to each."""
+    it.speak(rows=[{"id": f"s{n}", "text": row["text"]} for n, row in enumerate(ROWS[:2])])
+
+
+@kind
+def flac(it: Frozen) -> None:
+    it.flags += ("--format", "flac")
+    it.speak()
+
+
+@kind
+def ogg(it: Frozen) -> None:
+    it.flags += ("--format", "ogg")
+    it.speak()
+
+
+@kind
+def treated(it: Frozen) -> None:
+    it.flags += ("--highpass", "80", "--trim", "--pad", "0.01,0.02", "--loudness", "-30")
+    it.flags += ("--sample-rate", "8000", "--subtype", "ULAW")
+    it.speak()
+
+
+@kind
+def codes(it: Frozen) -> None:
+    it.flags += ("--save-codes",)
+    it.speak()
+
+
+@kind
+def columns(it: Frozen) -> None:
+    """Characters of a cast, further columns, languages."""
+    cast = '[Anna]\nvoice = "emil"\nseed = 5\n\n[Tom]\nvoice = "fang"\nlanguage = "german"\n'
+    it.desk.write(f"{it.name}/cast.toml", cast)
+    it.flags += ("--cast", "NAME/cast.toml", "--extra", "keep")
+    rows = [
+        {"id": "a", "text": "Hello there.", "character": "Anna", "scene": 1},
+        {"id": "b", "text": "Guten Tag.", "character": "Tom", "scene": 2, "note": "low | loud"},
+        {"id": "c", "text": "Hm, \u201cwell\u201d.", "voice": "dora", "language": "english"},
+    ]
+    it.speak(rows=rows)
+
+
+@kind
+def subtitles(it: Frozen) -> None:
+    it.flags += ("--subtitles", "srt,vtt")
+    it.speak(rows=ROWS[:2])
+
+
+@kind
+def normalized(it: Frozen) -> None:
+    it.flags += ("--normalize", "english")
+    it.speak(rows=[{"id": "a", "text": "It costs $5."}, {"id": "b", "text": "Plain words."}])
+
+
+@kind
+def wordless(it: Frozen) -> None:
+    it.speak(rows=[{"id": "a", "text": "..."}, ROWS[2], {"id": "b", "text": "\u2014"}])
+
+
+@kind
+def bad_rows(it: Frozen) -> None:
+    it.flags += ("--skip-invalid",)
+    it.speak(
+        rows=[*ROWS[:2], {"id": "e", "text": ""}, {"text": "x", "voice": "nobody"}, {"id": "../x"}],
+        codes=(1,),
+    )
+
+
+@kind
+def failed(it: Frozen) -> None:
+    it.flags = STRICT
+    it.flags += ("--save-codes",)
+    it.speak(codes=(1,))
+
+
+@kind
+def retried(it: Frozen) -> None:
+    it.flags = STRICT
+    it.speak(codes=(1,))
+    it.speak("--retry-failed", "--retries", "9", codes=(0, 1))
+
+
+@kind
+def in_parts(it: Frozen) -> None:
+    it.flags += ("--split", "60")
+    it.speak(rows=[{"id": "long", "text": LONG, "seed": 3}, ROWS[0]])
+
+
+@kind
+def parts_failed(it: Frozen) -> None:
+    it.flags = (*STRICT, "--split", "60")
+    it.speak(rows=[{"id": "long", "text": LONG, "seed": 3}, ROWS[2]], codes=(1,))
+
+
+@kind
+def pauses(it: Frozen) -> None:
+    it.speak(rows=[{"id": "a", "text": "Come here. [pause 20 ms] No, wait."}, ROWS[2]])
+
+
+@kind
+def cloned(it: Frozen) -> None:
+    it.model = "base"
+    write_recording(it.desk, f"{it.name}/ref.wav")
+    voice = {"ref_audio": "ref.wav", "ref_text": SAID}
+    it.speak(rows=[{**ROWS[0], **voice}, {**ROWS[2], "ref_audio": "ref.wav"}])
+
+
+@kind
+def voice_file(it: Frozen) -> None:
+    it.model = "base"
+    write_recording(it.desk, f"{it.name}/ref.wav")
+    given = ("--ref-audio", f"{it.name}/ref.wav", "--voices", f"{it.name}/voices")
+    it.do("voices", "add", "anna", *given, "--model", "models/base", "--device", "cpu")
+    it.flags += ("--voices", "NAME/voices", "--voice", "anna")
+    it.speak(rows=ROWS[:2])
+
+
+@kind
+def fish(it: Frozen) -> None:
+    it.model = "fish"
+    it.flags = ("--max-seconds", "0.3", "--accept-truncated", "--accept-licence")
+    write_recording(it.desk, f"{it.name}/ref.wav")
+    voice = {"ref_audio": "ref.wav", "ref_text": SAID}
+    it.speak(rows=[{**ROWS[0], **voice}, {**ROWS[2], **voice}])
+
+
+@kind
+def design(it: Frozen) -> None:
+    it.model = "design"
+    it.speak(rows=[{**row, "instruct": "A low voice."} for row in ROWS[:2]])
+
+
+@kind
+def takes(it: Frozen) -> None:
+    it.speak()
+    it.speak("--takes", 2, "--only", "a,sub/b")
+
+
+@kind
+def picked(it: Frozen) -> None:
+    takes(it)
+    it.do("pick", "OUT", "a=3", "sub/b=1")
+
+
+@kind
+def fallen(it: Frozen) -> None:
+    """A take was chosen, and then the text changed."""
+    picked(it)
+    it.rows(CHANGED)
+
+
+@kind
+def fallen_again(it: Frozen) -> None:
+    fallen(it)
+    it.speak()
+
+
+@kind
+def overwritten(it: Frozen) -> None:
+    it.speak()
+    it.speak("--overwrite", "--seed", 9, "--only", "a,d")
+
+
+@kind
+def changed(it: Frozen) -> None:
+    it.speak()
+    it.speak(rows=CHANGED)
+
+
+@kind
+def edited(it: Frozen) -> None:
+    it.speak()
+    it.edit("d.wav")
+
+
+@kind
+def edited_takes(it: Frozen) -> None:
+    takes(it)
+    it.edit("a.wav")
+    it.edit("takes/sub/b/2.wav")
+
+
+@kind
+def lost_files(it: Frozen) -> None:
+    it.speak()
+    (it.out / "a.wav").unlink()
+    os.truncate(it.out / "d.wav", 100)
+
+
+@kind
+def encoded(it: Frozen) -> None:
+    it.speak()
+    it.do("encode", "OUT", "--format", "flac", "--model", "models/tiny")
+
+
+@kind
+def leveled(it: Frozen) -> None:
+    it.speak()
+    it.do("encode", "OUT", "--loudness", "-30", "--model", "models/tiny")
+
+
+@kind
+def encoded_beside(it: Frozen) -> None:
+    codes(it)
+    place = it.out.with_name("spoken")
+    it.out.rename(place)
+    it.do(
+        "encode",
+        f"{it.name}/spoken",
+        "--subtype",
+        "FLOAT",
+        "--out",
+        "OUT",
+        "--model",
+        "models/tiny",
+    )
+    shutil.rmtree(place)
+
+
+@kind
+def merged(it: Frozen) -> None:
+    it.rows(ROWS)
+    for n in (1, 2):
+        it.desk.must(*it.given("--shard", f"{n}/2", out=f"part{n}"))
+    it.desk.must(*it.given("--takes", 1, "--shard", "2/2", out="part2"))
+    it.do("merge", f"{it.name}/part1", f"{it.name}/part2", "--out", "OUT", "--copy")
+    for n in (1, 2):
+        shutil.rmtree(it.out.with_name(f"part{n}"))
+
+
+@kind
+def pruned(it: Frozen) -> None:
+    it.speak()
+    it.speak("--prune", rows=ROWS[:2])
+
+
+@kind
+def back(it: Frozen) -> None:
+    takes(it)
+    it.speak("--prune", rows=ROWS[2:])
+    it.speak(rows=ROWS[:3])
+
+
+@kind
+def stray(it: Frozen) -> None:
+    it.speak()
+    it.rows(ROWS[1:])
+
+
+@kind
+def shard(it: Frozen) -> None:
+    it.flags += ("--shard", "1/2")
+    it.speak()
+
+
+@kind
+def checked(it: Frozen) -> None:
+    takes(it)
+    it.do("check", "OUT", codes=(1,))
+    it.do("pick", "OUT", "a=2")
+
+
+@kind
+def foreign(it: Frozen) -> None:
+    it.rows(ROWS)
+    it.speak("--only", "a")
+    shutil.copy(it.out / "a.wav", it.out / "d.wav")
+
+
+@kind
+def schema_1(it: Frozen) -> None:
+    """As before there was a `schema`: rows have seeds of their own, which were the same then."""
+    rows = [{**row, "seed": n} for n, row in enumerate(ROWS)]
+    it.speak(rows=rows)
+    lacking = (
+        "schema",
+        "take",
+        "role",
+        "content_hash",
+        "text",
+        "spoken_text",
+        "unfinished",
+        "parts",
+    )
+    _rewrite(it.out, lambda line: {k: v for k, v in line.items() if k not in lacking})
+
+
+@kind
+def schema_0(it: Frozen) -> None:
+    """Before `delivery_hash`: one hash stands for request and delivery."""
+    schema_1(it)
+    _rewrite(
+        it.out,
+        lambda line: {
+            **{k: v for k, v in line.items() if k not in ("delivery_hash", "sha256", "bytes")},
+            "request_hash": JOINT[line["id"]],
+        },
+    )
+
+
+@kind
+def garbage(it: Frozen) -> None:
+    """What others, or broken disks, left in a journal."""
+    it.speak()
+    lines = (
+        b"not JSON\n",
+        b'{"id": "../mine", "status": "ok", "path": "../../mine.wav"}\n',
+        b'{"id": "c", "status": "ok", "take": "two"}\n',
+        b'{"id": "e", "status": "ok", "frames": -5, "audio_s": 1e999, "path": "e.wav"}\n',
+        b'{"id": "f", "status": "failed", "error": 5, "suspect": "no", "schema": 2}\n',
+        b'{"id": "g", "status": "unheard of"}\n[1, 2]\n\n\xff\xfe\n',
+        b'{"schema": 99, "id": "h", "status": "ok", "path": "d.wav", "new": {"x": 1}}\n',
+    )
+    with (it.out / "timings.jsonl").open("ab") as file:
+        file.writelines(lines)
+
+
+MIXED: Rows = [
+    *ROWS,
+    {"id": "e", "text": "Somebody changes this."},
+    {"id": "f", "text": "This file is edited."},
+    {"id": "g", "text": "This one is lost."},
+    {"id": "h", "text": "Cut off."},
+    {"id": "i", "text": "..."},
+    {"id": "j", "text": "Gone, and back again."},
+    {"id": "k", "text": "It costs $5."},
+    {"id": "l", "text": LONG, "seed": 3},
+    {"id": "m", "text": "Another voice.", "voice": "emil", "temperature": 0.7},
+    {"id": "n", "text": "This fails.", "max_frames": 3},
+    {"id": "o", "text": "Drawn by nobody.", "greedy": True},
+    {"id": "p", "text": "Chosen, and changed."},
+]
+
+
+@kind
+def mixed(it: Frozen) -> None:
+    """Rows in every state, for `states.py`."""
+    it.flags = ("--max-seconds", "0.02", "--retries", "0", "--split", "60", "--accept-truncated")
+    rest = [row for row in MIXED if row["id"] != "n"]
+    it.speak(rows=rest)
+    it.speak("--takes", 2, "--only", "a,sub/b,p")
+    it.do("pick", "OUT", "a=3", "sub/b=1", "p=2")
+    it.speak("--prune", rows=[row for row in rest if row["id"] != "j"])
+    it.do("encode", "OUT", "--format", "flac", "--model", "models/tiny")
+    it.flags = ("--max-seconds", "0.02", "--retries", "0", "--split", "60")
+    it.speak("--only", "n", rows=MIXED, codes=(1,))
+    it.flags += ("--accept-truncated", "--format", "flac")
+    (it.out / "g.flac").unlink()
+    os.truncate(it.out / "h.flac", 100)
+    (it.out / "o.wav").unlink()
+    it.edit("f.wav")
+    new = {"e": "It is changed.", "p": "Changed, and chosen."}
+    rows = [row | ({"text": new[row["id"]]} if row["id"] in new else {}) for row in MIXED]
+    it.rows([*rows, {"id": "q", "text": "A new one."}, {"id": "r", "text": "Never spoken."}])
+    it.rows([row for row in rows if row["id"] != "c"], "fewer.jsonl")
+
+
+@kind
+def torn(it: Frozen) -> None:
+    it.speak()
+    path = it.out / "timings.jsonl"
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+@kind
+def torn_take(it: Frozen) -> None:
+    takes(it)
+    path = it.out / "timings.jsonl"
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+@kind
+def no_reports(it: Frozen) -> None:
+    it.speak()
+    for name in ("run.json", "runs.jsonl"):
+        (it.out / name).unlink()
+
+
+@kind
+def no_journal(it: Frozen) -> None:
+    it.speak()
+    (it.out / "timings.jsonl").unlink()
+
+
+@kind
+def book(it: Frozen) -> None:
+    it.desk.write(f"{it.name}/story.md", STORY)
+    given = ("--out", "OUT", "--model", "models/tiny", "--device", "cpu", "--language", "english")
+    it.do("book", f"{it.name}/story.md", *given, *SHORT)
+    it.rows(
+        [{"id": line["id"], "text": line["text"]} for line in lines_of(it.out / "timings.jsonl")]
+    )
+
+
+def _rewrite(out: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    path = out / "timings.jsonl"
+    path.write_text("".join(json.dumps(change(line)) + "\n" for line in lines_of(path)))
+
+
+# What is killed, in a folder of takes of which one is chosen, and at which shares of its calls that
+# change the folder.
+KILLED: dict[str, tuple[tuple[object, ...], tuple[float, ...], Rows]] = {
+    "synth": ((), (0.1, 0.35, 0.6, 0.9), ROWS),
+    "changed": ((), (0.2, 0.5, 0.7, 0.9), CHANGED),
+    "overwrite": (("--overwrite", "--seed", 9), (0.2, 0.5, 0.8), ROWS),
+    "more": (("--takes", 2), (0.3, 0.6, 0.9), ROWS),
+    "prune": (("--prune",), (0.4, 0.7, 0.9), ROWS[:2]),
+    "level": (("--loudness", "-30"), (0.3, 0.7), ROWS),
+    "encode": (("encode", "OUT", "--loudness", "-30", "--model", "models/tiny"), (0.3, 0.6), ROWS),
+    "pick": (("pick", "OUT", "a=2", "sub/b=3"), (0.3, 0.6, 0.9), ROWS),
+    "merge": (("merge", "others/out", "plain/out", "--out", "OUT"), (0.3, 0.6, 0.9), ROWS),
+}
+OWN_FOLDER = ("synth", "merge")  # begin in none
+
+
+def freeze_killed(desk: Desk, name: str, wanted: set[str]) -> list[str]:
+    """Kill a command at several moments; the folders' names."""
+    command, shares, rows = KILLED[name]
+    names = [f"killed_{name}_{round(100 * share):02d}" for share in shares]
+    if not wanted & set(names):
+        return []
+    start = Frozen(desk, f"start_{name}")
+    if name not in OWN_FOLDER:
+        picked(start)
+    start.rows(rows)
+    if command and str(command[0]) in ("encode", "pick", "merge"):
+        args = [f"{start.name}/out" if arg == "OUT" else arg for arg in command]
+    else:
+        args = start.given(*command)
+    place = desk.path / start.name
+    kept = desk.path / "kept"
+    shutil.rmtree(kept, ignore_errors=True)
+    copy(place, kept)
+    total = _run_killed(desk, args, place, 0)
+    for share, target in zip(shares, names, strict=True):
+        shutil.rmtree(place)
+        copy(kept, place)
+        _run_killed(desk, args, place, max(1, round(total * share)))
+        shutil.rmtree(desk.path / target, ignore_errors=True)
+        place_at = desk.path / target
+        copy(place, place_at)
+        (place_at / "kind.json").write_text(json.dumps({"model": "tiny", "flags": list(SHORT)}))
+    shutil.rmtree(place)
+    shutil.rmtree(kept)
+    return [target for target in names if target in wanted]
+
+
+def _run_killed(desk: Desk, args: list[object], below: Path, kill_at: int) -> int:
+    """Run to the end, or to a kill; how many calls changed the folder."""
+    from call_moments import PROGRAM
+    from warm_process import WarmProcess
+
+    counted = desk.path / "count"
+    counted.unlink(missing_ok=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env |= {"KILL_BELOW": str(below), "KILL_AT": str(kill_at), "KILL_COUNT": str(counted)}
+    os.chdir(desk.path)
+    process = WarmProcess(PROGRAM, [str(arg) for arg in args], env)
+    said = "".join(process.communicate(timeout=120))
+    os.chdir(ROOT)
+    if kill_at == 0 and not counted.exists():
+        raise RuntimeError(said)
+    return int(counted.read_text()) if counted.exists() else 0
+
+
+def killed_names() -> list[str]:
+    return [f"killed_{name}_{round(100 * s):02d}" for name in KILLED for s in KILLED[name][1]]
+
+
+def freeze(only: set[str]) -> None:
+    """Speak folders into the archive; those that are not asked for stay as they are in it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        desk = Desk(Path(scratch))
+        write_models(desk)
+        names = [*KINDS, *killed_names()]
+        if only:
+            unpack(desk.path)
+        for name in names:
+            if name in KINDS and (not only or name in only):
+                shutil.rmtree(desk.path / name, ignore_errors=True)
+                it = Frozen(desk, name)
+                KINDS[name](it)
+                about = {"model": it.model, "flags": [f.replace("NAME", name) for f in it.flags]}
+                it.desk.write(f"{name}/kind.json", json.dumps({**about, **it.about}))
+        for name in KILLED:
+            freeze_killed(desk, name, only or set(names))
+        for name in names:
+            _anonymise(desk.path / name, str(desk.path))
+        _pack(desk.path, names)
+
+
+def _anonymise(folder: Path, path: str) -> None:
+    """Take the scratch folder's path out of reports, and processes and hosts out of what a kill
+    leaves: an empty lock is one that nobody holds, and its time still tells when the run began.
+    """
+    files = [*folder.rglob("*.json"), *folder.rglob("*.jsonl"), *folder.rglob(".tts-cli.lock")]
+    for file in files:
+        data, times = file.read_bytes(), file.stat()
+        data = b"" if file.suffix == ".lock" else data.replace(path.encode(), FROZEN_AT.encode())
+        if data != file.read_bytes():
+            file.write_bytes(data)
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    for part in folder.rglob(".*.tts-cli.part"):
+        name, _, _ = part.name.removesuffix(".tts-cli.part").rpartition(".")
+        part.rename(part.with_name(f"{name}.{NO_PROCESS}.tts-cli.part"))
+
+
+def _pack(place: Path, names: list[str]) -> None:
+    """Write the archive; equal files of different folders take no room."""
+
+    def bare(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        return entry
+
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:xz", format=tarfile.PAX_FORMAT, preset=9) as archive:
+        for name in names:
+            archive.add(place / name, name, filter=bare)
+    ARCHIVE.write_bytes(data.getvalue())
+    print(f"{len(names)} folders, {ARCHIVE.stat().st_size:,} bytes")
+
+
+def unpack(place: Path) -> list[str]:
+    """Unpack all frozen folders; their names."""
+    with tarfile.open(ARCHIVE) as archive:
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(place, filter="tar")
+        else:
+            archive.extractall(place)
+        return [entry.name for entry in archive if "/" not in entry.name]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="folders, parted by commas")
+    freeze(set(filter(None, parser.parse_args().only.split(","))))

@@ -1,0 +1,276 @@
+"""Requests of every kind, spoken in float32 on a CPU: their hashes, and sums of their audio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from desk import Desk, Rows, lines_of, sum_of, sum_of_sound, write_recording
+from freeze import LONG, SAID, SHORT, STRICT
+
+HELLO, HM = "Hello there.", "Hm."
+LOSSY = (".ogg", ".mp3", ".opus")  # what they sound like is libsndfile's
+SHORT_HASH = 16  # digits that are kept
+OF_SPEECH = ("audio", "codes", "frames", "attempts", "seed", "finish_reason", "status")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows that one command speaks."""
+
+    rows: Rows
+    flags: tuple[object, ...] = ()
+    model: str = "models/tiny"
+    caps: tuple[str, ...] = SHORT
+    is_ok: bool = True
+
+
+def _sampled(**values: Any) -> dict[str, Any]:
+    names = "-".join(f"{name}.{value}" for name, value in values.items())
+    return {"id": names, "text": HELLO, "seed": 5, **values}
+
+
+REF = {"ref_audio": "ref.wav", "ref_text": SAID}
+CAST = '[Anna]\nvoice = "emil"\nseed = 5\n\n["Old Tom"]\nvoice = "fang"\nlanguage = "german"\n'
+LEXICON = "SQL\tsequel\ntete\ttet\n"
+STORY = "# One\n\nHello there. Hm.\n\n# Two\n\nThe rain came, and it went.\n"
+
+SERIES: dict[str, Series] = {
+    "voices": Series(
+        [
+            {"id": f"{voice}/{language}", "text": HELLO, "voice": voice, "language": language}
+            for voice, language in (("dora", "auto"), ("emil", "english"), ("fang", "german"))
+        ]
+    ),
+    "sampling": Series(
+        [
+            _sampled(seed=0),
+            _sampled(seed=2**53 - 1),
+            _sampled(max_frames=3),
+            _sampled(max_seconds=0.03),
+            _sampled(greedy=True),
+            _sampled(greedy=True, subtalker_greedy=False),
+            _sampled(temperature=0.6),
+            _sampled(top_k=10, top_p=0.8),
+            _sampled(repetition_penalty=1.3),
+            _sampled(subtalker_temperature=0.5, subtalker_top_k=4, subtalker_top_p=0.7),
+        ]
+    ),
+    "flags": Series(
+        [{"id": "a", "text": HELLO}, {"id": "b", "text": HM, "temperature": 1.1}],
+        ("--seed", 7, "--temperature", 0.7, "--top-k", 20, "--subtalker-top-p", 0.9),
+    ),
+    "greedy": Series([{"id": "a", "text": HELLO}], ("--greedy",)),
+    "streaming": Series([{"id": "a", "text": HELLO}], ("--layout", "streaming")),
+    "in_front": Series([{"id": "a", "text": HELLO}], ("--layout", "non_streaming")),
+    "reproducible": Series([{"id": "a", "text": HELLO}], ("--reproducible", "--max-batch", 4)),
+    "one_by_one": Series([{"id": n, "text": HELLO} for n in "abc"], ("--max-batch", 1)),
+    "parts": Series(
+        [{"id": "long", "text": LONG, "seed": 3}, {"id": "short", "text": HM}],
+        ("--split", 60, "--save-codes"),
+    ),
+    "quick_parts": Series(
+        [{"id": "long", "text": LONG, "seed": 3}],
+        ("--split", 60, "--pause-sentence", 0.01, "--pause-paragraph", 0.02),
+    ),
+    "whole": Series([{"id": "long", "text": LONG, "seed": 3}], ("--split", "off")),
+    "pauses": Series(
+        [
+            {"id": "a", "text": "Come here. [pause 20ms] No, wait."},
+            {"id": "b", "text": "[Pause 10 MS] Hm. [pause 0.03 s]"},
+        ]
+    ),
+    "english": Series(
+        [
+            {"id": "money", "text": "It costs $5.20."},
+            {"id": "date", "text": "On 3 May 2024 at 5:30 pm."},
+            {"id": "german", "text": "Das kostet 21 \u20ac.", "language": "german"},
+            {"id": "plain", "text": "Nothing to read."},
+        ],
+        ("--normalize", "auto", "--language", "english"),
+    ),
+    "lexicon": Series([{"id": "a", "text": "SQL, a tete."}], ("--lexicon", "words.tsv")),
+    "markup": Series([{"id": "a", "text": "<b>Hello</b> {i}there{/i}."}], ("--strip-markup",)),
+    "unicode": Series(
+        [
+            {"id": "chinese", "text": "\u4f60\u597d\u3002"},
+            {"id": "apart", "text": "Cafe\u0301, nai\u0308ve."},
+            {"id": "unseen", "text": "soft\u00adly\u200b now\ufeff"},
+            {"id": "emoji", "text": "Well \U0001f600 done."},
+        ]
+    ),
+    "wordless": Series([{"id": "a", "text": "..."}, {"id": "b", "text": HM}]),
+    "takes": Series([{"id": "a", "text": HELLO}, {"id": "b", "text": HM}], ("--takes", 2)),
+    "contents": Series([{"text": HELLO}, {"text": HM, "voice": "emil"}], ("--ids", "content")),
+    "cast": Series(
+        [
+            {"id": "a", "text": HELLO, "character": "Anna"},
+            {"id": "b", "text": HELLO, "character": "old tom"},
+            {"id": "c", "text": HELLO, "character": "Anna", "voice": "dora"},
+        ],
+        ("--cast", "cast.toml"),
+    ),
+    "in_vain": Series([{"id": n, "text": f"Row {n}."} for n in "abc"], caps=STRICT, is_ok=False),
+    "cloned": Series(
+        [
+            {"id": "icl", "text": HELLO, **REF},
+            {"id": "xvec", "text": HELLO, "ref_audio": "ref.wav"},
+            {"id": "asked", "text": HELLO, **REF, "clone_mode": "xvec"},
+            {"id": "long", "text": LONG, "seed": 3, **REF},
+        ],
+        ("--split", 60),
+        model="models/base",
+    ),
+    "silence": Series(
+        [{"id": "icl", "text": HELLO, **REF}], ("--ref-silence", 0.5), model="models/base"
+    ),
+    "voice_file": Series(
+        [{"id": "a", "text": HELLO}, {"id": "b", "text": HM}],
+        ("--voices", "voices", "--voice", "anna"),
+        model="models/base",
+    ),
+    "design": Series(
+        [{"id": f"d{n}", "text": HELLO, "instruct": f"Voice {n}."} for n in range(2)],
+        model="models/design",
+    ),
+    "fish": Series(
+        [
+            {"id": "a", "text": HELLO, **REF},
+            {"id": "tags", "text": "[whisper] Come closer.", **REF, "seed": 1},
+            {"id": "long", "text": LONG, "seed": 3, **REF},
+        ],
+        ("--split", 60, "--accept-licence"),
+        model="models/fish",
+        caps=("--max-seconds", "0.3", "--accept-truncated"),
+    ),
+    "sample": Series(
+        [
+            {"id": "a", "text": "The lamp stood by the window.", "max_frames": 20},
+            {"id": "b", "text": "It cost $5.", "voice": "clara", "max_frames": 16},
+            {
+                "id": "c",
+                "text": "The boat left the harbor after five. Nobody spoke of it.",
+                "max_frames": 12,
+            },
+        ],
+        ("--split", 40, "--save-codes"),
+        model="",
+        caps=("--accept-truncated",),
+    ),
+}
+DELIVERIES: dict[str, tuple[object, ...]] = {
+    "flac": ("--format", "flac", "--subtype", "PCM_24"),
+    "ogg": ("--format", "ogg"),
+    "mp3": ("--format", "mp3"),
+    "opus": ("--format", "opus"),
+    "float": ("--subtype", "FLOAT"),
+    "phone": ("--subtype", "ULAW", "--sample-rate", 8000),
+    "fast": ("--sample-rate", 44_100),
+    "clean": ("--highpass", 80, "--trim", "--pad", "0.01,0.02"),
+    "loud": ("--loudness", "podcast"),
+    "acx": ("--loudness", "acx"),
+}
+for _name, _flags in DELIVERIES.items():
+    SERIES[f"as_{_name}"] = Series([{"id": "a", "text": HELLO, "seed": 5}], _flags)
+
+
+def speak_all(desk: Desk) -> dict[str, dict[str, Any]]:
+    """Hashes and sums of all rows, by series/id/take."""
+    write_recording(desk)
+    desk.write("cast.toml", CAST)
+    desk.write("words.tsv", LEXICON)
+    device = ("--device", "cpu")
+    voice = ("--ref-audio", "ref.wav", "--ref-text", SAID, "--voices", "voices")
+    desk.must("voices", "add", "anna", *voice, "--model", "models/base", *device)
+    found: dict[str, dict[str, Any]] = {}
+    for name, series in SERIES.items():
+        desk.write("rows.jsonl", series.rows)
+        model = ("--model", series.model) if series.model else ()
+        given = ("--out", f"spoken/{name}", *device, *model, *series.caps, *series.flags)
+        desk.must("synth", "rows.jsonl", *given, codes=(0,) if series.is_ok else (0, 1))
+        found |= facts_of(desk, name)
+    for name, speak in OTHER_DOORS.items():
+        found |= {f"{name}/{key}": value for key, value in speak(desk).items()}
+    return found
+
+
+def facts_of(desk: Desk, name: str) -> dict[str, dict[str, Any]]:
+    """What the lines of a folder say, and what its files are."""
+    out = desk.path / "spoken" / name
+    found = {}
+    for line in lines_of(out / "timings.jsonl"):
+        hashes = ("request_hash", "content_hash", "delivery_hash")
+        facts = {key: line[key][:SHORT_HASH] for key in hashes}
+        facts |= {key: line[key] for key in OF_SPEECH if key in line}
+        path = out / str(line["path"])
+        if line["path"] and path.suffix not in LOSSY:
+            facts["audio"] = sum_of_sound(path)
+        codes = out / f"{line['id']}.codes.safetensors"
+        if codes.exists():
+            facts["codes"] = sum_of(codes.read_bytes())
+        if line["parts"]:
+            keys = ("text_start", "text_end", "start_s", "boundary", "frames", "seed", "attempts")
+            facts["parts"] = [[part[key] for key in keys] for part in line["parts"]]
+        found[f"{name}/{line['id']}/{line['take']}"] = facts
+    return found
+
+
+def _say(desk: Desk) -> dict[str, dict[str, Any]]:
+    given = ("--model", "models/tiny", "--device", "cpu", *SHORT, "--seed", 3)
+    desk.must("say", HELLO, "-o", "said.wav", *given)
+    return {"wav": {"audio": sum_of_sound(desk.path / "said.wav")}}
+
+
+def _book(desk: Desk) -> dict[str, dict[str, Any]]:
+    desk.write("story.md", STORY)
+    given = ("--model", "models/tiny", "--device", "cpu", *SHORT, "--language", "english")
+    desk.must("book", "story.md", "--out", "spoken/book", *given)
+    found: dict[str, dict[str, Any]] = facts_of(desk, "book")
+    for path in sorted((desk.path / "spoken/book").glob("*.wav")):
+        found[path.name] = {"audio": sum_of_sound(path)}
+    return found
+
+
+def _speaker(desk: Desk) -> dict[str, dict[str, Any]]:
+    from tts_cli import Speaker
+
+    given: dict[str, Any] = {"model": str(desk.path / "models/tiny"), "device": "cpu"}
+    found = {}
+    with Speaker(**given, max_seconds=0.06, accept_truncated=True) as speaker:
+        rows = [{"id": "b", "text": HM}, {"id": "c", "text": LONG, "seed": 3}]
+        for speech in [speaker.say(HELLO, seed=1), *speaker.batch(rows)]:
+            found[speech.id] = {
+                "audio": sum_of(speech.samples.tobytes()),
+                "codes": sum_of(speech.codes.tobytes()),
+                "seed": speech.seed,
+            }
+    return found
+
+
+OTHER_DOORS: dict[str, Callable[[Desk], dict[str, dict[str, Any]]]] = {
+    "say": _say,
+    "book": _book,
+    "library": _speaker,
+}
+
+
+def calibrate() -> str:
+    """A sum over sums of float32 as checkpoints take them. Where it is another one, a processor
+    (or a library) adds up in another order, and audio is the same to the ear alone.
+    """
+    import torch
+
+    values = torch.arange(1, 1 + 96 * 130, dtype=torch.float32)
+    wide = torch.sin(values * 0.37).reshape(96, 130)
+    found = [
+        wide @ wide.T,
+        wide[:1] @ wide.T,
+        torch.softmax(wide, 1),
+        torch.exp(wide),
+        wide.pow(2).mean(1),
+    ]
+    kernel = torch.sin(values[: 16 * 96 * 5] * 0.11).reshape(16, 96, 5)
+    found.append(torch.nn.functional.conv1d(wide[None], kernel))
+    found.append(torch.nn.functional.silu(wide) * torch.rsqrt(wide.abs() + 1))
+    return sum_of(b"".join(one.contiguous().numpy().tobytes() for one in found))

@@ -1,0 +1,85 @@
+"""The state of every row of a mixed folder under settings that make other rows done or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from desk import Desk
+from readers import told
+
+FOLDER = "mixed"
+SETTINGS: dict[str, tuple[object, ...]] = {
+    "as spoken": (),
+    "another seed": ("--seed", 9),
+    "another temperature": ("--temperature", 0.5),
+    "greedy": ("--greedy",),
+    "another cap": ("--max-seconds", 0.05),
+    "another format": ("--format", "wav"),
+    "another level": ("--loudness", "-30"),
+    "codes kept": ("--save-codes",),
+    "overwrite": ("--overwrite",),
+    "overwrite by another seed": ("--overwrite", "--seed", 9),
+    "retry failed": ("--retry-failed",),
+    "only some": ("--only", "a,d,l,q"),
+    "more takes": ("--takes", 3),
+    "verified": ("--verify-files",),
+    "pruned": ("--prune",),
+    "whole": ("--split", "off"),
+    "other pauses": ("--pause-sentence", 0.1),
+    "read in words": ("--normalize", "english"),
+    "another voice": ("--voice", "fang"),
+    "another language": ("--language", "german"),
+    "streaming": ("--layout", "streaming"),
+    "reproducible": ("--reproducible", "--max-batch", 4),
+    "a shard": ("--shard", "1/2"),
+    "wordless fail": ("--wordless", "fail", "--skip-invalid"),
+    "another model": ("--model", "models/other"),
+}
+
+
+def states_of(desk: Desk) -> dict[str, Any]:
+    """By setting: each row's state, and what a dry run counts."""
+    kind = json.loads((desk.path / FOLDER / "kind.json").read_text())
+    found: dict[str, Any] = {}
+    for manifest in ("rows", "fewer"):
+        for name, flags in SETTINGS.items():
+            if manifest == "fewer" and name not in ("as spoken", "pruned", "overwrite"):
+                continue
+            given = (f"{FOLDER}/{manifest}.jsonl", "--out", f"{FOLDER}/out", "--device", "cpu")
+            given += ("--model", f"models/{kind['model']}", "--dry-run", "--json")
+            with noted_states() as states:
+                said = desk.run("synth", *given, *kind["flags"], *flags)
+            found[f"{manifest}: {name}"] = {"states": states, **told(said)}
+    return found
+
+
+@contextmanager
+def noted_states() -> Iterator[dict[str, list[str]]]:
+    """Inside, what the planner finds of each row is noted, by id.
+
+    The one place of the goldens that knows insides: change it with `OutputFolder.standing`.
+    """
+    from tts_cli.run.plan.standing import OutputFolder
+
+    real = OutputFolder.standing
+    states: dict[str, list[str]] = {}
+
+    def noted(folder: OutputFolder, row_id: str, *given: Any, **named: Any) -> Any:
+        found = real(folder, row_id, *given, **named)
+        about = [found.state.name]
+        about += [f"take {found.choice.get('take', 1)} chosen"] if found.choice else []
+        about += ["choice has fallen"] if found.has_fallen else []
+        about += ["as expected"] if found.is_expected else []
+        about += [f"made of {found.order.kept.kind}"] if found.order else []
+        about += [f"not kept: {found.not_kept}"] if found.not_kept else []
+        states[row_id] = about
+        return found
+
+    OutputFolder.standing = noted  # type: ignore[assignment]
+    try:
+        yield states
+    finally:
+        OutputFolder.standing = real  # type: ignore[method-assign]

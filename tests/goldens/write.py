@@ -1,0 +1,181 @@
+"""Writes the goldens anew, and says what is otherwise than before.
+
+    python tests/goldens/write.py [SECTION ...]     # of spoken, folders, states, words; all
+    python tests/goldens/write.py --look            # says what would be otherwise, writes nothing
+    python tests/goldens/write.py --show folders picked check    # prints a fact
+
+The frozen folders stay as they are; `freeze.py` makes those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from desk import HERE, Desk, write_models
+from freeze import unpack
+from readers import facts_of
+from spoken import calibrate, speak_all
+from states import states_of
+from words import words_of
+
+Facts = dict[str, Any]
+CALIBRATION = "calibration"
+SECTIONS: dict[str, Callable[[Desk], Facts]] = {
+    "spoken": lambda desk: {CALIBRATION: calibrate(), **speak_all(desk)},
+    "folders": lambda desk: {name: facts_of(desk, name) for name in frozen_names()},
+    "states": states_of,
+    "words": words_of,
+}
+MOST_SHOWN = 60
+_FIGURES = re.compile(r"\b[0-9a-f]{16}\b|\d[\d.,]*")
+# Readers that encode or speak: what they make is other bytes where sums are added up otherwise.
+_MAKING = ("again", "encode", "export ljspeech")
+
+
+def frozen_names() -> list[str]:
+    """The folders in the archive."""
+    with tempfile.TemporaryDirectory() as place:
+        return unpack(Path(place))
+
+
+def make_desk(path: Path) -> Desk:
+    """A desk with checkpoints and frozen folders."""
+    path.mkdir(parents=True, exist_ok=True)
+    desk = Desk(path)
+    write_models(desk)
+    unpack(desk.path)
+    return desk
+
+
+def file_of(section: str) -> Path:
+    return HERE / f"{section}.json.xz"
+
+
+def kept(section: str) -> Facts:
+    """The golden facts of a section."""
+    found: Facts = json.loads(lzma.decompress(file_of(section).read_bytes()))
+    return found
+
+
+def keep(section: str, facts: Facts) -> None:
+    """Write them."""
+    text = json.dumps(facts, indent=0, ensure_ascii=False, sort_keys=True)
+    file_of(section).write_bytes(lzma.compress(text.encode(), preset=9))
+
+
+def as_kept(facts: Facts) -> Facts:
+    """As they would be read back."""
+    found: Facts = json.loads(json.dumps(facts))
+    return found
+
+
+def is_like_home() -> bool:
+    """Whether this processor adds up as the one that the goldens are of."""
+    return bool(kept("spoken")[CALIBRATION] == calibrate())
+
+
+def elsewhere(section: str, facts: Any) -> Any:
+    """What holds on any processor: hashes; words without figures where something is spoken or
+    encoded; all of the rest.
+    """
+    if section == "spoken":
+        hashes = {
+            name: {key: value for key, value in entry.items() if key.endswith("_hash")}
+            for name, entry in facts.items()
+            if name != CALIBRATION
+        }
+        return hashes
+    if section == "words":
+        return _without_figures(facts)
+    if section == "folders":
+        return {
+            reader: _without_figures(found) if reader.startswith(_MAKING) else found
+            for reader, found in facts.items()
+        }
+    return facts
+
+
+def _without_figures(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_figures(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_figures(entry) for entry in value]
+    if isinstance(value, str):
+        return _FIGURES.sub("#", value)
+    return value if isinstance(value, bool) or value is None else "#"
+
+
+def differences(wanted: Any, found: Any, where: str = "") -> Iterator[str]:
+    """Where two facts are not the same, one a line."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key in sorted(wanted.keys() | found.keys()):
+            place = f"{where} > {key}" if where else key
+            if key not in found:
+                yield f"{place}: is gone, was {_shown(wanted[key])}"
+            elif key not in wanted:
+                yield f"{place}: is new, {_shown(found[key])}"
+            else:
+                yield from differences(wanted[key], found[key], place)
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from differences(one, other, f"{where}[{number}]")
+    elif wanted != found:
+        yield f"{where}: was {_shown(wanted)}, is {_shown(found)}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 300 else f"{text[:300]}..."
+
+
+def told(differing: list[str]) -> str:
+    """A list of differences, the first of them in full."""
+    rest = len(differing) - MOST_SHOWN
+    return "\n".join([*differing[:MOST_SHOWN], *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sections", nargs="*")
+    parser.add_argument("--look", action="store_true", help="1: some differ")
+    parser.add_argument("--show", action="store_true", help="print the fact of this path")
+    options = parser.parse_args()
+    if options.show:
+        fact: Any = kept(options.sections[0])
+        for key in options.sections[1:]:
+            fact = fact[int(key) if isinstance(fact, list) else key]
+        print(json.dumps(fact, indent=1, ensure_ascii=False))
+        return 0
+    has_changed = False
+    with tempfile.TemporaryDirectory() as scratch:
+        desk = make_desk(Path(scratch) / "desk")
+        for section in options.sections or SECTIONS:
+            started_s = time.perf_counter()
+            facts = as_kept(SECTIONS[section](desk))
+            before = kept(section) if file_of(section).exists() else {}
+            differing = list(differences(before, facts))
+            seconds = time.perf_counter() - started_s
+            print(f"{section}: {len(facts)} facts, {len(differing)} differ; {seconds:.1f} s")
+            if differing:
+                print(told(differing))
+                has_changed = True
+                if not options.look:
+                    keep(section, facts)
+    return int(options.look and has_changed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
