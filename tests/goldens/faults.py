@@ -30,6 +30,7 @@ CODE = ("tts_cli", "models", "kernels")
 COPIED = (*CODE, "tests", "pyproject.toml", "README.md")
 MOST_NAMED = 5  # tests that are named of those that find a fault
 PATIENCE_S = 600.0
+_DIFFERING = r"^(\w+): \d+ facts, [1-9]\d* differ"
 
 
 @dataclass(frozen=True)
@@ -310,8 +311,8 @@ def plant(name: str, fault: Fault, tree: Path, has_goldens: bool) -> dict[str, A
     try:
         found = finders(tree, fault.tests)
         if not found and has_goldens:
-            looked = run(tree, "tests/goldens/write.py", "--look")
-            found = ["goldens"] if looked.returncode else []
+            looked = run(tree, "tests/goldens/write.py", "--look").stdout
+            found = [f"goldens: {name}" for name in re.findall(_DIFFERING, looked, re.MULTILINE)]
     except LookupError as error:
         return {"lost": str(error)}
     finally:

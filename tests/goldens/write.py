@@ -37,7 +37,7 @@ SECTIONS: dict[str, Callable[[Desk], Facts]] = {
     "words": words_of,
 }
 MOST_SHOWN = 60
-_FIGURES = re.compile(r"\b[0-9a-f]{16}\b|\d[\d.,]*")
+_FIGURES = re.compile(r"\b[0-9a-f]{16,64}\b|\d[\d.,]*")
 # Readers that encode or speak: what they make is other bytes where sums are added up otherwise.
 _MAKING = ("again", "encode", "export ljspeech")
 
@@ -89,19 +89,19 @@ def elsewhere(section: str, facts: Any) -> Any:
     encoded; all of the rest.
     """
     if section == "spoken":
-        hashes = {
+        return {
             name: {key: value for key, value in entry.items() if key.endswith("_hash")}
             for name, entry in facts.items()
             if name != CALIBRATION
         }
-        return hashes
     if section == "words":
         return _without_figures(facts)
     if section == "folders":
-        return {
-            reader: _without_figures(found) if reader.startswith(_MAKING) else found
-            for reader, found in facts.items()
+        found = {
+            reader: _without_figures(said) if reader.startswith(_MAKING) else said
+            for reader, said in facts.items()
         }
+        return {**found, "again": {**found["again"], "files": sorted(found["again"]["files"])}}
     return facts
 
 
