@@ -16,7 +16,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,19 @@ import numpy as np  # noqa: E402
 import soundfile  # noqa: E402
 
 Rows = Sequence[Mapping[str, Any]]
-MODELS = {"tiny": "custom_voice_wide", "base": "base_wide", "design": "voice_design"}
+SHORT = ("--max-seconds", "0.06", "--accept-truncated")  # 24 frames, 60 ms
+STRICT = ("--max-seconds", "0.06", "--retries", "1")  # some rows come to no end
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows that one command speaks."""
+
+    rows: Rows
+    flags: tuple[object, ...] = ()
+    model: str = "tiny"
+    caps: tuple[str, ...] = SHORT
+    codes: tuple[int, ...] = (0,)  # by which it may end
 
 
 class Said(NamedTuple):
@@ -166,35 +178,59 @@ def copy(source: Path, target: Path) -> None:
 def write_models(desk: Desk) -> None:
     """Tiny checkpoints under models/: what they are follows from their specs alone."""
     import tiny_fish_speech
+    from tiny_fish_codec import SMALL
     from tiny_qwen3_tts import SPECS, write_checkpoint
 
-    thin = {
-        "talker": replace(SPECS["custom_voice_wide"].talker, layers=2),
-        "predictor": replace(SPECS["custom_voice_wide"].predictor, layers=1),
-        "eos_gain": 1.8,
+    place = desk.path / "models"
+    wide, designing = SPECS["custom_voice_wide"], SPECS["voice_design"]
+    thin = replace(
+        wide,
+        talker=replace(wide.talker, layers=2),
+        predictor=replace(wide.predictor, layers=1),
+        eos_gain=1.8,
+    )
+    shape: dict[str, Any] = {"num_codebooks": 4, "codebook_size": 128, "decoder_dim": 24}
+    shape |= {"upsample_rates": (8, 5, 3), "upsampling_ratios": (4, 2)}  # frames of 40 ms
+    one_layer = replace(designing.talker, layers=1)
+    specs = {
+        "tiny": thin,
+        "base": SPECS["base_wide"],
+        "design": designing,
+        "describer": replace(designing, **shape, eos_gain=1.2, talker=one_layer),
+        "cloner": replace(SPECS["base_wide"], **shape, encoder_ratios=(8, 6, 5, 2)),
     }
-    for name, spec in MODELS.items():
-        changes: dict[str, Any] = thin if name == "tiny" else {}
-        write_checkpoint(desk.path / "models" / name, replace(SPECS[spec], **changes))
-    other = replace(SPECS["custom_voice_wide"], **thin)
-    write_checkpoint(desk.path / "models/other", other, seed=1)
-    tiny_fish_speech.write_checkpoint(desk.path / "models/fish")
+    for name, spec in specs.items():
+        write_checkpoint(place / name, spec)
+    write_checkpoint(place / "other", thin, seed=1)
+    tiny_fish_speech.write_checkpoint(place / "fish")
+    # Whose speech ends.
+    small = replace(tiny_fish_speech.SPECS["small"], end_gain=1.0, num_layers=1)
+    codec = replace(SMALL, upsampling_ratios=(2, 2), upsample_rates=(8, 8, 4, 2), encoder_dim=2)
+    tiny_fish_speech.write_checkpoint(
+        place / "maker",
+        replace(small, predictor_layers=1, num_codebooks=2),
+        codec=replace(codec, encoder_strides=(2, 4, 8, 8)),
+    )
 
 
 def write_recording(
-    desk: Desk, name: str = "ref.wav", hz: float = 330.0, seconds: float = 1.2
-) -> str:
-    """A recording to clone."""
-    times = np.arange(round(seconds * 24_000)) / 24_000
-    wave = 0.3 * np.sin(2 * np.pi * hz * times) * (1 + 0.3 * np.sin(2 * np.pi * 3 * times))
+    desk: Desk,
+    name: str = "ref.wav",
+    seconds: float = 1.2,
+    rate_hz: int = 24_000,
+    hz: float = 330.0,
+    wobble: float = 0.3,
+) -> None:
+    """A recording to clone; a tone takes no room in an archive."""
+    times = np.arange(round(seconds * rate_hz)) / rate_hz
+    wave = 0.3 * np.sin(2 * np.pi * hz * times) * (1 + wobble * np.sin(2 * np.pi * 3 * times))
     (desk.path / name).parent.mkdir(parents=True, exist_ok=True)
-    soundfile.write(desk.path / name, wave, 24_000, "PCM_16")
-    return name
+    soundfile.write(desk.path / name, wave, rate_hz, "PCM_16")
 
 
 _OF_ROWS = ("row ", "warning: row ", "failed: ")
-# What is said once a process, or of this machine.
-_ONCE = ("kernels on cpu: ", "versions: ")
+# What is said once a process, or of this machine, or of insides.
+_ONCE = ("kernels on cpu: ", "versions: ", "left to do: ")
 
 
 def said_lines(said: str) -> list[str]:

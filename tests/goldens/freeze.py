@@ -11,8 +11,10 @@ added, by --only, unless the folders themselves were wrong.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import json
+import lzma
 import os
 import shutil
 import sys
@@ -23,9 +25,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "e2e")]
-from desk import HERE, ROOT, Desk, Rows, copy, lines_of, write_models, write_recording  # noqa: E402
+import soundfile
 
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "e2e")]
+from desk import (  # noqa: E402
+    HERE,
+    ROOT,
+    SHORT,
+    STRICT,
+    Desk,
+    Rows,
+    Series,
+    copy,
+    lines_of,
+    write_models,
+    write_recording,
+)
+
+PRESET = 9 | lzma.PRESET_EXTREME
 ARCHIVE = HERE / "folders.tar.xz"
 NO_PROCESS = 2**22 + 1  # the number of none
 FROZEN_AT = "/goldens"  # stands for the folder that they were spoken in
@@ -36,8 +53,6 @@ ROWS: Rows = [
     {"id": "d", "text": "The rain in the street."},
 ]
 CHANGED = [row | ({"text": "Something else."} if row["id"] in ("a", "d") else {}) for row in ROWS]
-SHORT = ("--max-seconds", "0.06", "--accept-truncated")  # 24 frames, 60 ms
-STRICT = ("--max-seconds", "0.06", "--retries", "1")  # some rows come to no end
 SAID = "What is said in it."
 LONG = (
     "The boat left the harbor after five, and nobody spoke. An old teacher held a basket of apples "
@@ -86,6 +101,15 @@ class Frozen:
             self.rows(ROWS)
         self.desk.must(*self.given(*flags), codes=codes)
 
+    def speak_series(self, series: Series) -> None:
+        """Speak it, with a cast and a recording beside."""
+        self.model, self.flags = series.model, (*series.caps, *map(str, series.flags))
+        if "--cast" in self.flags:
+            self.desk.write(f"{self.name}/cast.toml", CAST)
+        if any("ref_audio" in row for row in series.rows):
+            write_recording(self.desk, f"{self.name}/ref.wav")
+        self.speak(rows=series.rows, codes=series.codes)
+
     def do(self, *args: object, codes: tuple[int, ...] = (0,)) -> None:
         """Run another command; OUT is the folder."""
         given = [f"{self.name}/out" if arg == "OUT" else arg for arg in args]
@@ -111,87 +135,60 @@ def kind(make: Callable[[Frozen], None]) -> Callable[[Frozen], None]:
     return make
 
 
-@kind
-def plain(it: Frozen) -> None:
-    it.speak()
-
-
-@kind
-def others(it: Frozen) -> None:
-    """Which the merges of readers join to each."""
-    it.speak(rows=[{"id": f"s{n}", "text": row["text"]} for n, row in enumerate(ROWS[:2])])
-
-
-@kind
-def flac(it: Frozen) -> None:
-    it.flags += ("--format", "flac")
-    it.speak()
-
-
-@kind
-def ogg(it: Frozen) -> None:
-    it.flags += ("--format", "ogg")
-    it.speak()
-
-
-@kind
-def treated(it: Frozen) -> None:
-    it.flags += ("--highpass", "80", "--trim", "--pad", "0.01,0.02", "--loudness", "-30")
-    it.flags += ("--sample-rate", "8000", "--subtype", "ULAW")
-    it.speak()
-
-
-@kind
-def codes(it: Frozen) -> None:
-    it.flags += ("--save-codes",)
-    it.speak()
-
-
-@kind
-def columns(it: Frozen) -> None:
-    """Characters of a cast, further columns, languages."""
-    cast = '[Anna]\nvoice = "emil"\nseed = 5\n\n[Tom]\nvoice = "fang"\nlanguage = "german"\n'
-    it.desk.write(f"{it.name}/cast.toml", cast)
-    it.flags += ("--cast", "NAME/cast.toml", "--extra", "keep")
-    rows = [
-        {"id": "a", "text": "Hello there.", "character": "Anna", "scene": 1},
-        {"id": "b", "text": "Guten Tag.", "character": "Tom", "scene": 2, "note": "low | loud"},
-        {"id": "c", "text": "Hm, \u201cwell\u201d.", "voice": "dora", "language": "english"},
-    ]
-    it.speak(rows=rows)
-
-
-@kind
-def subtitles(it: Frozen) -> None:
-    it.flags += ("--subtitles", "srt,vtt")
-    it.speak(rows=ROWS[:2])
-
-
-@kind
-def normalized(it: Frozen) -> None:
-    it.flags += ("--normalize", "english")
-    it.speak(rows=[{"id": "a", "text": "It costs $5."}, {"id": "b", "text": "Plain words."}])
-
-
-@kind
-def wordless(it: Frozen) -> None:
-    it.speak(rows=[{"id": "a", "text": "..."}, ROWS[2], {"id": "b", "text": "\u2014"}])
-
-
-@kind
-def bad_rows(it: Frozen) -> None:
-    it.flags += ("--skip-invalid",)
-    it.speak(
-        rows=[*ROWS[:2], {"id": "e", "text": ""}, {"text": "x", "voice": "nobody"}, {"id": "../x"}],
+CAST = '[Anna]\nvoice = "emil"\nseed = 5\n\n[Tom]\nvoice = "fang"\nlanguage = "german"\n'
+SMALL = ("--sample-rate", "8000", "--subtype", "ULAW")
+TREATED = ("--highpass", "80", "--trim", "--pad", "0.01,0.02", "--loudness", "-30")
+REF = {"ref_audio": "ref.wav", "ref_text": SAID}
+# One command speaks them.
+SIMPLE = {
+    "plain": Series(ROWS),
+    "others": Series(  # which the merges of readers join to each
+        [{"id": f"s{n}", "text": row["text"]} for n, row in enumerate(ROWS[:2])]
+    ),
+    "flac": Series(ROWS, ("--format", "flac")),
+    "ogg": Series(ROWS, ("--format", "ogg")),
+    "treated": Series(ROWS, (*TREATED, *SMALL)),
+    "codes": Series(ROWS, ("--save-codes",)),
+    "columns": Series(
+        [
+            {"id": "a", "text": "Hello there.", "character": "Anna", "scene": 1},
+            {"id": "b", "text": "Guten Tag.", "character": "Tom", "scene": 2, "note": "low | loud"},
+            {"id": "c", "text": "Hm, \u201cwell\u201d.", "voice": "dora", "language": "english"},
+        ],
+        ("--cast", "NAME/cast.toml", "--extra", "keep"),
+    ),
+    "subtitles": Series(ROWS[:2], ("--subtitles", "srt,vtt")),
+    "normalized": Series(
+        [{"id": "a", "text": "It costs $5."}, {"id": "b", "text": "Plain words."}],
+        ("--normalize", "english"),
+    ),
+    "wordless": Series([{"id": "a", "text": "..."}, ROWS[2], {"id": "b", "text": "\u2014"}]),
+    "bad_rows": Series(
+        [*ROWS[:2], {"id": "e", "text": ""}, {"text": "x", "voice": "nobody"}, {"id": "../x"}],
+        ("--skip-invalid",),
         codes=(1,),
-    )
-
-
-@kind
-def failed(it: Frozen) -> None:
-    it.flags = STRICT
-    it.flags += ("--save-codes",)
-    it.speak(codes=(1,))
+    ),
+    "failed": Series(ROWS, ("--save-codes",), caps=STRICT, codes=(1,)),
+    "in_parts": Series([{"id": "long", "text": LONG, "seed": 3}, ROWS[0]], ("--split", "60")),
+    "parts_failed": Series(
+        [{"id": "long", "text": LONG, "seed": 3}, ROWS[2]],
+        ("--split", "60"),
+        caps=STRICT,
+        codes=(1,),
+    ),
+    "pauses": Series([{"id": "a", "text": "Come here. [pause 20 ms] No, wait."}, ROWS[2]]),
+    "cloned": Series([{**ROWS[0], **REF}, {**ROWS[2], "ref_audio": "ref.wav"}], model="base"),
+    "fish": Series(
+        [{**ROWS[0], **REF}, {**ROWS[2], **REF}],
+        ("--accept-licence",),
+        model="fish",
+        caps=("--max-seconds", "0.3", "--accept-truncated"),
+    ),
+    "design": Series([{**row, "instruct": "A low voice."} for row in ROWS[:2]], model="design"),
+    "shard": Series(ROWS, ("--shard", "1/2")),
+}
+for _name in SIMPLE:
+    KINDS[_name] = lambda it: it.speak_series(SIMPLE[it.name])
 
 
 @kind
@@ -202,31 +199,6 @@ def retried(it: Frozen) -> None:
 
 
 @kind
-def in_parts(it: Frozen) -> None:
-    it.flags += ("--split", "60")
-    it.speak(rows=[{"id": "long", "text": LONG, "seed": 3}, ROWS[0]])
-
-
-@kind
-def parts_failed(it: Frozen) -> None:
-    it.flags = (*STRICT, "--split", "60")
-    it.speak(rows=[{"id": "long", "text": LONG, "seed": 3}, ROWS[2]], codes=(1,))
-
-
-@kind
-def pauses(it: Frozen) -> None:
-    it.speak(rows=[{"id": "a", "text": "Come here. [pause 20 ms] No, wait."}, ROWS[2]])
-
-
-@kind
-def cloned(it: Frozen) -> None:
-    it.model = "base"
-    write_recording(it.desk, f"{it.name}/ref.wav")
-    voice = {"ref_audio": "ref.wav", "ref_text": SAID}
-    it.speak(rows=[{**ROWS[0], **voice}, {**ROWS[2], "ref_audio": "ref.wav"}])
-
-
-@kind
 def voice_file(it: Frozen) -> None:
     it.model = "base"
     write_recording(it.desk, f"{it.name}/ref.wav")
@@ -234,21 +206,6 @@ def voice_file(it: Frozen) -> None:
     it.do("voices", "add", "anna", *given, "--model", "models/base", "--device", "cpu")
     it.flags += ("--voices", "NAME/voices", "--voice", "anna")
     it.speak(rows=ROWS[:2])
-
-
-@kind
-def fish(it: Frozen) -> None:
-    it.model = "fish"
-    it.flags = ("--max-seconds", "0.3", "--accept-truncated", "--accept-licence")
-    write_recording(it.desk, f"{it.name}/ref.wav")
-    voice = {"ref_audio": "ref.wav", "ref_text": SAID}
-    it.speak(rows=[{**ROWS[0], **voice}, {**ROWS[2], **voice}])
-
-
-@kind
-def design(it: Frozen) -> None:
-    it.model = "design"
-    it.speak(rows=[{**row, "instruct": "A low voice."} for row in ROWS[:2]])
 
 
 @kind
@@ -322,19 +279,11 @@ def leveled(it: Frozen) -> None:
 
 @kind
 def encoded_beside(it: Frozen) -> None:
-    codes(it)
+    it.speak_series(SIMPLE["codes"])
     place = it.out.with_name("spoken")
     it.out.rename(place)
-    it.do(
-        "encode",
-        f"{it.name}/spoken",
-        "--subtype",
-        "FLOAT",
-        "--out",
-        "OUT",
-        "--model",
-        "models/tiny",
-    )
+    given = ("--subtype", "FLOAT", "--out", "OUT", "--model", "models/tiny")
+    it.do("encode", f"{it.name}/spoken", *given)
     shutil.rmtree(place)
 
 
@@ -369,12 +318,6 @@ def stray(it: Frozen) -> None:
 
 
 @kind
-def shard(it: Frozen) -> None:
-    it.flags += ("--shard", "1/2")
-    it.speak()
-
-
-@kind
 def checked(it: Frozen) -> None:
     takes(it)
     it.do("check", "OUT", codes=(1,))
@@ -393,16 +336,8 @@ def schema_1(it: Frozen) -> None:
     """As before there was a `schema`: rows have seeds of their own, which were the same then."""
     rows = [{**row, "seed": n} for n, row in enumerate(ROWS)]
     it.speak(rows=rows)
-    lacking = (
-        "schema",
-        "take",
-        "role",
-        "content_hash",
-        "text",
-        "spoken_text",
-        "unfinished",
-        "parts",
-    )
+    lacking = ("schema", "take", "role", "content_hash", "text", "spoken_text")
+    lacking += ("unfinished", "parts")
     _rewrite(it.out, lambda line: {k: v for k, v in line.items() if k not in lacking})
 
 
@@ -513,10 +448,52 @@ def book(it: Frozen) -> None:
     )
 
 
+def _made(it: Frozen, model: str, flags: tuple[str, ...], rows: Rows) -> None:
+    """Voices are made, and rows are spoken with them. What a voice says becomes a tone before it is
+    encoded: tiny checkpoints speak noise, which takes room.
+    """
+    it.model, it.flags = model, (*SHORT, "--split", "60", *SMALL, *flags)
+    it.speak("--voices-only", rows=rows)
+    for told in sorted((it.out / ".voices").glob("*.json")):
+        facts, wav = json.loads(told.read_text()), told.with_suffix(".wav")
+        seconds, rate_hz = facts["audio_s"], soundfile.info(wav).samplerate
+        write_recording(it.desk, str(wav), seconds, rate_hz, 300.0, 0.0)
+        facts["files"][".wav"] = hashlib.sha256(wav.read_bytes()).hexdigest()
+        told.write_text(json.dumps(facts, indent=2) + "\n")
+        for stored in told.parent.glob(f"{told.stem}.*.voice.safetensors"):
+            stored.unlink()
+    it.speak()
+
+
+SAYS = "The boat left the harbor after five, and nobody spoke of it any more that night."
+
+
+@kind
+def made_fish(it: Frozen) -> None:
+    """Voices of all rows without one, and of a character."""
+    rows = [{"id": "a", "text": SAYS}, {"id": "b", "text": "Hm."}]
+    anna = {"id": "c", "text": "Hello.", "character": "Anna"}
+    _made(it, "maker", ("--seed", "8", "--accept-licence"), [*rows, anna])
+
+
+@kind
+def made_clone(it: Frozen) -> None:
+    """Voices of descriptions."""
+    calm = {"instruct": "A calm man."}
+    rows = [{"id": "a", "text": SAYS, **calm}, {"id": "b", "text": "Hm.", **calm}]
+    child = {"id": "c", "text": "Hello.", "instruct": "A child."}
+    flags = ("--clone-model", "models/cloner", "--seed", "10", "--save-codes")
+    _made(it, "describer", flags, [*rows, child])
+
+
 def _rewrite(out: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     path = out / "timings.jsonl"
     path.write_text("".join(json.dumps(change(line)) + "\n" for line in lines_of(path)))
 
+
+# Which no version speaks any more: rows that follow a row, `--anchor` and the `--clone-model` of its
+# time. The recordings behind the second are not there; nobody needs them now.
+RELICS = ("anchored", "two_models")
 
 # What is killed, in a folder of takes of which one is chosen, and at which shares of its calls that
 # change the folder.
@@ -584,8 +561,10 @@ def _run_killed(desk: Desk, args: list[object], below: Path, kill_at: int) -> in
     return int(counted.read_text()) if counted.exists() else 0
 
 
-def killed_names() -> list[str]:
-    return [f"killed_{name}_{round(100 * s):02d}" for name in KILLED for s in KILLED[name][1]]
+def all_names() -> list[str]:
+    """Those of the archive."""
+    killed = [f"killed_{name}_{round(100 * s):02d}" for name in KILLED for s in KILLED[name][1]]
+    return [*KINDS, *RELICS, *killed]
 
 
 def freeze(only: set[str]) -> None:
@@ -593,11 +572,10 @@ def freeze(only: set[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         desk = Desk(Path(scratch))
         write_models(desk)
-        names = [*KINDS, *killed_names()]
-        if only:
-            unpack(desk.path)
-        for name in names:
-            if name in KINDS and (not only or name in only):
+        unpack(desk.path)
+        names = all_names()
+        for name in KINDS:
+            if not only or name in only:
                 shutil.rmtree(desk.path / name, ignore_errors=True)
                 it = Frozen(desk, name)
                 KINDS[name](it)
@@ -635,7 +613,7 @@ def _pack(place: Path, names: list[str]) -> None:
         return entry
 
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:xz", format=tarfile.PAX_FORMAT, preset=9) as archive:
+    with tarfile.open(fileobj=data, mode="w:xz", format=tarfile.PAX_FORMAT, preset=PRESET) as archive:
         for name in names:
             archive.add(place / name, name, filter=bare)
     ARCHIVE.write_bytes(data.getvalue())

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from desk import Desk, Rows, lines_of, sum_of, sum_of_sound, write_recording
-from freeze import LONG, SAID, SHORT, STRICT
+from desk import SHORT, STRICT, Desk, Series, lines_of, sum_of, sum_of_sound, write_recording
+from freeze import LONG, REF
 
 HELLO, HM = "Hello there.", "Hm."
 LOSSY = (".ogg", ".mp3", ".opus")  # what they sound like is libsndfile's
 SHORT_HASH = 16  # digits that are kept
-OF_SPEECH = ("audio", "codes", "frames", "attempts", "seed", "finish_reason", "status")
-
-
-@dataclass(frozen=True)
-class Series:
-    """Rows that one command speaks."""
-
-    rows: Rows
-    flags: tuple[object, ...] = ()
-    model: str = "models/tiny"
-    caps: tuple[str, ...] = SHORT
-    is_ok: bool = True
+OF_SPEECH = ("audio", "codes", "frames", "attempts", "seed", "finish_reason", "status", "voice")
 
 
 def _sampled(**values: Any) -> dict[str, Any]:
@@ -31,10 +19,12 @@ def _sampled(**values: Any) -> dict[str, Any]:
     return {"id": names, "text": HELLO, "seed": 5, **values}
 
 
-REF = {"ref_audio": "ref.wav", "ref_text": SAID}
 CAST = '[Anna]\nvoice = "emil"\nseed = 5\n\n["Old Tom"]\nvoice = "fang"\nlanguage = "german"\n'
 LEXICON = "SQL\tsequel\ntete\ttet\n"
 STORY = "# One\n\nHello there. Hm.\n\n# Two\n\nThe rain came, and it went.\n"
+
+FREE = [{"id": "long", "text": LONG, "seed": 3}, {"id": "short", "text": HM}]
+MAKER = ("--seed", 8, "--split", 60, "--accept-licence")
 
 SERIES: dict[str, Series] = {
     "voices": Series(
@@ -111,7 +101,7 @@ SERIES: dict[str, Series] = {
         ],
         ("--cast", "cast.toml"),
     ),
-    "in_vain": Series([{"id": n, "text": f"Row {n}."} for n in "abc"], caps=STRICT, is_ok=False),
+    "in_vain": Series([{"id": n, "text": f"Row {n}."} for n in "abc"], caps=STRICT, codes=(0, 1)),
     "cloned": Series(
         [
             {"id": "icl", "text": HELLO, **REF},
@@ -120,19 +110,17 @@ SERIES: dict[str, Series] = {
             {"id": "long", "text": LONG, "seed": 3, **REF},
         ],
         ("--split", 60),
-        model="models/base",
+        model="base",
     ),
-    "silence": Series(
-        [{"id": "icl", "text": HELLO, **REF}], ("--ref-silence", 0.5), model="models/base"
-    ),
+    "silence": Series([{"id": "icl", "text": HELLO, **REF}], ("--ref-silence", 0.5), model="base"),
     "voice_file": Series(
         [{"id": "a", "text": HELLO}, {"id": "b", "text": HM}],
         ("--voices", "voice_file/voices", "--voice", "anna"),  # frozen: made anew it may differ
-        model="models/base",
+        model="base",
     ),
     "design": Series(
         [{"id": f"d{n}", "text": HELLO, "instruct": f"Voice {n}."} for n in range(2)],
-        model="models/design",
+        model="design",
     ),
     "fish": Series(
         [
@@ -141,9 +129,21 @@ SERIES: dict[str, Series] = {
             {"id": "long", "text": LONG, "seed": 3, **REF},
         ],
         ("--split", 60, "--accept-licence"),
-        model="models/fish",
+        model="fish",
         caps=("--max-seconds", "0.3", "--accept-truncated"),
     ),
+    "made_fish": Series(
+        [*FREE, {"id": "c", "text": HELLO, "character": "anna"}],
+        ("--made-voices", "made_fish/out", *MAKER),  # frozen, and so below
+        model="maker",
+    ),
+    "made_clone": Series(
+        [{**row, "id": f"{row['id']}-{who[:4]}", "instruct": f"A {who}."} for row in FREE for who in ("calm man", "child")],
+        ("--made-voices", "made_clone/out", *("--clone-model", "models/cloner", "--seed", 10)),
+        model="describer",
+    ),
+    "made_anew": Series(FREE, MAKER, model="maker", codes=(0, 4)),
+    "each": Series(FREE, ("--free-voice", "each", *MAKER), model="maker"),
     "sample": Series(
         [
             {"id": "a", "text": "The lamp stood by the window.", "max_frames": 20},
@@ -184,9 +184,9 @@ def speak_all(desk: Desk) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, series in SERIES.items():
         desk.write("rows.jsonl", series.rows)
-        model = ("--model", series.model) if series.model else ()
+        model = ("--model", f"models/{series.model}") if series.model else ()
         given = ("--out", f"spoken/{name}", *device, *model, *series.caps, *series.flags)
-        desk.must("synth", "rows.jsonl", *given, codes=(0,) if series.is_ok else (0, 1))
+        desk.must("synth", "rows.jsonl", *given, codes=series.codes)
         found |= facts_of(desk, name)
     for name, speak in OTHER_DOORS.items():
         found |= {f"{name}/{key}": value for key, value in speak(desk).items()}

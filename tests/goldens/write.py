@@ -10,6 +10,7 @@ The frozen folders stay as they are; `freeze.py` makes those.
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import lzma
 import re
@@ -22,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from desk import HERE, Desk, write_models
-from freeze import unpack
+from freeze import PRESET, RELICS, unpack
 from readers import facts_of
 from spoken import calibrate, speak_all
 from states import states_of
@@ -70,7 +71,7 @@ def kept(section: str) -> Facts:
 def keep(section: str, facts: Facts) -> None:
     """Write them."""
     text = json.dumps(facts, indent=0, ensure_ascii=False, sort_keys=True)
-    file_of(section).write_bytes(lzma.compress(text.encode(), preset=9))
+    file_of(section).write_bytes(lzma.compress(text.encode(), preset=PRESET))
 
 
 def as_kept(facts: Facts) -> Facts:
@@ -92,7 +93,7 @@ def elsewhere(section: str, facts: Any) -> Any:
         return {
             name: {key: value for key, value in entry.items() if key.endswith("_hash")}
             for name, entry in facts.items()
-            if name != CALIBRATION
+            if not name.startswith((CALIBRATION, "made_anew"))
         }
     if section == "words":
         return _without_figures(facts)
@@ -129,6 +130,11 @@ def differences(wanted: Any, found: Any, where: str = "") -> Iterator[str]:
     elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
         for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
             yield from differences(one, other, f"{where}[{number}]")
+    elif isinstance(wanted, list) and isinstance(found, list):
+        lines = ([_shown(entry) for entry in one] for one in (wanted, found))
+        for line in difflib.unified_diff(*lines, n=0, lineterm=""):
+            if not line.startswith(("---", "+++", "@@")):
+                yield f"{where}: {line}"
     elif wanted != found:
         yield f"{where}: was {_shown(wanted)}, is {_shown(found)}"
 
