@@ -491,8 +491,8 @@ def _rewrite(out: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> N
     path.write_text("".join(json.dumps(change(line)) + "\n" for line in lines_of(path)))
 
 
-# Which no version speaks any more: rows that follow a row, `--anchor` and the `--clone-model` of its
-# time. The recordings behind the second are not there; nobody needs them now.
+# Which no version speaks any more: rows that follow a row, `--anchor` and the `--clone-model` of
+# its time. The recordings behind the second are not there; nobody needs them now.
 RELICS = ("anchored", "two_models")
 
 # What is killed, in a folder of takes of which one is chosen, and at which shares of its calls that
@@ -592,7 +592,8 @@ def _anonymise(folder: Path, path: str) -> None:
     """Take the scratch folder's path out of reports, and processes and hosts out of what a kill
     leaves: an empty lock is one that nobody holds, and its time still tells when the run began.
     """
-    files = [*folder.rglob("*.json"), *folder.rglob("*.jsonl"), *folder.rglob(".tts-cli.lock")]
+    kinds = ("*.json", "*.jsonl", ".*.json.*.part", ".tts-cli.lock")
+    files = [file for kind in kinds for file in folder.rglob(kind)]
     for file in files:
         data, times = file.read_bytes(), file.stat()
         data = b"" if file.suffix == ".lock" else data.replace(path.encode(), FROZEN_AT.encode())
@@ -613,7 +614,9 @@ def _pack(place: Path, names: list[str]) -> None:
         return entry
 
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:xz", format=tarfile.PAX_FORMAT, preset=PRESET) as archive:
+    with tarfile.open(
+        fileobj=data, mode="w:xz", format=tarfile.PAX_FORMAT, preset=PRESET
+    ) as archive:
         for name in names:
             archive.add(place / name, name, filter=bare)
     ARCHIVE.write_bytes(data.getvalue())

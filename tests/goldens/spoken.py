@@ -138,7 +138,11 @@ SERIES: dict[str, Series] = {
         model="maker",
     ),
     "made_clone": Series(
-        [{**row, "id": f"{row['id']}-{who[:4]}", "instruct": f"A {who}."} for row in FREE for who in ("calm man", "child")],
+        [
+            {**row, "id": f"{row['id']}-{who[:4]}", "instruct": f"A {who}."}
+            for row in FREE
+            for who in ("calm man", "child")
+        ],
         ("--made-voices", "made_clone/out", *("--clone-model", "models/cloner", "--seed", 10)),
         model="describer",
     ),

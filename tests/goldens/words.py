@@ -16,7 +16,7 @@ C = "--model models/describer --clone-model models/cloner --device cpu --seed 10
 F = "--model models/maker --device cpu --seed 8 --accept-licence"
 S = f"{M} {' '.join(SHORT)}"
 
-# One a line, as in a shell; letters in braces stand for the flags above, `:copy` and `:remove` are ours.
+# One a line, as in a shell; letters in braces are the flags above, `:copy` and `:remove` are ours.
 LINES = HERE / "lines.txt"
 
 

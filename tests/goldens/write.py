@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from desk import HERE, Desk, write_models
-from freeze import PRESET, RELICS, unpack
+from freeze import PRESET, unpack
 from readers import facts_of
 from spoken import calibrate, speak_all
 from states import states_of
