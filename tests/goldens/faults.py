@@ -41,7 +41,7 @@ class Fault:
     Args:
         what: what goes wrong, for people.
         tests: files or folders of its room, below tests/.
-        found_by: those that find it, the first few.
+        found_by: those that find it, the first few, whatever their parameters.
     """
 
     what: str
@@ -98,16 +98,32 @@ def run(tree: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def tests_of(fault: Fault, tree: Path) -> list[str]:
+    """The tests of its room. For files that have moved stand those with a test of the name of one
+    that found it. Raises LookupError: there is none.
+    """
+    tests = tree / "tests"
+    there = [name for name in fault.tests if (tests / name).exists()]
+    if len(there) < len(fault.tests):
+        names = {found.rpartition("::")[2] for found in fault.found_by}
+        has_one = re.compile(rf"def ({'|'.join(names)})\(").search
+        for path in python(tests):
+            if names and has_one(path.read_text(encoding="utf-8")):
+                there.append(path.relative_to(tests).as_posix())
+    if not there:
+        raise LookupError(f"{', '.join(fault.tests)}: no such tests; write down where they are")
+    return list(dict.fromkeys(there))
+
+
 def finders(tree: Path, tests: list[str]) -> list[str]:
-    """The first tests that fail. Raises LookupError: some of the files are gone."""
+    """The first tests that fail. Raises LookupError: they do not run."""
     named = [f"tests/{name}" for name in tests]
-    if gone := [name for name in named if not (tree / name).exists()]:
-        raise LookupError(f"{', '.join(gone)}: no such tests; write down where they are")
     flags = ("-q", "-p", "no:cacheprovider", f"--maxfail={MOST_NAMED}", "-m", "not long")
     result = run(tree, "-m", "pytest", *flags, *named)
     if result.returncode not in (0, 1):
         raise LookupError(f"pytest ended with {result.returncode}: {result.stdout[-800:]}")
-    return re.findall(r"^(?:FAILED|ERROR) tests/(\S+)", result.stdout, re.MULTILINE)
+    found = re.findall(r"^(?:FAILED|ERROR) tests/([^\s\[]+)", result.stdout, re.MULTILINE)
+    return list(dict.fromkeys(found))
 
 
 def plant(fault: Fault, tree: Path, has_goldens: bool) -> list[str]:
@@ -116,6 +132,7 @@ def plant(fault: Fault, tree: Path, has_goldens: bool) -> list[str]:
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
     try:
+        fault.tests = tests_of(fault, tree)
         found = finders(tree, fault.tests)
         if not found and has_goldens:
             looked = run(tree, "tests/goldens/write.py", "--look").stdout

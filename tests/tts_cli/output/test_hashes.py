@@ -97,6 +97,18 @@ def test_fixed_shapes_are_another_speech_of_the_same_content() -> None:
     assert len({content_hash(row, "m") for row in rows}) == 1
 
 
+def test_a_chosen_take_fits_its_row_however_that_is_drawn() -> None:
+    """Another seed, sampling or cap is another speech of the same content; all else is not."""
+    drawn = [replace(PLAIN, seed=1), replace(PLAIN, max_frames=1)]
+    drawn += [replace(PLAIN, sampling=Sampling(top_k=3)), replace(PLAIN, shapes="64 rows, auto")]
+    assert {content_hash(row, "m") for row in drawn} == {content_hash(PLAIN, "m")}
+    others = [replace(PLAIN, text="ho"), replace(PLAIN, voice="clara")]
+    others += [replace(PLAIN, language="english"), replace(PLAIN, instruct="x")]
+    hashes = {content_hash(row, "m") for row in [PLAIN, *others]}
+    hashes |= {content_hash(PLAIN, "n"), content_hash(PLAIN, "m", "d")}
+    assert len(hashes | {content_hash(PLAIN, "m", None, {"max_chars": 60})}) == len(others) + 4
+
+
 def test_the_delivery_sees_format_subtype_and_rate() -> None:
     changed = [replace(WAV, format="flac"), replace(WAV, subtype="FLOAT"), replace(WAV, rate_hz=1)]
     assert len({delivery_hash(delivery) for delivery in [WAV, *changed]}) == 4

@@ -39,6 +39,14 @@ def test_stretches_and_sums() -> None:
     assert sum_of_pauses(text) == 3.25
 
 
+@pytest.mark.parametrize(
+    ("mark", "seconds"),
+    [("200 ms", 0.2), ("200 MS", 0.2), ("200 Ms", 0.2), ("2 s", 2.0), ("2 S", 2.0)],
+)
+def test_units_are_the_same_in_capitals(mark: str, seconds: float) -> None:
+    assert [one.pause_after_s for one in stretches(f"[pause {mark}] No.")] == [seconds, None]
+
+
 def row(text: str) -> Row | BadRow:
     return build_row({"text": text}, line=3, number=1, folder="")
 
