@@ -6,6 +6,7 @@ what they print or write. What is left of times, sizes of disks and versions is 
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import io
 import itertools
@@ -15,7 +16,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +87,7 @@ class Desk:
                 code = main([str(arg) for arg in args])
             finally:
                 sys.stdout, sys.stderr, sys.stdin = before
-        out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+        out, err = (stream.buffer.getvalue().decode() for stream in streams)
         return Said(code, self.plain(out), self.plain(err))
 
     def must(self, *args: object, codes: Sequence[int] = (0,)) -> Said:
@@ -105,7 +106,7 @@ class Desk:
             os.environ[name] = str(self.path / "home" / name.lower())
         os.environ |= {"HF_HUB_OFFLINE": "1", "COLUMNS": "100", "TERM": "dumb", "TZ": "UTC"}
         os.chdir(self.path)
-        os.fsync = lambda handle: None  # nothing here outlives a lost machine: half of all waiting
+        os.fsync = lambda fd: None  # nothing here outlives a lost machine: half of all waiting
         try:
             yield
         finally:
@@ -157,6 +158,22 @@ _ELSEWHERE = tuple(
         (r"tts-cli \d+\.\d+\.\d+\S*", "tts-cli <version>"),
     )
 )
+
+
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """Of a program's command line.
+
+    Args:
+        about: its docstring.
+    """
+    return argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def environment(tree: Path = ROOT) -> dict[str, str]:
+    """Of other processes."""
+    return {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
 
 
 def copy(source: Path, target: Path) -> None:
@@ -248,9 +265,12 @@ def _kind(line: str) -> str:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal that are objects."""
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return [line for line in map(json.loads, filter(None, lines)) if isinstance(line, dict)]
+    """The lines of a journal that are objects; some may be garbage, or torn."""
+    found = []
+    for line in path.read_bytes().split(b"\n") if path.exists() else []:
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return [line for line in found if isinstance(line, dict)]
 
 
 def sum_of(data: bytes) -> str:

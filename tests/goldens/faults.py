@@ -12,9 +12,7 @@ the tests of its room find nothing. Ends with 1 where a fault stays hidden, or c
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -23,7 +21,9 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).parent))
+from desk import ROOT, environment, parser
+
 FAULTS = Path(__file__).with_name("faults.json")
 README = Path(__file__).with_name("README.md")
 TABLE = "| fault in | what goes wrong | found by |\n|---|---|---|\n"
@@ -86,11 +86,10 @@ def copy_tree(target: Path) -> None:
 
 def run(tree: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """A command of Python in a tree."""
-    env = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, *args],
         cwd=tree,
-        env={**env, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**environment(tree), "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -157,14 +156,12 @@ def write(faults: dict[str, Fault]) -> None:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", default="", help="names of faults, parted by commas")
-    parser.add_argument("--write", action="store_true", help="keep what was found")
-    parser.add_argument("--goldens", action="store_true", help="let them look, too")
-    parser.add_argument("--list", action="store_true", help="where each would be planted")
-    options = parser.parse_args()
+    known = parser(__doc__)
+    known.add_argument("--only", default="", help="names of faults, parted by commas")
+    known.add_argument("--write", action="store_true", help="keep what was found")
+    known.add_argument("--goldens", action="store_true", help="let them look, too")
+    known.add_argument("--list", action="store_true", help="where each would be planted")
+    options = known.parse_args()
     faults = {name: Fault(**entry) for name, entry in json.loads(FAULTS.read_text()).items()}
     hidden = 0
     with tempfile.TemporaryDirectory() as scratch:

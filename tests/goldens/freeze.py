@@ -10,7 +10,6 @@ added, by --only, unless the folders themselves were wrong.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import json
@@ -21,10 +20,10 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import soundfile
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "e2e")]
@@ -37,7 +36,9 @@ from desk import (  # noqa: E402
     Rows,
     Series,
     copy,
+    environment,
     lines_of,
+    parser,
     write_models,
     write_recording,
 )
@@ -52,18 +53,12 @@ ROWS: Rows = [
     {"id": "c", "text": "Hm."},
     {"id": "d", "text": "The rain in the street."},
 ]
-CHANGED = [row | ({"text": "Something else."} if row["id"] in ("a", "d") else {}) for row in ROWS]
+CHANGED = [{**row, "text": "Something else."} if row["id"] in ("a", "d") else row for row in ROWS]
 SAID = "What is said in it."
 LONG = (
     "The boat left the harbor after five, and nobody spoke. An old teacher held a basket of apples "
     "on his knees.\n\nNobody had lived on that island for many years!"
 )
-JOINT = {  # of the rows of `schema_1`; what made them is gone once nothing reads such lines as done
-    "a": "1dff7130db8989b6b773a3a8a3a3f8ae54a2f5c67d73293762145dc19aa9202b",
-    "sub/b": "ace63c2d6155c2a74bd140c49c02d848362664341f899fd18d05b696f78397b5",
-    "c": "b3b94a401f3fe75409389112714ce500f5a68b4670785d4d5521d70813fe5994",
-    "d": "b2c8d9487f38a053280f37b6b1bf750885e76f7dae458f0c50ec119aa343a1d5",
-}
 STORY = "# One\n\nHello there. Hm.\n\n# Two\n\nThe rain came. It went.\n"
 
 
@@ -75,7 +70,6 @@ class Frozen:
     name: str
     model: str = "tiny"
     flags: tuple[str, ...] = SHORT
-    about: dict[str, Any] = field(default_factory=dict)
 
     @property
     def out(self) -> Path:
@@ -84,12 +78,19 @@ class Frozen:
     def rows(self, rows: Rows | str, name: str = "rows.jsonl") -> str:
         return self.desk.write(f"{self.name}/{name}", rows)
 
-    def given(self, *flags: object, manifest: str = "", out: str = "out") -> list[object]:
+    def given(self, *flags: object, out: str = "out") -> list[object]:
         """The arguments of a run."""
-        manifest = manifest or f"{self.name}/{self.about.get('manifest', 'rows.jsonl')}"
         model = ("--model", f"models/{self.model}", "--device", "cpu")
         mine = (flag.replace("NAME", self.name) for flag in self.flags)
-        return ["synth", manifest, "--out", f"{self.name}/{out}", *model, *mine, *flags]
+        return [
+            "synth",
+            f"{self.name}/rows.jsonl",
+            "--out",
+            f"{self.name}/{out}",
+            *model,
+            *mine,
+            *flags,
+        ]
 
     def speak(
         self, *flags: object, rows: Rows | None = None, codes: tuple[int, ...] = (0,)
@@ -117,9 +118,6 @@ class Frozen:
 
     def edit(self, name: str) -> None:
         """As an editor does that writes a new file."""
-        import numpy as np
-        import soundfile
-
         path = self.out / name
         samples, rate_hz = soundfile.read(path, dtype="int16")
         path.unlink()
@@ -332,29 +330,6 @@ def foreign(it: Frozen) -> None:
 
 
 @kind
-def schema_1(it: Frozen) -> None:
-    """As before there was a `schema`: rows have seeds of their own, which were the same then."""
-    rows = [{**row, "seed": n} for n, row in enumerate(ROWS)]
-    it.speak(rows=rows)
-    lacking = ("schema", "take", "role", "content_hash", "text", "spoken_text")
-    lacking += ("unfinished", "parts")
-    _rewrite(it.out, lambda line: {k: v for k, v in line.items() if k not in lacking})
-
-
-@kind
-def schema_0(it: Frozen) -> None:
-    """Before `delivery_hash`: one hash stands for request and delivery."""
-    schema_1(it)
-    _rewrite(
-        it.out,
-        lambda line: {
-            **{k: v for k, v in line.items() if k not in ("delivery_hash", "sha256", "bytes")},
-            "request_hash": JOINT[line["id"]],
-        },
-    )
-
-
-@kind
 def garbage(it: Frozen) -> None:
     """What others, or broken disks, left in a journal."""
     it.speak()
@@ -406,7 +381,7 @@ def mixed(it: Frozen) -> None:
     (it.out / "o.wav").unlink()
     it.edit("f.wav")
     new = {"e": "It is changed.", "p": "Changed, and chosen."}
-    rows = [row | ({"text": new[row["id"]]} if row["id"] in new else {}) for row in MIXED]
+    rows = [{**row, "text": new.get(row["id"], row["text"])} for row in MIXED]
     it.rows([*rows, {"id": "q", "text": "A new one."}, {"id": "r", "text": "Never spoken."}])
     it.rows([row for row in rows if row["id"] != "c"], "fewer.jsonl")
 
@@ -486,14 +461,10 @@ def made_clone(it: Frozen) -> None:
     _made(it, "describer", flags, [*rows, child])
 
 
-def _rewrite(out: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    path = out / "timings.jsonl"
-    path.write_text("".join(json.dumps(change(line)) + "\n" for line in lines_of(path)))
-
-
-# Which no version speaks any more: rows that follow a row, `--anchor` and the `--clone-model` of
-# its time. The recordings behind the second are not there; nobody needs them now.
-RELICS = ("anchored", "two_models")
+# Which no version speaks any more: lines of before there was a `schema`, and of before there was a
+# `delivery_hash`; rows that follow a row, `--anchor` and the `--clone-model` of its time. The
+# recordings behind the last are not there; nobody needs them now.
+RELICS = ("schema_1", "schema_0", "anchored", "two_models")
 
 # What is killed, in a folder of takes of which one is chosen, and at which shares of its calls that
 # change the folder.
@@ -511,12 +482,12 @@ KILLED: dict[str, tuple[tuple[object, ...], tuple[float, ...], Rows]] = {
 OWN_FOLDER = ("synth", "merge")  # begin in none
 
 
-def freeze_killed(desk: Desk, name: str, wanted: set[str]) -> list[str]:
-    """Kill a command at several moments; the folders' names."""
+def freeze_killed(desk: Desk, name: str, wanted: set[str]) -> None:
+    """Kill a command at those of its moments whose folders are wanted."""
     command, shares, rows = KILLED[name]
     names = [f"killed_{name}_{round(100 * share):02d}" for share in shares]
     if not wanted & set(names):
-        return []
+        return
     start = Frozen(desk, f"start_{name}")
     if name not in OWN_FOLDER:
         picked(start)
@@ -525,22 +496,20 @@ def freeze_killed(desk: Desk, name: str, wanted: set[str]) -> list[str]:
         args = [f"{start.name}/out" if arg == "OUT" else arg for arg in command]
     else:
         args = start.given(*command)
-    place = desk.path / start.name
-    kept = desk.path / "kept"
-    shutil.rmtree(kept, ignore_errors=True)
+    place, kept = desk.path / start.name, desk.path / "kept"
     copy(place, kept)
     total = _run_killed(desk, args, place, 0)
     for share, target in zip(shares, names, strict=True):
+        if target not in wanted:
+            continue
         shutil.rmtree(place)
         copy(kept, place)
         _run_killed(desk, args, place, max(1, round(total * share)))
         shutil.rmtree(desk.path / target, ignore_errors=True)
-        place_at = desk.path / target
-        copy(place, place_at)
-        (place_at / "kind.json").write_text(json.dumps({"model": "tiny", "flags": list(SHORT)}))
+        copy(place, desk.path / target)
+        desk.write(f"{target}/kind.json", json.dumps({"model": "tiny", "flags": SHORT}))
     shutil.rmtree(place)
     shutil.rmtree(kept)
-    return [target for target in names if target in wanted]
 
 
 def _run_killed(desk: Desk, args: list[object], below: Path, kill_at: int) -> int:
@@ -550,10 +519,9 @@ def _run_killed(desk: Desk, args: list[object], below: Path, kill_at: int) -> in
 
     counted = desk.path / "count"
     counted.unlink(missing_ok=True)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    env |= {"KILL_BELOW": str(below), "KILL_AT": str(kill_at), "KILL_COUNT": str(counted)}
+    told = {"KILL_BELOW": str(below), "KILL_AT": str(kill_at), "KILL_COUNT": str(counted)}
     os.chdir(desk.path)
-    process = WarmProcess(PROGRAM, [str(arg) for arg in args], env)
+    process = WarmProcess(PROGRAM, [str(arg) for arg in args], environment() | told)
     said = "".join(process.communicate(timeout=120))
     os.chdir(ROOT)
     if kill_at == 0 and not counted.exists():
@@ -580,7 +548,7 @@ def freeze(only: set[str]) -> None:
                 it = Frozen(desk, name)
                 KINDS[name](it)
                 about = {"model": it.model, "flags": [f.replace("NAME", name) for f in it.flags]}
-                it.desk.write(f"{name}/kind.json", json.dumps({**about, **it.about}))
+                it.desk.write(f"{name}/kind.json", json.dumps(about))
         for name in KILLED:
             freeze_killed(desk, name, only or set(names))
         for name in names:
@@ -614,28 +582,29 @@ def _pack(place: Path, names: list[str]) -> None:
         return entry
 
     data = io.BytesIO()
-    with tarfile.open(
-        fileobj=data, mode="w:xz", format=tarfile.PAX_FORMAT, preset=PRESET
-    ) as archive:
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in names:
             archive.add(place / name, name, filter=bare)
-    ARCHIVE.write_bytes(data.getvalue())
+    ARCHIVE.write_bytes(lzma.compress(data.getvalue(), preset=PRESET))
     print(f"{len(names)} folders, {ARCHIVE.stat().st_size:,} bytes")
 
 
-def unpack(place: Path) -> list[str]:
-    """Unpack all frozen folders; their names."""
+def frozen_names() -> list[str]:
+    """The folders in the archive."""
+    with tarfile.open(ARCHIVE) as archive:
+        return [name for name in archive.getnames() if "/" not in name]
+
+
+def unpack(place: Path) -> None:
+    """Unpack all frozen folders."""
     with tarfile.open(ARCHIVE) as archive:
         if hasattr(tarfile, "data_filter"):
             archive.extractall(place, filter="tar")
         else:
             archive.extractall(place)
-        return [entry.name for entry in archive if "/" not in entry.name]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", default="", help="folders, parted by commas")
-    freeze(set(filter(None, parser.parse_args().only.split(","))))
+    known = parser(__doc__)
+    known.add_argument("--only", default="", help="folders, parted by commas")
+    freeze(set(filter(None, known.parse_args().only.split(","))))

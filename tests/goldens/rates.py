@@ -10,9 +10,7 @@ is the rate. Nothing is spoken. Compare figures of the same machine, one behind 
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests/support")]
-from many_rows import write_done, write_manifest  # noqa: E402
-from spoken_folders import many_records, write_folder  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parent))
+from desk import environment, parser
+from many_rows import write_done, write_manifest
+from spoken_folders import many_records, write_folder
 
 FEW = 10  # times fewer rows in the first run
 PROGRAM = """
@@ -58,9 +56,8 @@ def _run(place: Path, out: str) -> list[object]:
 
 def measure(args: list[object]) -> tuple[float, float]:
     """Seconds of processor, and the most MiB."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PROGRAM, *map(str, args)]
-    found = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    found = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
     code, seconds, mib = found.stderr.splitlines()[-1].split()
     if int(code) not in (0, 1):
         raise RuntimeError(f"{args[0]} ended with {code}: {found.stderr[-500:]}")
@@ -99,12 +96,10 @@ def rates(rows: int, names: list[str]) -> dict[str, Any]:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--only", default=",".join(COMMANDS))
-    options = parser.parse_args()
+    known = parser(__doc__)
+    known.add_argument("--rows", type=int, default=20_000)
+    known.add_argument("--only", default=",".join(COMMANDS))
+    options = known.parse_args()
     print(json.dumps(rates(options.rows, options.only.split(",")), indent=1))
     return 0
 

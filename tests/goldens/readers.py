@@ -9,24 +9,16 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from desk import Desk, Said, said_lines, sum_of, sum_of_sound
+from desk import Desk, Said, lines_of, said_lines, sum_of, sum_of_sound
 
 TO = ("audiofolder", "ljspeech", "nemo", "webdataset", "parquet")
 # Folders that go into all five; how rows are selected is the same for all, so others go into one.
 IN_ALL = ("plain", "picked", "columns", "normalized", "in_parts", "flac", "edited", "garbage")
 JOURNAL = (
-    "id",
-    "take",
-    "role",
-    "status",
-    "path",
-    "error",
-    "unfinished",
-    "finish_reason",
-    "suspect",
+    *("id", "take", "role", "status", "path", "error", "unfinished", "finish_reason", "suspect"),
+    *("request_hash", "delivery_hash", "content_hash", "sha256", "frames", "attempts", "seed"),
+    *("source", "applied", "parts", "voice", "text", "spoken_text", "character", "extra"),
 )
-JOURNAL += ("request_hash", "delivery_hash", "content_hash", "sha256", "frames", "attempts", "seed")
-JOURNAL += ("source", "applied", "parts", "voice", "text", "spoken_text", "character", "extra")
 # What differs where a processor speaks otherwise.
 _OF_SPEECH = ("sha256", "frames", "parts", "applied", "attempts", "suspect", "finish_reason")
 _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
@@ -178,14 +170,14 @@ def state_of(desk: Desk, out: Path, known: set[str] | None = None) -> dict[str, 
             nothing was spoken, so that all sums are facts.
     """
     files = files_of(out)
-    fields = JOURNAL
+    fields = [name for name in JOURNAL if known is None or name not in _OF_SPEECH]
     if known is not None:
         files = {name: value if value in known else "new" for name, value in files.items()}
-        fields = tuple(n for n in JOURNAL if n not in _OF_SPEECH)
     found: dict[str, Any] = {"files": files}
     found["journal"] = [
         {name: line[name] for name in fields if line.get(name) not in (None, [], {})}
-        for line in _sorted(lines_of_any(out / "timings.jsonl"))
+        # Rows end in any order; lines of one row stay in theirs.
+        for line in sorted(lines_of(out / "timings.jsonl"), key=lambda line: str(line.get("id")))
     ]
     choices = out / "takes.json"
     if choices.exists():
@@ -197,22 +189,4 @@ def state_of(desk: Desk, out: Path, known: set[str] | None = None) -> dict[str, 
     if report.exists():
         values = json.loads(desk.plain(report.read_text()))
         found["folder"] = still({n: values.get(n) for n in ("folder", "merged_from")})
-    return found
-
-
-def _sorted(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows end in any order; lines of one row stay in theirs."""
-    return sorted(lines, key=lambda line: str(line.get("id")))
-
-
-def lines_of_any(path: Path) -> list[dict[str, Any]]:
-    """Lines of a journal of which some may be garbage."""
-    found = []
-    for line in path.read_bytes().split(b"\n") if path.exists() else []:
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
     return found

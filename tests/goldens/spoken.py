@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from desk import SHORT, STRICT, Desk, Series, lines_of, sum_of, sum_of_sound, write_recording
+from desk import SHORT, STRICT, Desk, Rows, Series, lines_of, sum_of, sum_of_sound, write_recording
 from freeze import LONG, REF
 
 HELLO, HM = "Hello there.", "Hm."
@@ -14,22 +14,28 @@ SHORT_HASH = 16  # digits that are kept
 OF_SPEECH = ("audio", "codes", "frames", "attempts", "seed", "finish_reason", "status", "voice")
 
 
+def _hello(name: str, **values: Any) -> dict[str, Any]:
+    return {"id": name, "text": HELLO, **values}
+
+
 def _sampled(**values: Any) -> dict[str, Any]:
-    names = "-".join(f"{name}.{value}" for name, value in values.items())
-    return {"id": names, "text": HELLO, "seed": 5, **values}
+    return _hello("-".join(f"{name}.{value}" for name, value in values.items()), seed=5) | values
 
 
 CAST = '[Anna]\nvoice = "emil"\nseed = 5\n\n["Old Tom"]\nvoice = "fang"\nlanguage = "german"\n'
 LEXICON = "SQL\tsequel\ntete\ttet\n"
 STORY = "# One\n\nHello there. Hm.\n\n# Two\n\nThe rain came, and it went.\n"
 
-FREE = [{"id": "long", "text": LONG, "seed": 3}, {"id": "short", "text": HM}]
+ONE: Rows = [_hello("a")]
+TWO: Rows = [*ONE, {"id": "b", "text": HM}]
+IN_PARTS: Rows = [{"id": "long", "text": LONG, "seed": 3}]
+FREE: Rows = [*IN_PARTS, {"id": "short", "text": HM}]
 MAKER = ("--seed", 8, "--split", 60, "--accept-licence")
 
 SERIES: dict[str, Series] = {
     "voices": Series(
         [
-            {"id": f"{voice}/{language}", "text": HELLO, "voice": voice, "language": language}
+            _hello(f"{voice}/{language}", voice=voice, language=language)
             for voice, language in (("dora", "auto"), ("emil", "english"), ("fang", "german"))
         ]
     ),
@@ -51,20 +57,16 @@ SERIES: dict[str, Series] = {
         [{"id": "a", "text": HELLO}, {"id": "b", "text": HM, "temperature": 1.1}],
         ("--seed", 7, "--temperature", 0.7, "--top-k", 20, "--subtalker-top-p", 0.9),
     ),
-    "greedy": Series([{"id": "a", "text": HELLO}], ("--greedy",)),
-    "streaming": Series([{"id": "a", "text": HELLO}], ("--layout", "streaming")),
-    "in_front": Series([{"id": "a", "text": HELLO}], ("--layout", "non_streaming")),
-    "reproducible": Series([{"id": "a", "text": HELLO}], ("--reproducible", "--max-batch", 4)),
-    "one_by_one": Series([{"id": n, "text": HELLO} for n in "abc"], ("--max-batch", 1)),
-    "parts": Series(
-        [{"id": "long", "text": LONG, "seed": 3}, {"id": "short", "text": HM}],
-        ("--split", 60, "--save-codes"),
-    ),
+    "greedy": Series(ONE, ("--greedy",)),
+    "streaming": Series(ONE, ("--layout", "streaming")),
+    "in_front": Series(ONE, ("--layout", "non_streaming")),
+    "reproducible": Series(ONE, ("--reproducible", "--max-batch", 4)),
+    "one_by_one": Series([_hello(n) for n in "abc"], ("--max-batch", 1)),
+    "parts": Series(FREE, ("--split", 60, "--save-codes")),
     "quick_parts": Series(
-        [{"id": "long", "text": LONG, "seed": 3}],
-        ("--split", 60, "--pause-sentence", 0.01, "--pause-paragraph", 0.02),
+        IN_PARTS, ("--split", 60, "--pause-sentence", 0.01, "--pause-paragraph", 0.02)
     ),
-    "whole": Series([{"id": "long", "text": LONG, "seed": 3}], ("--split", "off")),
+    "whole": Series(IN_PARTS, ("--split", "off")),
     "pauses": Series(
         [
             {"id": "a", "text": "Come here. [pause 20ms] No, wait."},
@@ -91,49 +93,46 @@ SERIES: dict[str, Series] = {
         ]
     ),
     "wordless": Series([{"id": "a", "text": "..."}, {"id": "b", "text": HM}]),
-    "takes": Series([{"id": "a", "text": HELLO}, {"id": "b", "text": HM}], ("--takes", 2)),
+    "takes": Series(TWO, ("--takes", 2)),
     "contents": Series([{"text": HELLO}, {"text": HM, "voice": "emil"}], ("--ids", "content")),
     "cast": Series(
         [
-            {"id": "a", "text": HELLO, "character": "Anna"},
-            {"id": "b", "text": HELLO, "character": "old tom"},
-            {"id": "c", "text": HELLO, "character": "Anna", "voice": "dora"},
+            _hello("a", character="Anna"),
+            _hello("b", character="old tom"),
+            _hello("c", character="Anna", voice="dora"),
         ],
         ("--cast", "cast.toml"),
     ),
     "in_vain": Series([{"id": n, "text": f"Row {n}."} for n in "abc"], caps=STRICT, codes=(0, 1)),
     "cloned": Series(
         [
-            {"id": "icl", "text": HELLO, **REF},
-            {"id": "xvec", "text": HELLO, "ref_audio": "ref.wav"},
-            {"id": "asked", "text": HELLO, **REF, "clone_mode": "xvec"},
-            {"id": "long", "text": LONG, "seed": 3, **REF},
+            _hello("icl", **REF),
+            _hello("xvec", ref_audio="ref.wav"),
+            _hello("asked", **REF, clone_mode="xvec"),
+            {**IN_PARTS[0], **REF},
         ],
         ("--split", 60),
         model="base",
     ),
-    "silence": Series([{"id": "icl", "text": HELLO, **REF}], ("--ref-silence", 0.5), model="base"),
+    "silence": Series([_hello("icl", **REF)], ("--ref-silence", 0.5), model="base"),
     "voice_file": Series(
-        [{"id": "a", "text": HELLO}, {"id": "b", "text": HM}],
+        TWO,
         ("--voices", "voice_file/voices", "--voice", "anna"),  # frozen: made anew it may differ
         model="base",
     ),
-    "design": Series(
-        [{"id": f"d{n}", "text": HELLO, "instruct": f"Voice {n}."} for n in range(2)],
-        model="design",
-    ),
+    "design": Series([_hello(f"d{n}", instruct=f"Voice {n}.") for n in range(2)], model="design"),
     "fish": Series(
         [
-            {"id": "a", "text": HELLO, **REF},
+            _hello("a", **REF),
             {"id": "tags", "text": "[whisper] Come closer.", **REF, "seed": 1},
-            {"id": "long", "text": LONG, "seed": 3, **REF},
+            {**IN_PARTS[0], **REF},
         ],
         ("--split", 60, "--accept-licence"),
         model="fish",
         caps=("--max-seconds", "0.3", "--accept-truncated"),
     ),
     "made_fish": Series(
-        [*FREE, {"id": "c", "text": HELLO, "character": "anna"}],
+        [*FREE, _hello("c", character="anna")],
         ("--made-voices", "made_fish/out", *MAKER),  # frozen, and so below
         model="maker",
     ),
@@ -176,7 +175,7 @@ DELIVERIES: dict[str, tuple[object, ...]] = {
     "acx": ("--loudness", "acx"),
 }
 for _name, _flags in DELIVERIES.items():
-    SERIES[f"as_{_name}"] = Series([{"id": "a", "text": HELLO, "seed": 5}], _flags)
+    SERIES[f"as_{_name}"] = Series([_hello("a", seed=5)], _flags)
 
 
 def speak_all(desk: Desk) -> dict[str, dict[str, Any]]:
@@ -240,7 +239,7 @@ def _speaker(desk: Desk) -> dict[str, dict[str, Any]]:
     given: dict[str, Any] = {"model": str(desk.path / "models/tiny"), "device": "cpu"}
     found = {}
     with Speaker(**given, max_seconds=0.06, accept_truncated=True) as speaker:
-        rows = [{"id": "b", "text": HM}, {"id": "c", "text": LONG, "seed": 3}]
+        rows = [TWO[1], {**IN_PARTS[0], "id": "c"}]
         for speech in [speaker.say(HELLO, seed=1), *speaker.batch(rows)]:
             found[speech.id] = {
                 "audio": sum_of(speech.samples.tobytes()),

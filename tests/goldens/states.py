@@ -48,10 +48,10 @@ def states_of(desk: Desk) -> dict[str, Any]:
         for name, flags in SETTINGS.items():
             if manifest == "fewer" and name not in ("as spoken", "pruned", "overwrite"):
                 continue
-            given = (f"{FOLDER}/{manifest}.jsonl", "--out", f"{FOLDER}/out", "--device", "cpu")
-            given += ("--model", f"models/{kind['model']}", "--dry-run", "--json")
+            given = ["synth", f"{FOLDER}/{manifest}.jsonl", "--out", f"{FOLDER}/out"]
+            given += ["--model", f"models/{kind['model']}", "--device", "cpu"]
             with noted_states() as states:
-                said = desk.run("synth", *given, *kind["flags"], *flags)
+                said = desk.run(*given, "--dry-run", "--json", *kind["flags"], *flags)
             found[f"{manifest}: {name}"] = {"states": states, **told(said)}
     return found
 

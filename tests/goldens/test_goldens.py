@@ -52,4 +52,4 @@ def test_readers_say_as_before(name: str, desk: Desk, is_like_home: bool) -> Non
 
 
 def test_every_folder_is_read() -> None:
-    assert set(freeze.all_names()) == set(FOLDERS) == set(write.frozen_names())
+    assert set(freeze.all_names()) == set(FOLDERS) == set(freeze.frozen_names())

@@ -9,7 +9,6 @@ The frozen folders stay as they are; `freeze.py` makes those.
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
 import lzma
@@ -22,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from desk import HERE, Desk, write_models
-from freeze import PRESET, unpack
+from desk import HERE, Desk, parser, write_models
+from freeze import PRESET, frozen_names, unpack
 from readers import facts_of
 from spoken import calibrate, speak_all
 from states import states_of
@@ -41,12 +40,6 @@ MOST_SHOWN = 60
 _FIGURES = re.compile(r"\b[0-9a-f]{16,64}\b|\d[\d.,]*")
 # Readers that encode or speak: what they make is other bytes where sums are added up otherwise.
 _MAKING = ("again", "encode", "export ljspeech")
-
-
-def frozen_names() -> list[str]:
-    """The folders in the archive."""
-    with tempfile.TemporaryDirectory() as place:
-        return unpack(Path(place))
 
 
 def make_desk(path: Path) -> Desk:
@@ -131,8 +124,8 @@ def differences(wanted: Any, found: Any, where: str = "") -> Iterator[str]:
         for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
             yield from differences(one, other, f"{where}[{number}]")
     elif isinstance(wanted, list) and isinstance(found, list):
-        lines = ([_shown(entry) for entry in one] for one in (wanted, found))
-        for line in difflib.unified_diff(*lines, n=0, lineterm=""):
+        before, after = ([_shown(entry) for entry in one] for one in (wanted, found))
+        for line in difflib.unified_diff(before, after, n=0, lineterm=""):
             if not line.startswith(("---", "+++", "@@")):
                 yield f"{where}: {line}"
     elif wanted != found:
@@ -152,13 +145,11 @@ def told(differing: list[str]) -> str:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sections", nargs="*")
-    parser.add_argument("--look", action="store_true", help="1: some differ")
-    parser.add_argument("--show", action="store_true", help="print the fact of this path")
-    options = parser.parse_args()
+    known = parser(__doc__)
+    known.add_argument("sections", nargs="*")
+    known.add_argument("--look", action="store_true", help="1: some differ")
+    known.add_argument("--show", action="store_true", help="print the fact of this path")
+    options = known.parse_args()
     if options.show:
         fact: Any = kept(options.sections[0])
         for key in options.sections[1:]:
