@@ -80,15 +80,23 @@ class Made:
     @property
     def shown(self) -> str:
         """Whose voice it is, in words."""
-        of = self.facts.get("of")
-        asked = of.values() if isinstance(of, dict) else ()
-        return whose(*(text for text in asked if isinstance(text, str)))
+        return whose(self._asked("character"), self.description)
+
+    @property
+    def description(self) -> str | None:
+        """The words that it was made by."""
+        return self._asked("description")
 
     @property
     def audio_s(self) -> float | None:
         """How long it speaks; None: that is not told."""
         found = self.facts.get("audio_s")
         return found if isinstance(found, float) and 0 < found < math.inf else None
+
+    def _asked(self, name: str) -> str | None:
+        of = self.facts.get("of")
+        found = of.get(name) if isinstance(of, dict) else None
+        return found if isinstance(found, str) else None
 
     def codes(self) -> np.ndarray[Any, Any]:
         """(F, K) int16. Raises RowError."""
@@ -164,13 +172,6 @@ class MadeVoices:
             if hashlib.sha256(_bytes_of(path.with_name(file))).hexdigest() != digest:
                 raise RowError(f"{path.with_name(file)}: is not what was written")
         return Made(path.with_suffix(".wav"), facts["text"], facts, sums)
-
-    def description(self, voice: str) -> str | None:
-        """The words that one was made by. Raises RowError."""
-        path = self._find(f"{voice.removeprefix(PREFIX)}.json")
-        found = {} if path is None else _facts(path).get("of")
-        words = found.get("description") if isinstance(found, dict) else None
-        return words if isinstance(words, str) else None
 
     def require_made(self, voice: str) -> Made:
         """The same of one that was made. Raises RowError: it is gone, or damaged."""

@@ -217,18 +217,17 @@ class FreeVoices:
         """A voice that no row has asked for yet. Raises UsageError: it is damaged."""
         ask = Ask(voice, row.character, self._description(row), language)
         try:
+            made = self.made.made(voice)
             if self.made.has(voice, self.info):
                 self.made.require(voice, self.info)
                 ask.is_there = True
-            else:
-                made = self.made.made(voice)
-                ask.is_gone = made is None
-                if made is not None and not self.is_two:
-                    made.codes()  # it is cloned by these
-            if not ask.is_gone:
-                ask.description = self.made.description(voice)
+            elif made is not None and not self.is_two:
+                made.codes()  # it is cloned by these
         except RowError as error:
             raise damaged(voice, error) from None
+        ask.is_gone = made is None and not ask.is_there
+        if made is not None:
+            ask.description = made.description
         return ask
 
     def _voice(self, row: Row) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from made_voices import keep
 
 from models.base import ModelInfo
 from models.pace import Pace
@@ -142,6 +144,42 @@ def test_when_there_is_none(find: Find) -> None:
         assert (found.is_one, bool(found.asks)) == (is_one, is_one), (rows, settings)
     for info in ({"voices": ("ann",)}, {"clone_modes": ("xvec",)}, {"can_clone": False}):
         assert not find(SHORT, SHORT, info=info).asks
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A made voice of rows without one, whole. The folder of voices."""
+    return keep(tmp_path, Recipe(None, None, "a", 0).voice)
+
+
+OURS: dict[str, Any] = {"identity": "a", "num_codebooks": 4, "sample_rate_hz": 8000}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        (".json", lambda path: path.write_bytes(b"{}")),
+        (".wav", Path.unlink),
+        (".wav", lambda path: path.write_bytes(b"")),
+        (".codes.safetensors", Path.unlink),
+        (".voice.safetensors", lambda path: path.write_bytes(b"")),
+    ],
+)
+def test_a_damaged_one_is_told(
+    find: Find, kept: Path, suffix: str, damage: Callable[[Path], object]
+) -> None:
+    """Whatever else of it is whole."""
+    damage(next(path for path in kept.iterdir() if path.name.endswith(suffix)))
+    with pytest.raises(UsageError, match=rf"{suffix}.*; copy it back"):
+        find(SHORT, SHORT, info=OURS, out=kept.parent)
+
+
+def test_a_voice_file_stands_alone(find: Find, kept: Path) -> None:
+    for path in set(kept.iterdir()) - set(kept.glob("*.voice.safetensors")):
+        path.unlink()
+    (ask,) = find(SHORT, SHORT, info=OURS, out=kept.parent).asks.values()
+    assert ask.is_there
+    assert not ask.is_gone
 
 
 def test_many_descriptions(find: Find) -> None:
