@@ -366,10 +366,13 @@ def test_one_that_cannot_be_made(made: Workbench) -> None:
 
 def test_voices_only_and_shards(made: Workbench, kept: Path) -> None:
     shard = (*CAP, "--shard", "1/2")
-    refused = made.synth(FORTY[5:9], *shard)
-    assert refused.code == 2
-    assert "--voices-only" in refused.err
-    assert not made.out().path.exists()
+    for more in ((), ("--dry-run",)):
+        refused = made.synth(FORTY[5:9], *shard, *more)
+        assert refused.code == 2
+        assert "--voices-only" in refused.err
+        assert not made.out().path.exists()
+    checked = made.run("validate", made.write(FORTY[5:9]), "--model", made.model, *shard[3:])
+    assert (checked.code, "--voices-only" in checked.err) == (0, True)
     listed = made.synth(FORTY[5:9], *CAP, "--voices-only", out="voices")
     assert listed.code == 0, listed
     path = Path(listed.out.strip())
@@ -384,12 +387,6 @@ def test_voices_only_and_shards(made: Workbench, kept: Path) -> None:
     lines = [*made.out("part1").lines, *made.out("part2").lines]
     assert {line["voice"] for line in lines} == {f".voices/{path.stem}"}
     assert len(lines) == 4
-    # Nothing is there: a run would have another narrator, and nobody would know.
-    for wrong in (made.folder / "nowhere", made.folder / "voices" / ".voices"):
-        result = made.synth(FORTY[5:9], *CAP, "--made-voices", wrong, out="new")
-        assert result.code == 2, result
-        assert "there is no .voices in it" in result.err
-        assert not made.out("new").path.exists()
     # What lies there is a stranger's.
     path.write_bytes(b"")
     result = made.synth(FORTY[5:9], *CAP, *shared, out="new")
@@ -507,9 +504,15 @@ def test_a_speaker_is_cancelled_while_it_makes_one(
     speaker.close()
 
 
-def test_a_voice_that_fails_fails_nobody_elses_rows(made: Workbench) -> None:
+def test_a_voice_that_fails_fails_nobody_elses_rows(
+    made: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is spoken once; its other rows have the same error."""
+    prompts = spy(monkeypatch)
     rows = [{"text": SAYS, "character": name} for name in ("B", "L", "B")]
     with Speaker(made.model, **LIBRARY, retries=0) as speaker:
         found = list(speaker.batch(rows))
     assert [speech.error is None for speech in found] == [False, True, False]
     assert "the voice of B cannot be made" in str(found[0].error)
+    assert found[2].error == found[0].error
+    assert [digest for _, digest in prompts].count(None) == 2

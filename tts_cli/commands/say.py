@@ -306,7 +306,7 @@ def _spoken_row(
     row: Row, config: RunConfig, info: ModelInfo, maker: Maker, made: MadeVoices
 ) -> SpeechRow:
     from tts_cli.commands.progress import long_step
-    from tts_cli.commands.synth import make_voices
+    from tts_cli.commands.synth import make_missing_voices
     from tts_cli.commands.validate import say_problems
     from tts_cli.deliver.treatment import Treatment
     from tts_cli.manifest.row import BadRow
@@ -325,7 +325,7 @@ def _spoken_row(
         model = None
         if plan.voices.to_make():
             early.use_device(config.device)
-            model = make_voices(plan)
+            model = make_missing_voices(plan)
             survey = plan.survey()
         planned = next(iter(plan))
     if isinstance(planned, BadRow):

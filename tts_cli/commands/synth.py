@@ -39,7 +39,6 @@ from tts_cli.commands.speaking import listed, speak, totals_of
 from tts_cli.commands.streams import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.manifest.ids import VOICES
 from tts_cli.manifest.reader import Manifest, open_manifests
 
 if TYPE_CHECKING:
@@ -159,7 +158,6 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         if not config.skip_invalid:
             survey.summary.require_good()
         plan.voices.require_there()
-        require_given_voices(plan)
         say_choices(survey, config, plan.voices.is_two)
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
@@ -187,7 +185,7 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         model = None
         plan.voices.made.bring(plan.voices.asks)
         if plan.voices.to_make():
-            model = make_voices(plan)
+            model = make_missing_voices(plan)
             survey = plan.survey()
         if config.voices_only:
             return show_voices(plan)
@@ -206,27 +204,7 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
 
 
-def require_given_voices(plan: RowPlan) -> None:
-    """Raise UsageError where a shard would make a voice: each would have another narrator. So would
-    a run that looks for voices where there are none.
-    """
-    missing = [ask for ask in plan.voices.to_make() if ask.is_gone]
-    given = plan.config.made_voices
-    if given is not None and missing and not (given / VOICES).is_dir():
-        raise UsageError(
-            f"--made-voices {given}: there is no {VOICES} in it, and so no voice",
-            remedy="give the --out of the run that made them",
-        )
-    if plan.config.shard is not None and missing and not plan.config.voices_only:
-        raise UsageError(
-            f"--shard: the voice of {missing[0].shown} is not made, and every shard would make "
-            "another one",
-            remedy="make it once, by the same command with --voices-only and another --out DIR in "
-            "place of --shard, then give all shards --made-voices DIR",
-        )
-
-
-def make_voices(plan: RowPlan) -> WarmModel | None:
+def make_missing_voices(plan: RowPlan) -> WarmModel | None:
     """Make what rows lack. Returns the model, if it was loaded for that."""
     from tts_cli.commands.progress import long_step
     from tts_cli.run.voice_making import Here, make_voices

@@ -27,6 +27,7 @@ from tts_cli.commands.options import (
 )
 from tts_cli.commands.sections import SectionedCommand
 from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
 from tts_cli.manifest.reader import open_manifests
 from tts_cli.output.run_file import measured_xrt
 from tts_cli.output.writer import check_space, shown_size
@@ -73,6 +74,10 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
         is_whole = config.limit is None and config.shard is None and not config.only
         if is_whole and (unused := plan.care.unused()):
             summary.warnings.append(unused)
+        try:
+            plan.voices.require_there()
+        except UsageError as error:  # voices may be made before that run starts
+            summary.warnings.append(str(error))
     say_problems(summary, config)
     if config.out is not None and not has_journal(config.out):
         say_space(summary, config.out)

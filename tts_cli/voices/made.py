@@ -132,46 +132,45 @@ class MadeVoices:
     def __init__(self, out: Path | None, source: Path | None = None) -> None:
         self.folder = None if out is None else out / VOICES
         self._folders = [one / VOICES for one in (out, source) if one is not None]
-        self._stored: dict[str, StoredVoice] = {}
-
-    def has(self, voice: str, info: ModelInfo) -> bool:
-        """Whether a checkpoint can speak with a voice as it is."""
-        return self._find(_file_of(voice, info)) is not None
+        self._stored: dict[tuple[str, str], StoredVoice | None] = {}
 
     def wav(self, voice: str) -> str:
         """The path of what a voice says, for people."""
         return f"{self.folder}/{voice.removeprefix(PREFIX)}.wav"
 
-    def require(self, voice: str, info: ModelInfo) -> StoredVoice:
-        """A voice for a checkpoint. Raises RowError."""
-        name = _file_of(voice, info)
-        if name not in self._stored:
-            path = self._find(name)
-            if path is None:
-                raise RowError(f"its voice {voice} is gone")
-            stored = read_stored(path)
-            if problem := stored.problem(info):
+    def find(self, voice: str, info: ModelInfo) -> StoredVoice | None:
+        """A voice for a checkpoint, remembered; None: there is none. Raises RowError."""
+        key = voice, info.identity
+        if key not in self._stored:
+            path = next(self._paths(_file_of(voice, info)), None)
+            stored = None if path is None else read_stored(path)
+            if stored is not None and (problem := stored.problem(info)):
                 raise RowError(f"{path} {problem}")
-            self._stored[name] = stored
-        return self._stored[name]
+            self._stored[key] = stored
+        return self._stored[key]
+
+    def require(self, voice: str, info: ModelInfo) -> StoredVoice:
+        """The same of one that is there. Raises RowError."""
+        if (stored := self.find(voice, info)) is None:
+            raise RowError(f"its voice {voice} is gone")
+        return stored
 
     def made(self, voice: str) -> Made | None:
-        """What a voice has said; None: it was not made yet. Raises RowError: it is damaged."""
-        name = voice.removeprefix(PREFIX)
-        path = self._find(f"{name}.json")
-        if path is None:
-            return None
-        try:
-            facts = _facts(path)
-            sums = {name + suffix: facts["files"][suffix] for suffix in (".wav", CODES_SUFFIX)}
-            if not 0 < len(facts["text"]) <= MAX_TEXT_CHARS or not isinstance(facts["text"], str):
-                raise ValueError
-        except (ValueError, TypeError, KeyError):
-            raise RowError(f"{path}: is not what was written") from None
-        for file, digest in sums.items():
-            if hashlib.sha256(_bytes_of(path.with_name(file))).hexdigest() != digest:
-                raise RowError(f"{path.with_name(file)}: is not what was written")
-        return Made(path.with_suffix(".wav"), facts["text"], facts, sums)
+        """What a voice has said; None: it was not made yet.
+
+        Raises:
+            RowError: it is damaged.
+            UsageError: the other folder has another voice under its name.
+        """
+        found = [_read(path) for path in self._paths(f"{voice.removeprefix(PREFIX)}.json")]
+        for other in found[1:]:
+            if other.sums != found[0].sums:
+                raise UsageError(
+                    f"{other.path}: is another voice than {found[0].path}",
+                    remedy="leave --made-voices out; or remove the files of that name in "
+                    f"{self.folder}, and its rows are spoken again in the other voice",
+                )
+        return found[0] if found else None
 
     def require_made(self, voice: str) -> Made:
         """The same of one that was made. Raises RowError: it is gone, or damaged."""
@@ -191,6 +190,7 @@ class MadeVoices:
     def keep_for(self, info: ModelInfo, voice: str, stored: StoredVoice) -> None:
         """Keep a voice as a checkpoint speaks with it. Raises SetupError, DiskFull."""
         self._write(_file_of(voice, info), encode(stored))
+        self._stored.pop((voice, info.identity), None)
 
     def bring(self, voices: Iterable[str]) -> None:
         """Copy what the other folder has of voices into this one, which lacks it. Raises
@@ -239,8 +239,9 @@ class MadeVoices:
     def _is_there(self, name: str) -> bool:
         return self.folder is not None and os.path.lexists(self.folder / name)
 
-    def _find(self, name: str) -> Path | None:
-        return next((one / name for one in self._folders if os.path.lexists(one / name)), None)
+    def _paths(self, name: str) -> Iterator[Path]:
+        """Where there is a file of that name."""
+        return (one / name for one in self._folders if os.path.lexists(one / name))
 
     def _write(self, name: str, data: bytes) -> None:
         self.require_folder()
@@ -306,15 +307,20 @@ def read_stored(path: Path) -> StoredVoice:
         raise RowError(f"{path}: {error}") from None
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    """Raises RowError."""
+def _read(path: Path) -> Made:
+    """What a `NAME.json` tells of. Raises RowError: that, or a file it tells of, is damaged."""
     try:
         facts = json.loads(_bytes_of(path))
-    except (ValueError, RecursionError):
-        facts = None
-    if not isinstance(facts, dict):
-        raise RowError(f"{path}: is not what was written")
-    return facts
+        text, files = facts["text"], facts["files"]
+        sums = {path.stem + suffix: files[suffix] for suffix in (".wav", CODES_SUFFIX)}
+        if not isinstance(text, str) or not 0 < len(text) <= MAX_TEXT_CHARS:
+            raise ValueError
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise RowError(f"{path}: is not what was written") from None
+    for file, digest in sums.items():
+        if hashlib.sha256(_bytes_of(path.with_name(file))).hexdigest() != digest:
+            raise RowError(f"{path.with_name(file)}: is not what was written")
+    return Made(path.with_suffix(".wav"), text, facts, sums)
 
 
 def _bytes_of(path: Path) -> bytes:

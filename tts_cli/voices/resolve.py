@@ -178,7 +178,7 @@ class Cloning:
         return (self.made if is_made(name) else self.folder).require(name, self.info)
 
     def _stored(self, name: str) -> Need:
-        if is_made(name) and not self.made.has(name, self.info):
+        if is_made(name) and self.made.find(name, self.info) is None:
             frames = math.ceil((MAX_MADE_S + self.silence_s) / self.info.frame_s) + 1
             return Need("", frames, MAX_MADE_BYTES)
         stored = self._require(name)

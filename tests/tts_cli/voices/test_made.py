@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from made_voices import NAME, SAYS, STORED, VOICE, keep, names
 
 from models.base import ModelInfo
-from tts_cli.errors import RowError, SetupError
+from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.output.audio_file import encode_codes
 from tts_cli.voices.made import MadeVoices
 
@@ -29,7 +30,7 @@ def infos(make_info: Callable[..., ModelInfo]) -> list[ModelInfo]:
 def test_one_is_kept_whole(tmp_path: Path, infos: list[ModelInfo]) -> None:
     made, (info, other) = MadeVoices(tmp_path), infos
     assert made.made(VOICE) is None
-    assert not made.has(VOICE, info)
+    assert made.find(VOICE, info) is None
     assert not (tmp_path / ".voices").exists()
     folder = keep(tmp_path, language="auto", words="\ud800 \u2603")
     assert len(names(tmp_path)) == 4
@@ -37,8 +38,9 @@ def test_one_is_kept_whole(tmp_path: Path, infos: list[ModelInfo]) -> None:
     assert (found.path, found.text) == (folder / f"{NAME}.wav", SAYS)
     assert found.facts["words"] == "\ud800 \u2603"
     assert found.codes().shape == (5, 4)
-    assert np.array_equal(made.require(VOICE, info).codes, found.codes())
-    assert not made.has(VOICE, other)
+    made.keep_for(info, VOICE, stored := replace(STORED, identity="a"))
+    assert made.require(VOICE, info).digest == stored.digest, "that there was none is forgotten"
+    assert made.find(VOICE, other) is None
     with pytest.raises(RowError, match="is gone"):
         made.require(VOICE, other)
 
@@ -146,15 +148,18 @@ def test_they_are_brought_once(tmp_path: Path, infos: list[ModelInfo]) -> None:
     keep(source)
     both = MadeVoices(out, source)
     assert both.require_made(VOICE).text == SAYS
-    assert both.has(VOICE, infos[0])
+    assert both.find(VOICE, infos[0]) is not None
     (out / ".voices").mkdir(parents=True)
     (out / ".voices" / f"{NAME}.wav").write_bytes(b"of a run that was killed")
     both.bring([VOICE, ".voices/nobody-000000000000"])
     assert names(out) == names(source)
     keep(source, hz=330.0)
     before = names(out)
-    MadeVoices(out, source).bring([VOICE])
+    both = MadeVoices(out, source)
+    both.bring([VOICE])
     assert names(out) == before
+    with pytest.raises(UsageError, match=rf"{source}.*another voice than {out}.*made-voices out"):
+        both.made(VOICE)
 
 
 def test_what_is_in_the_way(tmp_path: Path) -> None:

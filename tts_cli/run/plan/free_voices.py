@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.manifest.ids import VOICES
 from tts_cli.manifest.request import usual_s
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.run.model_source import model_label, never_ends, read_info
@@ -97,6 +98,7 @@ class Ask:
     lost: int = 0  # of them, spoken with it while it was there
     is_there: bool = False  # for the checkpoint that speaks
     is_gone: bool = False  # nothing is there of it
+    problem: str = ""  # why it cannot be made; empty: nobody tried, or it can
     text: str = ""  # what it is to say; empty: no row's text is of the right length
     joined: str = ""  # of shorter ones, or a piece of a longer one
 
@@ -218,10 +220,8 @@ class FreeVoices:
         ask = Ask(voice, row.character, self._description(row), language)
         try:
             made = self.made.made(voice)
-            if self.made.has(voice, self.info):
-                self.made.require(voice, self.info)
-                ask.is_there = True
-            elif made is not None and not self.is_two:
+            ask.is_there = self.made.find(voice, self.info) is not None
+            if not ask.is_there and made is not None and not self.is_two:
                 made.codes()  # it is cloned by these
         except RowError as error:
             raise damaged(voice, error) from None
@@ -259,12 +259,29 @@ class FreeVoices:
         return ask is not None and self._description(row) not in (None, ask.description)
 
     def require_there(self) -> None:
-        """Raise UsageError where voices are gone that rows were spoken with."""
+        """Raise UsageError where voices are gone that rows were spoken with, where a run looks for
+        voices in a folder that has none, and where a shard would make one: each would have another
+        narrator.
+        """
         lost = {voice: ask.lost for voice, ask in self.asks.items() if ask.lost}
         if lost and not self.config.overwrite:
             raise UsageError(
                 f"{', '.join(lost)}: gone, and {sum(lost.values())} rows were spoken with it",
                 remedy="copy it back, or add --overwrite to make it and speak them again",
+            )
+        missing = [ask for ask in self.to_make() if ask.is_gone]
+        given = self.config.made_voices
+        if given is not None and missing and not (given / VOICES).is_dir():
+            raise UsageError(
+                f"--made-voices {given}: there is no {VOICES} in it, and so no voice",
+                remedy="give the --out of the run that made them",
+            )
+        if self.config.shard is not None and missing and not self.config.voices_only:
+            raise UsageError(
+                f"--shard: the voice of {missing[0].shown} is not made, and every shard would make "
+                "another one",
+                remedy="make it once, by the same command with --voices-only and another --out DIR "
+                "in place of --shard, then give all shards --made-voices DIR",
             )
 
     def hint(self) -> str | None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_voices import keep
 
-from models.base import ModelInfo
+from models.base import ModelInfo, SpeechRequest
 from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.reader import Source
+from tts_cli.manifest.row import Row, RowProblem
+from tts_cli.run.check.casting import Casting
 from tts_cli.run.plan.free_voices import BUILT_IN, FreeVoices, Maker
 from tts_cli.run.plan.row_plan import RowPlan
-from tts_cli.voices.made import Recipe
+from tts_cli.voices.folder import VoiceFolder
+from tts_cli.voices.made import MadeVoices, Recipe
 
 SAYS = "The boat left the harbor after five, and nobody spoke of it again that night."  # 6 s
 SHORT, LONG = "Nobody spoke of it again.", f"{SAYS} {SAYS.replace('five', 'six')} {SAYS}"
@@ -180,6 +185,60 @@ def test_a_voice_file_stands_alone(find: Find, kept: Path) -> None:
     (ask,) = find(SHORT, SHORT, info=OURS, out=kept.parent).asks.values()
     assert ask.is_there
     assert not ask.is_gone
+
+
+def test_what_must_be_there(find: Find, kept: Path) -> None:
+    """Else a run has another narrator than those beside it, and nobody knows."""
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"shard": (1, 2)}, "all rows without a voice is not made.*--voices-only"),
+        ({"made_voices": kept.parent / "nowhere"}, "there is no .voices in it"),
+        ({"made_voices": kept}, "there is no .voices in it"),
+    ]
+    for settings, said in wrong:
+        with pytest.raises(UsageError, match=said):
+            find(*[SHORT] * 9, **settings).require_there()
+    find(*[SHORT] * 9, shard=(1, 2), voices_only=True).require_there()
+    find(*[SHORT] * 9, shard=(1, 2), made_voices=kept.parent, info=OURS).require_there()
+
+
+def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., ModelInfo]) -> None:
+    config, info = RunConfig(model="fish"), make_info(**FISH)
+    voices = FreeVoices(config, info, Maker(config, info), MadeVoices(None))
+    rows = [Row(n, n, name, SHORT) for n, name in enumerate("abcd", 1)]
+    ours = Recipe(None, None, info.identity, 0).voice
+    lines = {"a": {"voice": ours}, "b": {"voice": "clara"}, "c": {"voice": ours}, "d": {}}
+    voices.find(lambda: iter(rows), lambda row: SpeechRequest(row.text), bool, lines.__getitem__)
+    assert [ask.lost for ask in voices.asks.values()] == [2]
+    with pytest.raises(UsageError, match=f"{ours}: gone, and 2 rows were .*; copy it back"):
+        voices.require_there()
+    voices.config = replace(config, overwrite=True)
+    voices.require_there()
+
+
+def test_who_is_described_otherwise(find: Find, tmp_path: Path) -> None:
+    """Than the first row of its character; or than its voice was made, where that is there."""
+
+    def unheard() -> list[bool]:
+        rows = [Row(1, 1, "a", SHORT, character="Ben", instruct=text) for text in ("A.", "B.")]
+        given = [{"text": SHORT, "character": "Ben", "instruct": row.instruct} for row in rows]
+        voices = find(*given, clone_model="base", out=tmp_path)
+        (name,) = voices.asks
+        keep(tmp_path, name, of={"character": "Ben", "description": "B."})
+        rows.append(replace(rows[0], instruct=None))
+        return [voices.is_unheard(row, SpeechRequest(SHORT, voice=name)) for row in rows]
+
+    assert unheard() == [False, True, False]
+    assert unheard() == [True, False, False]
+
+
+def test_a_character_without_a_voice(make_info: Callable[..., ModelInfo]) -> None:
+    """Where each row is somebody else there is none for it, which can be mended."""
+    row, info = Row(1, 1, "a", SHORT, character="Ben"), make_info(**FISH)
+    for settings, said in (({}, None), ({"free_voice": "each"}, "--free-voice one makes it")):
+        config = RunConfig(model="fish", **settings)
+        casting = Casting(config, info, VoiceFolder(config.voices), lambda _: None, True)
+        with pytest.raises(RowProblem, match=said) if said else nullcontext():
+            assert casting.played(row) is row
 
 
 def test_many_descriptions(find: Find) -> None:
