@@ -18,12 +18,12 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import (
     Cancelled,
+    DiskFull,
     RowError,
     SetupError,
     SpeakerBusy,
@@ -43,6 +43,7 @@ from tts_cli.speaker.settings import RowFields, Settings, StrPath, config_of
 from tts_cli.speaker.speech import Speech, speech_of
 from tts_cli.speaker.stream import GivenRow, SpeechStream
 from tts_cli.voices.folder import VoiceFolder
+from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.resolve import Cloning
 from tts_cli.voices.speech_row import SpeechRow
 
@@ -97,7 +98,7 @@ class Speaker(WarmModel):
         if longest is not None and longest < 1:
             raise UsageError(f"longest: must be at least 1, not {longest}")
         info = approved_info(config)
-        maker = RowMaker(config, info)  # before a weight is read
+        self.maker = RowMaker(config, info)  # before a weight is read
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
         self._busy = threading.Lock()  # somebody is in the middle of a call
         self._current: SpeechRun | SpeechStream | None = None
@@ -105,11 +106,9 @@ class Speaker(WarmModel):
         self._is_lost = False  # its device has failed
         with on_device(choose_device(config)):
             super().__init__(config, info)
-            if maker.voices.is_one and config.made_voices is None:
+            if self.maker.voices.is_one and config.made_voices is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
-                self.config = replace(config, made_voices=Path(self._folder.name))
-                maker = RowMaker(self.config, info)
-            self.maker = maker
+                self.maker.voices.made = MadeVoices(Path(self._folder.name))
             _open.add(self)
             try:
                 self.make_room(usual_needs(config, info, longest, self.session.batch.rows))
@@ -176,11 +175,14 @@ class Speaker(WarmModel):
         """
         if row.need is not None and not row.need.digest:
             voices, here = self.maker.voices, Here(False, self, self._stoppable)
+            ask = voices.asks[row.request.voice or ""]
             try:
-                make_voices(voices, [voices.asks[row.request.voice or ""]], cloning, here)
+                make_voices(voices, [ask], cloning, here)
             except (StoppedEarly, SetupError, RowError) as error:
                 if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
                     raise
+                if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
+                    ask.problem = str(error)
                 return str(error)
             row.need = cloning.need(row.request)
         return None if self.has_room(row) else self.grow(row)

@@ -47,6 +47,7 @@ class Casting:
         self._info = info
         self._voices = voices
         self._makes_voices = makes_voices and config.free_voice != "each"
+        self._could_make = makes_voices and not self._makes_voices
         self._find = lru_cache(_MAX_REMEMBERED)(self._character)
         for name, row in self.cast.characters.items():
             if problem := problem_of(row):
@@ -90,6 +91,8 @@ class Casting:
             column = next((key for key in self._fields if self._fields[key] == "character"), None)
             flag = as_flag({**self._fields, column or "character": ""})
             remedy = f"name its voice in a file for --cast, or leave the column out: {flag}"
+            if self._could_make:
+                remedy = f"--free-voice one makes it a voice; or {remedy}"
             return f"character {shown(name)} is no speaker here; {advice}{remedy}"
         listed = ", ".join(names[:_MAX_NAMES]) + ", ..." * (len(names) > _MAX_NAMES)
         return f"character {shown(name)} is not in {path}; {advice}there are {listed}"

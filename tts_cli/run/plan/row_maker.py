@@ -67,7 +67,7 @@ class RowMaker:
             info,
             voices,
             lambda row: setting_problem(row, config, info, voices),
-            self.voices.is_one,
+            self.voices.is_possible,
         )
 
     def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
@@ -114,7 +114,9 @@ class RowMaker:
         request = self._requests.build(row)
         is_silent = is_wordless(without_pauses(request.text), info.pace)
         if self.voices.is_one and not is_silent and is_free(request):
-            self.voices.ask(row, request)
+            ask = self.voices.ask(row, request)
+            if ask.problem:
+                raise RowError(ask.problem)
             request = self.voices.given(row, request)
         request = rule.without_lost_pauses(request)
         if is_silent and self.config.wordless == "fail":
