@@ -269,6 +269,7 @@ def test_shards_of_rows_in_a_made_voice(bench: Workbench) -> None:
     code, said = merge(bench, bench.folder / "one", bench.folder / "two")
     assert code == 0, said
     assert made_names(bench.folder / "all") == made_names(bench.folder / "voices")
+    assert len({line["voice"] for line in bench.out("all").lines}) == 1
     again = bench.synth(manifest, *flags, out="all")
     assert again.out.startswith("nothing to do: all 8 rows are done already")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from spoken_folders import tone
+from workbench import Workbench
 
 from tts_cli.output.audio_file import encode_codes
 from tts_cli.voices.made import MadeVoices
@@ -54,3 +55,9 @@ def keep(
 def names(out: Path) -> dict[str, bytes]:
     """What lies in its folder of voices."""
     return {path.name: path.read_bytes() for path in (out / ".voices").iterdir()}
+
+
+def voice_files(bench: Workbench, out: str = "out") -> dict[str, bytes]:
+    """The same in a folder that a workbench has written to, by their paths in it."""
+    files = bench.out(out).files
+    return {name: data for name, data in files.items() if name.startswith(".voices/")}

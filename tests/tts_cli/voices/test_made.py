@@ -45,13 +45,6 @@ def test_one_is_kept_whole(tmp_path: Path, infos: list[ModelInfo]) -> None:
         made.require(VOICE, other)
 
 
-def changed(**facts: Any) -> Callable[[Path], object]:
-    def change(path: Path) -> None:
-        path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
-
-    return change
-
-
 def linked(path: Path) -> None:
     path.rename(path.parents[2] / "away")
     path.symlink_to("../../away")
@@ -102,7 +95,8 @@ def test_files_that_are_not_what_was_written(
     ],
 )
 def test_what_is_told_of_one(tmp_path: Path, facts: dict[str, Any]) -> None:
-    changed(**facts)(keep(tmp_path) / f"{NAME}.json")
+    path = keep(tmp_path) / f"{NAME}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
     with pytest.raises(RowError, match=rf"{NAME}\.(json|wav): is not what was written"):
         MadeVoices(tmp_path).made(VOICE)
 

@@ -145,10 +145,8 @@ class FreeVoices:
 
     def __post_init__(self) -> None:
         self.is_possible = makes_voices(self.info, self.maker)
-        self.is_one = self.is_possible and self.config.free_voice != EACH
-        if self.is_two or self.config.free_voice == ONE:
-            return
-        self.is_one = self.is_one and not never_ends(self.config.model)
+        can_end = self.is_two or self.config.free_voice == ONE or not never_ends(self.config.model)
+        self.is_one = self.is_possible and self.config.free_voice != EACH and can_end
 
     @property
     def is_two(self) -> bool:

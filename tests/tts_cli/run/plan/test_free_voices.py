@@ -254,5 +254,7 @@ def test_many_descriptions(find: Find) -> None:
     assert asked(*rows(21, 0), many_voices=True) == 21
     named = [{**row, "character": f"{n}"} for n, row in enumerate(rows(21, 0))]
     assert asked(*named) == 21
-    with pytest.raises(UsageError, match="22 descriptions would be 22 voices, 12 of them"):
+    with pytest.raises(
+        UsageError, match=r"22 descriptions would be 22 voices, 12 of.*--many-voices"
+    ):
         asked(*rows(12, 10))
