@@ -19,12 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.checkpoint.files import (
-    CheckpointError,
-    NoSuchCheckpoint,
-    cached_repositories,
-    resolve,
-)
+from models.checkpoint.files import CheckpointError, NoSuchCheckpoint, cached_repositories, resolve
 from models.checkpoint.section import Section
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         TtsCliError,
         UsageError,
     )
+    from tts_cli.library.settings import RowFields, RowValues, Settings
+    from tts_cli.library.speaker import Speaker
+    from tts_cli.library.speech import Speech, SpeechPart, Timings
     from tts_cli.manifest.row import Row
-    from tts_cli.speaker.settings import RowFields, RowValues, Settings
-    from tts_cli.speaker.speaker import Speaker
-    from tts_cli.speaker.speech import Speech, SpeechPart, Timings
 
 __all__ = [
     "Cancelled",
@@ -49,9 +49,9 @@ __all__ = [
 ]
 _PLACES = {
     "manifest.row": ("Row",),
-    "speaker.settings": ("RowFields", "RowValues", "Settings"),
-    "speaker.speaker": ("Speaker",),
-    "speaker.speech": ("Speech", "SpeechPart", "Timings"),
+    "library.settings": ("RowFields", "RowValues", "Settings"),
+    "library.speaker": ("Speaker",),
+    "library.speech": ("Speech", "SpeechPart", "Timings"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 

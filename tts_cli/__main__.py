@@ -8,8 +8,9 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from tts_cli import early, signals
-from tts_cli import start as process_start
+from tts_cli import signals
+from tts_cli import startup as early
+from tts_cli import startup as process_start
 from tts_cli.errors import Interrupted
 
 

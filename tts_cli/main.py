@@ -19,9 +19,11 @@ from typing import Any
 
 import click
 
-from tts_cli import early, signals, start
-from tts_cli.commands.options import LOGGERS, WARNINGS_LOGGER, Invocation
-from tts_cli.commands.streams import (
+from tts_cli import signals
+from tts_cli import startup as early
+from tts_cli import startup as start
+from tts_cli.cli.options import LOGGERS, WARNINGS_LOGGER, Invocation
+from tts_cli.cli.screen import (
     flush,
     is_stdout_error,
     open_closed_streams,
@@ -77,7 +79,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"tts_cli.commands.{cmd_name}").command
+        command = importlib.import_module(f"tts_cli.cli.{cmd_name}").command
         assert isinstance(command, click.Command), cmd_name
         signals.check()
         return command
@@ -89,7 +91,7 @@ class LazyGroup(click.Group):
             ctx.fail(_unknown_command(args[0]))
         name, command, rest = super().resolve_command(ctx, args)
         if name and command and not ctx.resilient_parsing and not {"-h", "--help"} & set(rest):
-            from tts_cli.commands.settings import use_settings, warn_of_unknown_variables
+            from tts_cli.cli.settings_files import use_settings, warn_of_unknown_variables
 
             warn_of_unknown_variables(ctx)
             use_settings(ctx, name, command, rest)
@@ -110,7 +112,7 @@ class LazyGroup(click.Group):
 def _unknown_command(name: str) -> str:
     import difflib
 
-    from tts_cli.commands.mistakes import command_meant
+    from tts_cli.cli.summary import command_meant
 
     if meant := command_meant(name):
         return f"no such command {name!r}; {meant}"
@@ -122,7 +124,7 @@ def _unknown_command(name: str) -> str:
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from tts_cli.output.run_file import versions
+    from tts_cli.folder.run_file import versions
 
     found = versions()
     click.echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")
@@ -228,7 +230,7 @@ def _run(invocation: Invocation) -> int:
 def _explain(error: Exception) -> int:
     """Tell of an error that ends a command; returns the exit code."""
     if isinstance(error, click.ClickException):
-        from tts_cli.commands.mistakes import explain
+        from tts_cli.cli.summary import explain
 
         explain(error).show()
         return 2

@@ -22,12 +22,7 @@ from kernels.launch.early_launch import dependent_launches
 from kernels.linear.choose import linear
 from kernels.linear.code_embedding import code_embedding
 from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
-from kernels.persistent.step import (
-    NUM_COUNTERS,
-    DecoderWeights,
-    choose_settings,
-    persistent_step,
-)
+from kernels.persistent.step import NUM_COUNTERS, DecoderWeights, choose_settings, persistent_step
 from models.checkpoint.weights import fuse, rename
 from models.decoder.config import TransformerConfig
 from models.decoder.kv_cache import StaticKVCache

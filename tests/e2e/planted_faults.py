@@ -50,10 +50,10 @@ from long_rows import RECIPE, ROOT, STORY, VOICES
 from safetensors.numpy import load_file
 
 from models.registry import describe
-from tts_cli.manifest.request import usual_s
-from tts_cli.output.audio_file import encode
-from tts_cli.run.model_source import sample_voice
-from tts_cli.run.verdict import judge
+from tts_cli.audio.file import encode
+from tts_cli.engine.judge import judge
+from tts_cli.plan.checkpoint import sample_voice
+from tts_cli.text.words import usual_s
 
 STORIES = Path(__file__).parent / "texts"
 KINDS = ("cut", "again", "other", "clipped", "gap")

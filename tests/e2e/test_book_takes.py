@@ -47,7 +47,7 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     def refuse(*_: Any) -> None:
         raise AssertionError("weights were loaded for nothing")
 
-    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
+    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
     num_lines = len(out.lines)
     stay = (out.path / "02-the-end.wav").stat().st_mtime_ns
     assert bench.run(*book).code == 0

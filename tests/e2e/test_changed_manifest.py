@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from workbench import Workbench, as_jsonl
 
-from tts_cli.run import load, threads
-from tts_cli.run.records import Recorder
+from tts_cli.engine import load
+from tts_cli.engine import local as threads
+from tts_cli.folder.records import Recorder
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number:02d}", "text": TEXTS[number % 4]} for number in range(16)]

@@ -16,11 +16,11 @@ import pytest
 from spoken_folders import TEXT, record, tone, with_file, write_folder
 from workbench import ROOT, MakeCheckpoint, Workbench
 
+from tts_cli.audio.file import encode
 from tts_cli.listen import judgement
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
-from tts_cli.output.audio_file import encode
-from tts_cli.output.checks import checks_by_take
+from tts_cli.listen.verdicts import checks_by_take
 
 ROWS = 12
 

@@ -18,7 +18,7 @@ from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Folder, Workbench
 
 from tts_cli.main import main
-from tts_cli.manifest import request
+from tts_cli.plan import request
 
 MakeCheckpoint = Callable[..., Path]
 

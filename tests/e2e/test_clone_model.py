@@ -21,8 +21,8 @@ from tiny_qwen3_tts import SPECS
 from workbench import MakeCheckpoint, Workbench, finish
 
 from models.base import SpeechModel
-from tts_cli.run import load
-from tts_cli.run.load import Session, open_session
+from tts_cli.engine import load
+from tts_cli.engine.load import Session, open_session
 
 # Frames of 80 ms, the same in both. With the seed voices end by themselves after about 5 s.
 SHAPE = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from workbench import Rows, Workbench
 
-from tts_cli.output.folder_lock import FolderLock
+from tts_cli.folder.lock import FolderLock
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"part/row{number}", "text": TEXTS[number % 4]} for number in range(8)]

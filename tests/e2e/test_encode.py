@@ -18,8 +18,8 @@ import soundfile
 from made_voices import keep, names
 from workbench import Folder, MakeCheckpoint, Result, Workbench, finish
 
-from tts_cli.output.journal import Journal
-from tts_cli.output.record import REPLACING_ERROR, RowRecord
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.record import REPLACING_ERROR, RowRecord
 
 ROWS = [
     {"id": "one", "text": "Hello there."},
@@ -67,7 +67,7 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
     def refuse(*_: Any) -> None:
         raise AssertionError("weights were loaded for nothing")
 
-    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
+    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
     planned = bench.synth(ROWS, *CAP, "--format", "flac", "--dry-run")
     assert "to speak: 0 rows" in planned.out
     assert "not spoken, but made anew: 3 of kept audio without loss" in planned.out
@@ -350,7 +350,7 @@ def test_a_kill_in_the_middle_loses_nothing(bench: Workbench) -> None:
     before = {name: data for name, data in bench.out().files.items() if name.endswith(".wav")}
     spoken = runs_of(bench.out())
     slow = (
-        "import time\nfrom tts_cli.output.journal import Journal\nold = Journal.append\n"
+        "import time\nfrom tts_cli.folder.journal import Journal\nold = Journal.append\n"
         "def append(self, *records):\n    time.sleep(0.05)\n    old(self, *records)\n"
         "Journal.append = append\n"
     )

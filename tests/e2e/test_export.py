@@ -16,9 +16,9 @@ from exports import READERS, check_read, digest_of, read_audiofolder, size_of, s
 from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
-from tts_cli.output.checks import Check, Heard, write_checks
-from tts_cli.output.folder_lock import LOCK_NAME, FolderLock
-from tts_cli.output.record import REPLACING_ERROR
+from tts_cli.folder.lock import LOCK_NAME, FolderLock
+from tts_cli.folder.record import REPLACING_ERROR
+from tts_cli.listen.verdicts import Check, Heard, write_checks
 
 SPLIT = ("--split", "train=0.7,valid=0.2,test=0.1")
 
@@ -105,7 +105,7 @@ def test_shards_are_bounded(bench: Workbench, to: str) -> None:
 def test_row_groups_are_bounded(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow.parquet import ParquetFile
 
-    from tts_cli.export.formats import parquet
+    from tts_cli.export import parquet
 
     monkeypatch.setattr(parquet, "GROUP_BYTES", 5000)
     write_rows(bench.folder / "wavs", 20)

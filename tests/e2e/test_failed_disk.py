@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from workbench import Workbench, finish, wait_until
 
-from tts_cli.output import writer
-from tts_cli.output.folder_lock import LOCK_NAME
+from tts_cli.folder import files as writer
+from tts_cli.folder.lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
@@ -173,7 +173,7 @@ class TestDisk:
     def test_a_folder_in_use(self, bench: Workbench) -> None:
         sign = bench.folder / "loading"
         patch = (
-            "import time\nfrom pathlib import Path\nfrom tts_cli.run import load as session\n"
+            "import time\nfrom pathlib import Path\nfrom tts_cli.engine import load as session\n"
             f"session.load_model = lambda *_: (Path({str(sign)!r}).touch(), time.sleep(600))\n"
         )
         process = bench.start(bench.command(bench.write(ROWS), *FLAGS), patch)

@@ -11,11 +11,11 @@ import pytest
 from workbench import MakeCheckpoint, Workbench
 
 from models.base import Prompt
-from tts_cli.engine.job import Job
-from tts_cli.manifest import request as requests
+from tts_cli.core import SpeechRow
+from tts_cli.engine.attempt import Job
+from tts_cli.engine.local import SpeechRun
 from tts_cli.manifest.seeds import attempt_seed, row_seed
-from tts_cli.run.threads import SpeechRun
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.plan import request as requests
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]

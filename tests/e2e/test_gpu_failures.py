@@ -13,8 +13,8 @@ from workbench import Workbench
 
 from models.qwen3_tts.model import Qwen3TTS
 from models.slots.sampling import SamplingSlots
-from tts_cli.run import load
-from tts_cli.run.model_source import model_source
+from tts_cli.engine import load
+from tts_cli.plan.checkpoint import model_source
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

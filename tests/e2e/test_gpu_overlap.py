@@ -22,10 +22,10 @@ from models.device.streams import WorkStreams
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.synthetic import load_synthetic
 from models.registry import load_model
-from tts_cli.engine.job import Job, JobQueue
+from tts_cli.engine.attempt import Job, JobQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.scheduler import BatchSize
-from tts_cli.engine.vocoder_queue import to_int16
+from tts_cli.engine.vocoder import to_int16
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -24,7 +24,7 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
 from models.vocoder.lanes import Lanes
-from tts_cli.engine.job import Job, JobQueue
+from tts_cli.engine.attempt import Job, JobQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.scheduler import BatchSize
 

@@ -14,10 +14,9 @@ import torch
 from workbench import Workbench
 
 from tts_cli import Speaker
-from tts_cli.run import load
-from tts_cli.run.device import read_tf32, write_tf32
-from tts_cli.run.held_setting import HeldSetting
-from tts_cli.run.model_source import model_source
+from tts_cli.engine import load
+from tts_cli.engine.load import HeldSetting, read_tf32, write_tf32
+from tts_cli.plan.checkpoint import model_source
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -21,8 +21,8 @@ from bounds import bounded
 from properties import TIMES
 from workbench import Result, Workbench
 
-from tts_cli.output.audio_file import is_whole_wav
-from tts_cli.output.journal import Journal
+from tts_cli.audio.file import is_whole_wav
+from tts_cli.folder.journal import Journal
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from workbench import Workbench, finish, wait_until
 
-from tts_cli.output.folder_lock import LOCK_NAME
+from tts_cli.folder.lock import LOCK_NAME
 
 ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there."} for n in range(16)]
 FLAGS = ("--max-seconds", 1, "--save-codes")
@@ -102,7 +102,7 @@ class TestKilled:
         assert bench.synth(before, *FLAGS).code == 0
         wanted = bench.out().files
         deadly = (
-            "import os, signal\nfrom tts_cli.run import records\n"
+            "import os, signal\nfrom tts_cli.folder import records\n"
             "real = records.AudioWriter.put\nrecords.AudioWriter.put = lambda *args, **named: "
             "(real(*args, **named), os.kill(os.getpid(), signal.SIGKILL))\n"
         )
@@ -143,7 +143,7 @@ class TestKilled:
     def test_a_second_signal_stops_at_once(self, bench: Workbench) -> None:
         manifest = bench.write(ROWS)
         stuck = (
-            "import time\nfrom pathlib import Path\nfrom tts_cli.output import writer as output\n"
+            "import time\nfrom pathlib import Path\nfrom tts_cli.folder import files as output\n"
             f"sign = Path({str(bench.folder / 'stuck')!r})\n"
             "output.AudioWriter.put = lambda *_, **__: (sign.touch(), time.sleep(600))\n"
         )
@@ -169,7 +169,7 @@ class TestKilled:
     def test_a_signal_before_the_first_row(self, bench: Workbench) -> None:
         """While the weights are read nothing has to be finished."""
         patch = (
-            "import os, signal\nfrom tts_cli.run import load as session\n"
+            "import os, signal\nfrom tts_cli.engine import load as session\n"
             "session.load_model = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
         )
         result = finish(bench.start(bench.command(bench.write(ROWS), *SLOWLY), patch))

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from tiny_fish_codec import SMALL
 from workbench import MakeCheckpoint, Result, Workbench
 
-from tts_cli.output.audio_file import encode_codes
+from tts_cli.audio.file import encode_codes
 
 CAP = ("--max-seconds", 1.1, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
 SAID = "The boat left the harbor after five, and nobody spoke."
@@ -91,7 +91,7 @@ def refuse(*_: Any) -> None:
 def test_kept_codes_are_the_reference(spoken: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever becomes of the file; and no weight is read for it."""
     with monkeypatch.context() as patch:
-        patch.setattr("tts_cli.run.load.load_model", refuse)
+        patch.setattr("tts_cli.engine.load.load_model", refuse)
         result = add(spoken, "long", "--json")
         assert result.code == 0, result.err
         assert (result.json["mode"], result.json["text"]) == ("icl", SAID)

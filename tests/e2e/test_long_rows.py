@@ -81,7 +81,7 @@ def test_killed_within_a_row(bench: Workbench) -> None:
     args = bench.command(bench.write(rows), *SPLIT, "--max-batch", "2")
     patch = (
         "import os, signal\n"
-        "from tts_cli.run.long_rows import LongRows\n"
+        "from tts_cli.engine.pieces import LongRows\n"
         "real, ended = LongRows.finish, []\n"
         "def finish(self, part):\n"
         "    ended.append(part)\n"

@@ -29,9 +29,9 @@ from workbench import Workbench, finish
 from models.base import Prompt, SpeechRequest
 from models.fish_speech.model import FishSpeech
 from tts_cli import Cancelled, Speaker
-from tts_cli.output.audio_file import encode_codes
-from tts_cli.voices.folder import VoiceFolder
+from tts_cli.audio.file import encode_codes
 from tts_cli.voices.voice_file import StoredVoice
+from tts_cli.voices.voice_folder import VoiceFolder
 
 # With this seed each voice ends by itself in its first attempt.
 CAP = ("--max-seconds", 0.2, "--accept-truncated", "--split", 60, "--seed", 8)
@@ -189,7 +189,7 @@ MOMENTS = {
     # Each of four files is opened, written, synced, named; its folder opened and synced.
     **{f"call {n}": f"{KILL}_kill_before({n})" for n in (1, 3, 5, 11, 14, 17, 21, 24)},
     "encoded": DIES.format("tts_cli.voices.made", "MadeVoices", "keep_for"),
-    "rows": DIES.format("tts_cli.run.records", "Recorder", "take"),
+    "rows": DIES.format("tts_cli.folder.records", "Recorder", "take"),
 }
 
 

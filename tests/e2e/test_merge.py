@@ -18,9 +18,9 @@ from spoken_folders import record, tone, with_file, write_folder
 from tiny_fish_codec import SMALL
 from workbench import Folder, Workbench, as_jsonl, finish
 
-from tts_cli.output.checks import Check, read_checks, write_checks
-from tts_cli.output.folder_lock import FolderLock
-from tts_cli.output.journal import Journal
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.lock import FolderLock
+from tts_cli.listen.verdicts import Check, read_checks, write_checks
 
 ROWS = [{"id": f"part{n % 2}/{n:03d}", "text": f"Line number {n}."} for n in range(8)]
 CAP = ("--max-seconds", 0.2, "--accept-truncated")

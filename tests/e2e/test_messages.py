@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from workbench import Workbench
 
-from tts_cli.commands import progress
+from tts_cli.cli import screen as progress
 
 ROWS = [{"id": "a", "text": "Hello there."}, {"id": "b", "text": "Good morning."}]
 CAP = ("--max-seconds", 1)
@@ -106,7 +106,7 @@ def test_debug(bench: Workbench) -> None:
     result = bench.synth(rows, *CAP, "--overwrite", "--debug")
     assert result.code == 1
     assert re.search(
-        r"^\d{4}-.* DEBUG taker-\d tts_cli.run.row_files: row taken cannot be written$",
+        r"^\d{4}-.* DEBUG taker-\d tts_cli.audio.encode: row taken cannot be written$",
         result.err,
         re.MULTILINE,
     )

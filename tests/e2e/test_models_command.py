@@ -10,7 +10,7 @@ import pytest
 import tiny_fish_speech as tiny
 from workbench import Workbench
 
-from tts_cli.run.consent import consent_file
+from tts_cli.plan.checkpoint import consent_file
 
 NAME = "Fish Audio Research License"
 ROWS = [{"id": "a", "text": "Hello there."}]

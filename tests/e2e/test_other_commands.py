@@ -17,12 +17,13 @@ from workbench import MakeCheckpoint, Result, Workbench
 from models.base import SpeechModel
 from models.registry import load_model
 from models.slots.model import SlotModel
-from tts_cli.commands import doctor
+from tts_cli.app.profile import Profiler
+from tts_cli.cli import doctor
+from tts_cli.engine import load as session
 from tts_cli.errors import UsageError
 from tts_cli.extras import EXTRAS
-from tts_cli.measure.profiler import Profiler
-from tts_cli.run import consent, model_source
-from tts_cli.run import load as session
+from tts_cli.plan import checkpoint as consent
+from tts_cli.plan import checkpoint as model_source
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -76,7 +77,7 @@ class TestValidate:
         assert not bench.out().path.exists()
 
     def test_no_weight_is_read(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delattr("tts_cli.run.load.load_model")
+        monkeypatch.delattr("tts_cli.engine.load.load_model")
         assert bench.run("validate", bench.write(ROWS), "--model", bench.model).code == 0
 
 
@@ -290,7 +291,7 @@ class TestProfile:
         flags: tuple[str, ...],
         words: str,
     ) -> None:
-        monkeypatch.delattr("tts_cli.run.load.load_model")
+        monkeypatch.delattr("tts_cli.engine.load.load_model")
         result = bench.run("profile", "--model", bench.model, *flags)
         assert (result.code, result.out) == (2, "")
         assert words in result.err

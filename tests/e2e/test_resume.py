@@ -12,8 +12,8 @@ import pytest
 import soundfile
 from workbench import MakeCheckpoint, Workbench
 
-from tts_cli.output.folder_lock import LOCK_NAME
-from tts_cli.output.writer import AudioWriter
+from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.lock import LOCK_NAME
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -43,7 +43,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("weights were loaded for nothing")
 
-    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
+    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
 
 
 class TestNothingToDo:

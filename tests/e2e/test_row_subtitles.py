@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from workbench import Workbench
 
-from tts_cli.deliver.join import speech
+from tts_cli.audio.join import speech
 
 pytestmark = pytest.mark.slow
 pysubs2 = pytest.importorskip("pysubs2", reason="pysubs2 (extra dev) is not installed")

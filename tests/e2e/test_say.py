@@ -148,7 +148,7 @@ def test_speech_that_never_ends(bench: Workbench, here: Path, endless: Path) -> 
 def test_without_a_word_no_weight_is_read(
     bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tts_cli.run.load.load_model", None)
+    monkeypatch.setattr("tts_cli.engine.load.load_model", None)
     assert say(bench, "...").code == 0
     assert soundfile.info(here / "say.wav").duration == 0.5
 

@@ -14,7 +14,7 @@ import click
 import pytest
 from workbench import ROOT, Workbench
 
-from tts_cli.commands.settings import load_settings
+from tts_cli.cli.settings_files import load_settings
 from tts_cli.errors import UsageError
 from tts_cli.main import COMMANDS, cli
 
@@ -386,7 +386,7 @@ def test_completion_scripts(bench: Workbench, shell: str) -> None:
 def test_completing_ids(bench: Workbench) -> None:
     import click
 
-    from tts_cli.commands import completers
+    from tts_cli.cli import complete as completers
 
     lines = [json.dumps({"id": name}) for name in ("intro/1", "intro/2", "end")]
     bench.write("\n".join([*lines, "{torn"]), "timings.jsonl")

@@ -17,8 +17,8 @@ from properties import TIMES
 from spoken_folders import record, tone, with_file, write_folder
 from workbench import Workbench
 
+from tts_cli.listen.verdicts import OK, Check
 from tts_cli.manifest.ids import is_recorded_id
-from tts_cli.output.checks import OK, Check
 
 pytestmark = pytest.mark.slow
 

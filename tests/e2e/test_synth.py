@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from workbench import MakeCheckpoint, Workbench, as_jsonl, as_table
 
 from models.registry import describe, load_model
-from tts_cli.run.model_source import sample_voice
+from tts_cli.plan.checkpoint import sample_voice
 
 RATE_HZ = 24_000
 SAMPLES_PER_FRAME = 60

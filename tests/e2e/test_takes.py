@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from workbench import Result, Workbench, finish
 
-from tts_cli.output.folder_lock import FolderLock
+from tts_cli.folder.lock import FolderLock
 
 ROWS = [
     {"id": "a", "text": "Hello there."},

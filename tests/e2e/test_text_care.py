@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from workbench import Folder, Workbench
 
-from tts_cli.run.model_source import sample_voice
+from tts_cli.plan.checkpoint import sample_voice
 
 ROWS = [
     {"id": "nasa", "text": "NASA calls.", "language": "english"},
@@ -198,7 +198,7 @@ def test_parts_of_a_long_row_tell_their_text_as_written(bench: Workbench) -> Non
 def test_what_cannot_be_used_is_told_before_a_weight_is_read(
     bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("tts_cli.run.load.load_model")
+    monkeypatch.delattr("tts_cli.engine.load.load_model")
     bad = tmp_path / "bad.tsv"
     bad.write_text("NASA nassa\n")
     for command in ("synth", "validate"):

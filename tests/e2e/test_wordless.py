@@ -11,8 +11,8 @@ from safetensors.numpy import load_file
 from workbench import Workbench
 
 from models.base import Prompt
-from tts_cli.run.threads import SpeechRun
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.core import SpeechRow
+from tts_cli.engine.local import SpeechRun
 
 FRAME_S = 0.0025
 SPOKEN = {"id": "a", "text": "Hello there."}
@@ -45,7 +45,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("weights were loaded for nothing")
 
-    monkeypatch.setattr("tts_cli.run.load.load_model", refuse)
+    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
 
 
 def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:

@@ -305,7 +305,7 @@ class TestDisturbed:
     ) -> None:
         import errno
 
-        from tts_cli.output import writer
+        from tts_cli.folder import files as writer
 
         real, left = writer.stage, [10]
 

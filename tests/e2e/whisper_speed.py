@@ -45,7 +45,7 @@ TEXT = "every clock in the long street was wrong again by noon"
 
 def write_rows(out: Path, count: int) -> None:
     """A folder of rows of 4 to 8 s."""
-    from tts_cli.output.audio_file import encode
+    from tts_cli.audio.file import encode
 
     draw = np.random.default_rng(0)
     sounds = []
@@ -75,10 +75,10 @@ def main() -> int:
     args = parser.parse_args()
     import torch
 
+    from tts_cli.app.check import FolderCheck
+    from tts_cli.folder.files import CHECKS_NAME
     from tts_cli.listen.hearing import whisper
-    from tts_cli.output.checks import CHECKS_NAME
-    from tts_cli.run.check.only import Only
-    from tts_cli.run.folder_check import FolderCheck
+    from tts_cli.plan.checks import Only
 
     with tempfile.TemporaryDirectory() as scratch:
         out, folder = Path(scratch) / "wavs", Path(scratch) / "whisper"

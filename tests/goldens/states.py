@@ -62,7 +62,7 @@ def noted_states() -> Iterator[dict[str, list[str]]]:
 
     The one place of the goldens that knows insides: change it with `OutputFolder.standing`.
     """
-    from tts_cli.run.plan.standing import OutputFolder
+    from tts_cli.plan.standing import OutputFolder
 
     real = OutputFolder.standing
     states: dict[str, list[str]] = {}

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 from workbench import PATIENCE_S
 
-from tts_cli.speaker.speech import Speech
+from tts_cli.library.speech import Speech
 
 pytestmark = pytest.mark.slow
 

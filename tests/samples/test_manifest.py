@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.manifest.reader import open_source, read_rows
+from tts_cli.manifest.manifest import open_source, read_rows
 from tts_cli.manifest.row import Row
 
 SAMPLES = Path(__file__).parents[2] / "samples"

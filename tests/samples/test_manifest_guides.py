@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tts_cli.commands.settings import Settings, load_settings
+from tts_cli.cli.settings_files import Settings, load_settings
 from tts_cli.main import cli
 from tts_cli.manifest.cast import read_cast
 from tts_cli.manifest.columns import Columns, parse_map

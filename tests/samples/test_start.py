@@ -33,7 +33,7 @@ def test_parts_add_up_to_the_whole(harness: ModuleType) -> None:
 
 
 def test_the_parts_are_those_of_run_json(harness: ModuleType) -> None:
-    from tts_cli.start import MOMENTS
+    from tts_cli.startup import MOMENTS
 
     assert tuple(harness.PARTS.values()) == MOMENTS
 

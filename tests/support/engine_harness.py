@@ -10,7 +10,7 @@ from fakes import FakeSpeechModel, fake_codes
 
 from models.base import SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.engine.job import Job, JobQueue
+from tts_cli.engine.attempt import Job, JobQueue
 from tts_cli.engine.loop import POLL_FRAMES, Engine
 from tts_cli.engine.scheduler import BatchSize
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tts_cli.config import RunConfig
-from tts_cli.workers import crew, elsewhere, worker
+from tts_cli.workers import elsewhere, worker
+from tts_cli.workers import session as crew
 from tts_cli.workers.cluster import Share
 from tts_cli.workers.messages import Task
 from tts_cli.workers.worker import Worker

@@ -11,7 +11,7 @@ import numpy as np
 from spoken_folders import tone
 from workbench import Workbench
 
-from tts_cli.output.audio_file import encode_codes
+from tts_cli.audio.file import encode_codes
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.voice_file import StoredVoice
 

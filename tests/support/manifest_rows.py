@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tts_cli.config import RunConfig
-from tts_cli.manifest.reader import open_manifests, read_rows
+from tts_cli.manifest.manifest import open_manifests, read_rows
 from tts_cli.manifest.row import BadRow, Row
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.config import RunConfig
-from tts_cli.manifest.reader import open_source, read_rows
-from tts_cli.manifest.request import build_request
+from tts_cli.folder.files import AudioWriter, prepare_folder
+from tts_cli.folder.hashes import request_hash
+from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.folder.record import RowRecord
+from tts_cli.manifest.manifest import open_source, read_rows
 from tts_cli.manifest.row import Row
-from tts_cli.output.hashes import request_hash
-from tts_cli.output.journal import JOURNAL_NAME
-from tts_cli.output.record import RowRecord
-from tts_cli.output.writer import AudioWriter, prepare_folder
-from tts_cli.run.model_source import read_info
+from tts_cli.plan.checkpoint import read_info
+from tts_cli.plan.request import build_request
 
 FILES_A_FOLDER = 1000
 AUDIO = b"RIFF" + bytes(40)  # of a row; whether it can be played is not asked

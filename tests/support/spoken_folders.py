@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tts_cli.output.audio_file import encode
-from tts_cli.output.record import RowRecord
+from tts_cli.audio.file import encode
+from tts_cli.folder.record import RowRecord
 
 RATE_HZ = 8000
 RUN_ID = "20261122T120000Z-abc123"

@@ -34,12 +34,7 @@ from tiny_qwen3_tts_configs import (
     tokenizer_config,
     vocabulary,
 )
-from tiny_qwen3_tts_shapes import (
-    Shapes,
-    audio_encoder_shapes,
-    decoder_shapes,
-    main_shapes,
-)
+from tiny_qwen3_tts_shapes import Shapes, audio_encoder_shapes, decoder_shapes, main_shapes
 
 __all__ = [
     "GOLDEN_SPECS",

@@ -11,7 +11,8 @@ import pytest
 
 from models.base import ModelInfo
 from models.sampling import Sampling
-from tts_cli.manifest.reader import Source, open_source
+from tts_cli.manifest.manifest import open_source
+from tts_cli.manifest.source import Source
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]

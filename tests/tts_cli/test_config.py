@@ -10,7 +10,7 @@ import click
 import pytest
 
 from models.sampling import SETTINGS, Range, Sampling
-from tts_cli.commands import options
+from tts_cli.cli import options
 from tts_cli.config import RANGES, SAMPLING_FLAGS, SUBTYPES, RunConfig, describe_field, flag
 from tts_cli.errors import UsageError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tts_cli import early
+from tts_cli import startup as early
 
 
 class FakeLibrary:

@@ -33,7 +33,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Make `tts-cli doctor` run a function of the test."""
 
     def use(function: Callable[[], Any]) -> None:
-        from tts_cli.commands.options import common_options
+        from tts_cli.cli.options import common_options
 
         @click.command("doctor")
         @common_options
@@ -63,7 +63,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
         heavy = {"torch", "numpy", "soundfile", "rich", "transformers", "kernels"}
         print(code, sorted(heavy & set(sys.modules)))
         print([name for name in sys.modules if name.startswith("models.")])
-        print([name for name in sys.modules if name.startswith("tts_cli.commands.")])
+        print([name for name in sys.modules if name.startswith("tts_cli.cli.")])
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True
@@ -71,8 +71,8 @@ def test_help_lists_every_command_without_importing_one() -> None:
     *text, state, tables, imported = done.stdout.splitlines()
     assert state == "0 []", done.stderr
     assert tables == "['models.sampling']"  # the settings that are flags; no torch
-    names = ("completers", "sections", "options", "streams")
-    light = [f"tts_cli.commands.{name}" for name in names]
+    names = ("complete", "command", "options", "screen")
+    light = [f"tts_cli.cli.{name}" for name in names]
     assert imported == str(light)
     for name, help_text in COMMANDS.items():
         assert any(line.split() == [name, *help_text.split()] for line in text)
@@ -96,7 +96,7 @@ def test_help_of_a_command_needs_no_torch(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_are_called_as_listed(name: str) -> None:
-    command = importlib.import_module(f"tts_cli.commands.{name}").command
+    command = importlib.import_module(f"tts_cli.cli.{name}").command
     assert isinstance(command, click.Command)
     assert command.name == name
     assert {"-v", "-q", "--debug", "--json"} <= {
@@ -400,7 +400,7 @@ class TestValidate:
 
     @pytest.fixture(autouse=True)
     def sample_voice(self, monkeypatch: pytest.MonkeyPatch, make_info: Callable[..., Any]) -> None:
-        from tts_cli.run import model_source
+        from tts_cli.plan import checkpoint as model_source
 
         monkeypatch.setattr(model_source, "read_info", lambda config: make_info())
 
@@ -459,7 +459,7 @@ class TestValidate:
     def test_a_small_disk(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from tts_cli.output import writer
+        from tts_cli.folder import files as writer
 
         usage = type("Usage", (), {"total": 10**6, "free": 10})
         monkeypatch.setattr(writer.shutil, "disk_usage", lambda _: usage)
@@ -477,7 +477,7 @@ class TestValidate:
     def test_a_table_on_a_terminal(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from tts_cli.commands import validate
+        from tts_cli.cli import validate
 
         monkeypatch.setattr(validate.sys.stdout, "isatty", lambda: True, raising=False)
         path = tmp_path / "m[red].txt"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tts_cli import start
+from tts_cli import startup as start
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_a_moment_nobody_knows_is_refused() -> None:
 def test_a_process_counts_from_its_own_beginning() -> None:
     program = (
         "import time; time.sleep(0.3)\n"
-        "from tts_cli import start\n"
+        "from tts_cli import startup as start\n"
         "start.begin_process(); start.begin_command(); print(start.moments()['command_s'])"
     )
     began_s = time.perf_counter()
@@ -56,7 +56,7 @@ def test_a_process_counts_from_its_own_beginning() -> None:
 def test_imports_are_not_searched_for_garbage_and_it_is_collected_again_behind() -> None:
     program = (
         "import gc, sys\n"
-        "from tts_cli import start\n"
+        "from tts_cli import startup as start\n"
         "with start.importing():\n"
         "    assert not gc.isenabled()\n"
         "    import torch\n"

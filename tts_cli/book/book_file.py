@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tts_cli.audio.subtitles import Spoken
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import JoinedChapter, Span
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.deliver.subtitles import Spoken
-from tts_cli.output.atomic import write_atomic
+from tts_cli.folder.atomic import write_atomic
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """One audio file of a chapter, made of its rows' files.
 
 A row at a time is in memory, and the file grows under a temporary name, so that a chapter of hours
-takes no more than its longest row. Ends are cut and faded as `deliver.join` does it; the beginning
+takes no more than its longest row. Ends are cut and faded as `audio.join` does it; the beginning
 of the first row and the end of the last one stay as they were spoken.
 """
 
@@ -16,14 +16,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from tts_cli.book.chapter_level import ChapterLevel
-from tts_cli.deliver.filters import highpass
-from tts_cli.deliver.join import FADE_S, MARGIN_S, cut_ends, fade_in_
-from tts_cli.deliver.metadata import Tags, put_tags
-from tts_cli.deliver.treatment import TRIM_MARGIN_S, Applied, Treatment
-from tts_cli.errors import RowError, UsageError
-from tts_cli.output.atomic import written_whole
-from tts_cli.output.audio_file import (
+from tts_cli.audio.file import (
     NO_TAGS,
     check_format,
     container_of,
@@ -34,6 +27,12 @@ from tts_cli.output.audio_file import (
     wav_end,
     wav_header,
 )
+from tts_cli.audio.join import FADE_S, MARGIN_S, cut_ends, fade_in_
+from tts_cli.audio.tags import Tags, put_tags
+from tts_cli.audio.treatment import TRIM_MARGIN_S, Applied, Treatment, highpass
+from tts_cli.book.chapter_level import ChapterLevel
+from tts_cli.errors import RowError, UsageError
+from tts_cli.folder.atomic import written_whole
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tts_cli.deliver.levels import (
+from tts_cli.audio.loudness import (
     GATE_S,
     MOST_GAIN_DB,
     Levelling,
@@ -52,7 +52,7 @@ class _Mean:
 
 class _Meter:
     """The level of audio that comes piece by piece: RMS, or loudness from the blocks that the meter
-    of `deliver.levels` finds in stretches of it.
+    of `audio.loudness` finds in stretches of it.
     """
 
     def __init__(self, rate_hz: int, by: str) -> None:

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tts_cli.book.block import Block, ChapterMark, Heading, Text
-from tts_cli.manifest.request import usual_s
+from tts_cli.book.chapter import Block, ChapterMark, Heading, Text
+from tts_cli.text.words import usual_s
 
 LONG_S = 3600.0
 

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from tts_cli.book import frame
-from tts_cli.book.block import (
+from tts_cli.book.chapter import (
     BREAK,
     Block,
     ChapterMark,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tts_cli.book.block import BREAK, Block, Heading, SceneBreak, Text, joined, parted
+from tts_cli.book.chapter import BREAK, Block, Heading, SceneBreak, Text, joined, parted
 from tts_cli.errors import ManifestError
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+from tts_cli.audio.file import is_whole_audio
 from tts_cli.book.book_file import MadeFile
 from tts_cli.config import SUBTYPES
-from tts_cli.output.atomic import link_whole
-from tts_cli.output.audio_file import is_whole_audio
-from tts_cli.output.takes import facts_of
+from tts_cli.folder.atomic import link_whole
+from tts_cli.folder.takes import facts_of
 
 log = logging.getLogger(__name__)
 

@@ -19,20 +19,20 @@ from typing import Any
 import soundfile
 
 from tts_cli import signals
+from tts_cli.audio.pacing import Pause, pauses_in
+from tts_cli.audio.subtitles import Spoken, in_parts, subtitles
+from tts_cli.audio.tags import Tags
+from tts_cli.audio.treatment import Treatment
 from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_made, write_book_file
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import AS_IT_IS, JoinedChapter, Span, Take, write_chapter
 from tts_cli.book.m4b import Part, write_m4b
 from tts_cli.book.own_files import OwnFiles
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
-from tts_cli.deliver.metadata import Tags
-from tts_cli.deliver.pacing import Pause, pauses_in
-from tts_cli.deliver.subtitles import Spoken, in_parts, subtitles
-from tts_cli.deliver.treatment import Treatment
 from tts_cli.errors import RowError, UsageError
-from tts_cli.output.atomic import write_atomic
-from tts_cli.output.journal import Journal
-from tts_cli.output.record import parts_of
+from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.record import parts_of
 
 log = logging.getLogger(__name__)
 

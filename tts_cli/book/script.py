@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tts_cli.book.chapter import Book, Paragraph
-from tts_cli.book.marks import require_pauses
-from tts_cli.deliver.join import Pauses
+from tts_cli.audio.join import Pauses
+from tts_cli.book.chapter import Book, Paragraph, require_pauses
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.ids import content_id
 from tts_cli.text.pauses import stretches

@@ -1,1 +1,1 @@
-"""Rows through slots to audio: scheduler, loop, and the vocoder's queue beside it."""
+"""Rows to speech: scheduler, loop, attempts, and the vocoder's queue beside it."""

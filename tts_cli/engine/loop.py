@@ -25,11 +25,11 @@ from kernels.launch.dispatch import KernelFailed
 from models.base import SlotStatus, SpeechModel
 from models.device.spans import Span
 from models.device.streams import WorkStreams
+from tts_cli.engine.attempt import Job, JobQueue
 from tts_cli.engine.busy import BusyMeter
-from tts_cli.engine.job import Job, JobQueue
 from tts_cli.engine.kernels import leave_triton, with_fallback
 from tts_cli.engine.scheduler import BatchSize, Scheduler
-from tts_cli.engine.vocoder_queue import VocoderQueue
+from tts_cli.engine.vocoder import VocoderQueue
 from tts_cli.errors import StoppedEarly, TtsCliError, first_line
 
 log = logging.getLogger(__name__)

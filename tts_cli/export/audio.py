@@ -1,23 +1,29 @@
 """Audio of a data set: the row's file itself, or 16-bit WAV at another rate made of it. Either way
 only of a file that is, byte for byte, what its line says.
+
+A file of a data set that is written bit by bit, and gets its name once it is whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import io
 import os
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
-from tts_cli.deliver.metadata import Tags
+from tts_cli.audio.file import encode, is_whole_wav, resample
+from tts_cli.audio.tags import Tags
 from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.export.made import ExportFiles
 from tts_cli.export.row import ExportRow
 from tts_cli.export.selection import DAMAGED
-from tts_cli.output.atomic import write_atomic
-from tts_cli.output.audio_file import encode, is_whole_wav, resample
-from tts_cli.output.inside import PlainFiles
+from tts_cli.folder.atomic import write_atomic, written_whole
+from tts_cli.folder.files import PlainFiles, hash_of
 
 MAX_BYTES = 1 << 30  # of a row's file
 _MAX_SECONDS = 7_200.0
@@ -134,3 +140,35 @@ class Audio:
         self.num_changed += 1
         tags = Tags.of_row(row.id, row.voice, self._comment)
         return encode(resample(samples, native_hz, rate_hz), rate_hz, "wav", "PCM_16", tags)
+
+
+class WholeFile:
+    """Opens a file under a temporary name. Raises DiskFull, OSError."""
+
+    def __init__(self, made: ExportFiles, name: str) -> None:
+        self.path = made.out / name
+        self._made, self._name = made, name
+        self._stack = ExitStack()
+        self.path.parent.mkdir(exist_ok=True)
+        part = self._stack.enter_context(written_whole(self.path))
+        self.file: BinaryIO = self._stack.enter_context(open(part, "x+b"))  # noqa: SIM115
+
+    def write(self, data: bytes) -> None:
+        """Add bytes. Raises DiskFull, OSError."""
+        try:
+            self.file.write(data)
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, self.path) from error
+            raise
+
+    def close(self) -> None:
+        """Give it its name. Raises DiskFull, OSError: it has none then."""
+        self.file.seek(0)
+        self._made.claim(self._name, hash_of(self.file))
+        self._stack.close()
+
+    def abort(self) -> None:
+        """Remove what there is of it, while an exception is handled; harmless behind `close`."""
+        with contextlib.suppress(BaseException):
+            self._stack.__exit__(*sys.exc_info())

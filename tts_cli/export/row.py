@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tts_cli.text.language_code import CODES
+from tts_cli.text.languages import CODES
 
 AUTO = "auto"
 _MAX_NAME_BYTES = 200  # leaves room for a suffix and a temporary name in 255

@@ -15,11 +15,12 @@ from typing import Any
 from tts_cli.errors import UsageError
 from tts_cli.export.names import Names
 from tts_cli.export.row import AUTO, ExportRow, code_of
+from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.record import RowRecord
+from tts_cli.folder.takes import suffix_of
+from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem, voice_label
-from tts_cli.output.checks import CHECKS_NAME, read_checks
-from tts_cli.output.journal import Journal
-from tts_cli.output.record import RowRecord
-from tts_cli.output.takes import suffix_of
 
 # Why a row is left out.
 FAILED = "failed"

@@ -1,1 +1,1 @@
-"""Listening by machine: what samples say without a model."""
+"""Takes judged by machine, and the page to listen with."""

@@ -30,12 +30,12 @@ from collections.abc import Hashable, Iterable
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from tts_cli.listen.hearing.repeat import repeat_of
+from tts_cli.listen.hearing.compare import repeat_of
 from tts_cli.listen.likeness import voice_of
 from tts_cli.listen.speech import Speech
 from tts_cli.listen.suspicion import MOST, rate_times, reasons_of
 from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
-from tts_cli.output.checks import Check, Heard, Likeness, Reason
+from tts_cli.listen.verdicts import Check, Heard, Likeness, Reason
 
 RARE = 6.0  # deviations; a recogniser's errors have long tails
 QUARTILE = 0.6745  # of a normal distribution, in its deviations

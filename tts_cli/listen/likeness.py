@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tts_cli.listen.hearing import sound
+from tts_cli.listen.hearing import recogniser as sound
 from tts_cli.listen.speech import Speech
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from tts_cli.folder.record import STATUSES
 from tts_cli.manifest.ids import is_recorded_id, voice_label
-from tts_cli.output.record import STATUSES
 from tts_cli.text.pauses import without_pauses
 
 MAX_TEXTS = 20  # of a list, such as `suspect`
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Speech:
-    """Fields as in `tts_cli/output/README.md`; None: not told."""
+    """Fields as in `tts_cli/folder/README.md`; None: not told."""
 
     id: str
     take: int

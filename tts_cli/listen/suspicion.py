@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from tts_cli.listen.speech import Speech
 from tts_cli.listen.usual import Voices, letters_a_second, pace, unasked_silence_s
-from tts_cli.output.checks import Reason
+from tts_cli.listen.verdicts import Reason
 
 RARE = 4.0
 LEVEL_DB = 4.0

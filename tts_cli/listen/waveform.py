@@ -26,7 +26,7 @@ _MAX_CHUNKS = 64  # in front of the samples of a WAV file
 _BLOCK = 1 << 16
 _SMALL_BYTES = 1 << 23
 _GRAIN = 64  # samples that become one where a file is read in blocks
-_TAGS = {(1, 16), (1, 24), (3, 32)}  # format tag, bits a sample: what `audio_file.py` writes
+_TAGS = {(1, 16), (1, 24), (3, 32)}  # format tag, bits a sample: what `file.py` writes
 
 
 def outlines(paths: Sequence[Path | None]) -> list[str | None]:

@@ -1,1 +1,1 @@
-"""Rows as users write them: reading, checking, ids, and the requests made of them."""
+"""Rows as users write them: files, columns, ids, casts, seeds."""

@@ -16,9 +16,16 @@ from typing import Any
 
 from tts_cli.config import EXTRAS
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.manifest.not_fields import instead_of
-from tts_cli.manifest.row import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, nearest, shown
-from tts_cli.text.language_code import code_of, is_code
+from tts_cli.manifest.row import (
+    ALIASES,
+    KINDS,
+    MAX_NAME_CHARS,
+    RowProblem,
+    instead_of,
+    nearest,
+    shown,
+)
+from tts_cli.text.languages import code_of, is_code
 
 ERROR, KEEP, DROP = EXTRAS
 _MAX_NAMED = 8

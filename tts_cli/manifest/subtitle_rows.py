@@ -21,8 +21,7 @@ from tts_cli.manifest.table_form import OpenLines
 if TYPE_CHECKING:
     from pysubs2 import SSAEvent
 
-    from tts_cli.manifest.reader import Source
-    from tts_cli.manifest.row_builder import RowBuilder
+    from tts_cli.manifest.source import RowBuilder, Source
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.columns import ERROR, KEEP, Columns, as_flag, fitting, unknown_names
-from tts_cli.manifest.lines import Lines
+from tts_cli.manifest.json_rows import Lines
 from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
 from tts_cli.manifest.table_form import PATH, TableForm, path_id, skip_excel_separator
 
 if TYPE_CHECKING:
-    from tts_cli.manifest.reader import Source
-    from tts_cli.manifest.row_builder import RowBuilder
+    from tts_cli.manifest.source import RowBuilder, Source
 
 log = logging.getLogger(__name__)
 

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Literal
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.columns import Columns, fitting
 from tts_cli.manifest.ids import IdTable, fold_id, id_problem
-from tts_cli.manifest.lines import Lines
+from tts_cli.manifest.json_rows import Lines
 from tts_cli.manifest.row import RowProblem, shown
-from tts_cli.text.language_code import is_code
+from tts_cli.text.languages import is_code
 
 if TYPE_CHECKING:
-    from tts_cli.manifest.reader import Source
+    from tts_cli.manifest.source import Source
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,7 @@ from tts_cli.manifest.workbook_scan import (
 )
 
 if TYPE_CHECKING:
-    from tts_cli.manifest.reader import Source
-    from tts_cli.manifest.row_builder import RowBuilder
+    from tts_cli.manifest.source import RowBuilder, Source
 
 log = logging.getLogger(__name__)
 

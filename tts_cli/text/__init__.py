@@ -1,1 +1,1 @@
-"""Care for text, with no knowledge of rows: splitting, and what carries over from part to part."""
+"""Care for texts, with no knowledge of rows: words, numbers, and where a text may be cut."""

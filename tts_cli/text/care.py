@@ -3,25 +3,33 @@ voice that asks for care the printed marks.
 
 The lexicon sees the text as its author wrote it, and what it says is said: the others leave those
 words alone. None touches a family's markup.
+
+Figures, signs and abbreviations as a reader says them: $5 is five dollars, Dr. is Doctor.
+
+English has rules of its own (`english/`), in the American way: no "and" inside numbers, the month
+first in 10/3/1999. Other languages have their numbers read, as far as num2words knows them. What is
+not understood stays as it is written, and nothing is dropped.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
-from tts_cli.text.language_code import named_language
+from tts_cli.text import languages as other_languages
+from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
-from tts_cli.text.normalize import LANGUAGES, normalize
 from tts_cli.text.pauses import pause_spans
-from tts_cli.text.reading import ODD_SPACE, Change, Reading
+from tts_cli.text.reading import ODD_SPACE, Change, Reading, apply_rules
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.config import RunConfig
+
 
 AUTO, OFF = "auto", "off"
 MAX_UNUSED = 8  # entries that a message names
@@ -142,3 +150,25 @@ class TextCare:
             "lexicon_sha256": lexicon.sha256,
             "lexicon_entries": len(lexicon.entries),
         }
+
+
+LANGUAGES = ("english", *other_languages.LANGUAGES)
+
+
+def normalize(text: str, language: str, taken: Sequence[tuple[int, int]] = ()) -> list[Change]:
+    """What of a text is said otherwise than it is written.
+
+    Args:
+        language: one of LANGUAGES; with any other the text is left alone.
+        taken: places (start, end) nobody shall change: markup, a lexicon's entries.
+    Raises:
+        SetupError: the language needs a library that is missing.
+    """
+    if language == "english":
+        # Imported here: its many patterns take longer to compile than most manifests to read.
+        from tts_cli.text.english.rules import changes
+
+        return changes(text, taken)
+    if language in other_languages.LANGUAGES:
+        return apply_rules(other_languages.rules_of(language), text, taken)
+    return []

@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tts_cli.errors import UsageError
-from tts_cli.text.language_code import named_language
-from tts_cli.text.reading import Change, without
-from tts_cli.text.rule import one_of
+from tts_cli.text.languages import named_language
+from tts_cli.text.reading import Change, one_of, without
 from tts_cli.text.unseen import as_seen
 
 ANY = "any"

@@ -2,14 +2,23 @@
 
 Every change holds its place in the written text. So the map between both texts is kept whole, and
 readers of one text (a lexicon, then the normaliser) leave each other's changes alone.
+
+One rule of a reader: a pattern and what is said for it.
+
+Rules run one after the other over the whole text, the most particular ones first; what a rule took
+is hidden from those behind it. All patterns have bounded repeats and begin at a boundary, so that
+a text is read in linear time, whatever is in it.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+from tts_cli.errors import TtsCliError
 
 
 @dataclass(frozen=True)
@@ -120,3 +129,140 @@ def without(text: str, taken: Sequence[tuple[int, int]]) -> str:
             pieces += [text[place:start], TAKEN * (end - start)]
             place = end
     return "".join([*pieces, text[place:]])
+
+
+log = logging.getLogger(__name__)
+
+PIECE = "it"  # a group of this name is what is replaced; without one, the whole match
+Read = Callable[["re.Match[str]"], "str | None"]
+
+_SENTENCE_END = re.compile(r"(?:^|(?:[a-z]{2}\.|[!?])[\"'\u201d\u2019)]?\s)[\"'\u201c\u2018(]?$")
+_NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018(]*[A-Z])")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pattern and its reader. The reader returns None for what it does not understand, which
+    later rules may, and the piece unchanged for what nobody shall change.
+    """
+
+    pattern: re.Pattern[str]
+    read: Read
+    needs: re.Pattern[str] | None = None  # a text without a match of it has none of the pattern
+
+
+def rule(pattern: str, read: Read, flags: int = 0) -> Rule:
+    """A rule of a pattern's text."""
+    return Rule(re.compile(pattern, flags), read)
+
+
+def where(needs: str, *rules: Rule) -> tuple[Rule, ...]:
+    """Rules that are passed over together where a cheaper pattern finds nothing."""
+    pattern = re.compile(needs)
+    return tuple(replace(one, needs=pattern) for one in rules)
+
+
+def says(pattern: str, spoken: str, flags: int = 0) -> Rule:
+    """A rule that always says the same."""
+    return rule(pattern, lambda _: spoken, flags)
+
+
+def looks_up(pattern: str, table: Mapping[str, str], flags: int = 0) -> Rule:
+    """A rule whose piece is a key of a table, in lower case; what it lacks is left alone."""
+    return rule(pattern, lambda match: table.get(piece(match).lower()), flags)
+
+
+def table(text: str) -> dict[str, str]:
+    """A table written as `from=to | from=to`, over lines as they come."""
+    cells = text.replace("\n", "|").split("|")
+    parts = (cell.strip().rpartition("=") for cell in cells if cell.strip())
+    return {written: said for written, _, said in parts}
+
+
+def one_of(words: Iterable[str]) -> str:
+    """Pattern of any of these words, the longest first."""
+    return "(?:" + "|".join(map(re.escape, sorted(words, key=len, reverse=True))) + ")"
+
+
+def any_case(words: Iterable[str]) -> str:
+    """Pattern of any of these words in lower case, with a capital or in capitals."""
+    return one_of(form for word in words for form in (word, word.capitalize(), word.upper()))
+
+
+def piece(match: re.Match[str]) -> str:
+    """What a match would replace."""
+    return match.group(_group(match))
+
+
+def ends_sentence(match: re.Match[str]) -> bool:
+    """Whether a full stop at the end of the match ends its sentence as well."""
+    return _NEXT_SENTENCE.match(match.string, match.end()) is not None
+
+
+def apply_rules(
+    rules: Iterable[Rule],
+    text: str,
+    taken: Sequence[tuple[int, int]] = (),
+    inner: Container[int] = (),
+) -> list[Change]:
+    """The changes that rules make to a text, outside the spans that are taken already; none begins
+    or ends at an inner place.
+    """
+    changes: list[Change] = []
+    left = without(text, taken)
+    needs, is_met = None, True
+    for one in rules:
+        if one.needs is not needs:
+            needs = one.needs
+            is_met = needs is None or needs.search(left) is not None
+        if not is_met:
+            continue
+        found = []
+        for match in one.pattern.finditer(left):
+            start, end = match.span(_group(match))
+            if start in inner or end in inner or (spoken := _read(one, match)) is None:
+                continue
+            if TAKEN in left[start:end]:
+                continue
+            found.append((start, end))
+            if spoken != text[start:end]:
+                changes.append(Change(start, end, spoken))
+        if found:
+            left = without(left, found)
+    return [
+        Change(change.start, change.end, _capital(left, change.start, change.spoken))
+        for change in changes
+    ]
+
+
+def _read(one: Rule, match: re.Match[str]) -> str | None:
+    """What a rule says of a match. A reader that fails understands nothing: it never ends a run,
+    and is told of once, as texts are read several times.
+    """
+    try:
+        return one.read(match)
+    except (MemoryError, TtsCliError):
+        raise
+    except Exception as error:
+        if one.pattern.pattern not in _failed:
+            _failed.add(one.pattern.pattern)
+            log.warning(
+                "%r, and what else this happens to, stays as it is written: it could not be read "
+                "(%s: %s)",
+                *(piece(match), type(error).__name__, error),
+            )
+        return None
+
+
+_failed: set[str] = set()  # patterns of rules whose readers did
+
+
+def _group(match: re.Match[str]) -> int | str:
+    return PIECE if PIECE in match.re.groupindex else 0
+
+
+def _capital(text: str, start: int, spoken: str) -> str:
+    """A capital for what begins a sentence; no full stop that a rule took ends one."""
+    if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 6) : start]):
+        return spoken[0].upper() + spoken[1:]
+    return spoken

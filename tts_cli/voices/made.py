@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.files import CODES_SUFFIX
 from tts_cli.manifest.ids import VOICES
 from tts_cli.manifest.row import MAX_TEXT_CHARS
-from tts_cli.output.atomic import write_atomic
-from tts_cli.output.writer import CODES_SUFFIX
-from tts_cli.voices.folder import SUFFIX, read_voice
-from tts_cli.voices.untrusted_file import opened
+from tts_cli.voices.recording import opened
 from tts_cli.voices.voice_file import StoredVoice, encode
+from tts_cli.voices.voice_folder import SUFFIX, read_voice
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,12 +11,12 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tts_cli.core import SpeechRow
 from tts_cli.errors import RowError
-from tts_cli.voices.resolve import Cloning
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.voices.needs import Cloning
 
 if TYPE_CHECKING:
-    from tts_cli.voices.encode_queue import Ticket, VoiceCache
+    from tts_cli.voices.encoding import Ticket, VoiceCache
 
 MAX_WAITING = 256  # rows that wait for their voices
 WAIT_S = 0.2  # between two looks at whether the run was stopped

@@ -15,19 +15,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.engine.job import FRAMES_PER_BYTE
-from tts_cli.run.records import Recorder
-from tts_cli.run.speakers import Due
-from tts_cli.voices.speech_row import SpeechRow
-from tts_cli.workers.events import Events
-from tts_cli.workers.hand import Hand, Row
-from tts_cli.workers.lives import Lives
+from tts_cli.core import SpeechRow
+from tts_cli.engine.attempt import FRAMES_PER_BYTE
+from tts_cli.engine.session import Due
+from tts_cli.folder.records import Recorder
+from tts_cli.workers.hand import Hand, Row, Waiting, Window
+from tts_cli.workers.lives import Events, Lives
 from tts_cli.workers.messages import Ended, Order
 from tts_cli.workers.voices import ClusterVoices
-from tts_cli.workers.waiting import Waiting, Window
 
 if TYPE_CHECKING:
-    from tts_cli.voices.resolve import Cloning
+    from tts_cli.voices.needs import Cloning
 
 LOOK_AHEAD = 1024  # rows for each worker that the driver looks ahead
 RECORDERS = 32  # threads that record rows; they wait for the disk, which syncs for many at once

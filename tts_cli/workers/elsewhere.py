@@ -16,10 +16,10 @@ from tts_cli.workers.cluster import Cluster, Share
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.run.plan.free_voices import Maker
-    from tts_cli.run.voice_making import Words
+    from tts_cli.core import SpeechRow
+    from tts_cli.engine.made_voices import Words
+    from tts_cli.plan.free_voices import Maker
     from tts_cli.voices.recording import Reference
-    from tts_cli.voices.speech_row import SpeechRow
     from tts_cli.voices.voice_file import StoredVoice
 
 
@@ -75,8 +75,8 @@ def there(config: RunConfig, share: Share) -> RunConfig:
 
 
 def _speak(config: RunConfig, info: ModelInfo, asked: list[Words], share: Share) -> list[SpeechRow]:
-    from tts_cli.run.voice_making import speak_voices
-    from tts_cli.run.warm_model import WarmModel
+    from tts_cli.engine.local import WarmModel
+    from tts_cli.engine.made_voices import speak_voices
 
     _take_share(share)
     with WarmModel(config, info) as model:
@@ -86,8 +86,8 @@ def _speak(config: RunConfig, info: ModelInfo, asked: list[Words], share: Share)
 def _encode(
     config: RunConfig, info: ModelInfo, references: list[Reference], share: Share
 ) -> list[StoredVoice]:
-    from tts_cli.run.voice_making import encode_voices
-    from tts_cli.run.warm_model import WarmModel
+    from tts_cli.engine.local import WarmModel
+    from tts_cli.engine.made_voices import encode_voices
 
     _take_share(share)
     with WarmModel(config, info) as model:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
+from tts_cli.core import SpeechRow
 from tts_cli.errors import StoppedEarly
-from tts_cli.voices.speech_row import SpeechRow
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.deliver.join import Pauses
-    from tts_cli.run.needs import Needs
+    from tts_cli.audio.join import Pauses
+    from tts_cli.plan.room import Needs
 
 # What a row's speaking leaves in it, and the driver must know.
 OUTCOME = (

@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import RowError, first_line
-from tts_cli.voices.encode_queue import MAX_PENDING, MAX_VOICES, Ticket, VoiceCache
-from tts_cli.workers.events import Events
+from tts_cli.voices.encoding import MAX_PENDING, MAX_VOICES, Ticket, VoiceCache
 from tts_cli.workers.hand import Hand
-from tts_cli.workers.lives import Lives
+from tts_cli.workers.lives import Events, Lives
 from tts_cli.workers.messages import Encoded
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.core import SpeechRow
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
-from tts_cli.output.run_file import Totals
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.folder.run_file import Totals
 from tts_cli.workers.messages import (
     Counted,
     Encoded,
@@ -35,10 +35,9 @@ from tts_cli.workers.messages import (
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.run.row_files import RowFiles
-    from tts_cli.run.threads import SpeechRun
-    from tts_cli.run.warm_model import WarmModel
-    from tts_cli.voices.encode_queue import Ticket
+    from tts_cli.audio.encode import RowFiles
+    from tts_cli.engine.local import SpeechRun, WarmModel
+    from tts_cli.voices.encoding import Ticket
     from tts_cli.voices.recording import Reference
 
 log = logging.getLogger(__name__)
@@ -277,10 +276,10 @@ class Worker:
         """Load the model and make room. Raises SetupError."""
         import torch
 
-        from tts_cli.output.writer import AudioWriter
-        from tts_cli.run.load import device_facts
-        from tts_cli.run.row_files import RowFiles
-        from tts_cli.run.warm_model import WarmModel
+        from tts_cli.audio.encode import RowFiles
+        from tts_cli.engine.load import device_facts
+        from tts_cli.engine.local import WarmModel
+        from tts_cli.folder.files import AudioWriter
 
         task = self._task
         if task.version != version():
@@ -315,7 +314,7 @@ class Worker:
 
     def _speak_from(self, first: SpeechRow | tuple[Reference, Future[Ticket]]) -> None:
         """Speak rows until there are no more for now."""
-        from tts_cli.run.speakers import WRITERS
+        from tts_cli.engine.session import WRITERS
 
         assert self._model is not None
         assert self._files is not None
@@ -377,8 +376,8 @@ class Worker:
             sums[name] = sums.get(name, 0) + value
 
     def _count(self) -> Counted:
-        from tts_cli.run.load import device_facts
-        from tts_cli.run.speakers import add_device_totals
+        from tts_cli.engine.load import device_facts
+        from tts_cli.engine.session import add_device_totals
 
         assert self._model is not None
         self._is_idle.wait(END_S)  # the last row is answered before all threads have ended
@@ -398,7 +397,7 @@ class Worker:
 
 def version() -> str:
     """Of tts-cli, as it is installed here."""
-    from tts_cli.output.run_file import versions
+    from tts_cli.folder.run_file import versions
 
     return versions()["tts-cli"] or "no version"
 

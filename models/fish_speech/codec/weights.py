@@ -12,12 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.checkpoint.files import CheckpointError, Header, Shapes, check_shapes, read_header
-from models.fish_speech.codec.config import (
-    PICKLED_FILE,
-    WEIGHTS_FILE,
-    CodecConfig,
-    WindowConfig,
-)
+from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig, WindowConfig
 from models.vocoder.sizes import DILATIONS, KERNEL
 
 # Tables of RoPE and attention that the official code saves along; made anew where needed.

@@ -5,12 +5,7 @@ import torch
 from torch import Tensor
 
 from kernels.attention import decode as module
-from kernels.attention.decode import (
-    _attend_by_length,
-    _attend_masked,
-    decode_attention,
-    num_splits,
-)
+from kernels.attention.decode import _attend_by_length, _attend_masked, decode_attention, num_splits
 
 pytestmark = pytest.mark.slow
 

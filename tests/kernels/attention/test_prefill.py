@@ -4,12 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.attention.prefill import (
-    WHOLE,
-    _attend_by_row,
-    _attend_masked,
-    prefill_attention,
-)
+from kernels.attention.prefill import WHOLE, _attend_by_row, _attend_masked, prefill_attention
 
 
 def pack(lengths: list[int], slots: list[int], padding: int) -> tuple[Tensor, Tensor]:

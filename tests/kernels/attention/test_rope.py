@@ -7,12 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.attention.rope import (
-    _written_rows,
-    apply_rope,
-    qk_norm_rope_store,
-    rope_tables,
-)
+from kernels.attention.rope import _written_rows, apply_rope, qk_norm_rope_store, rope_tables
 from kernels.linear.rms_norm import rms_norm_ref
 
 

@@ -6,15 +6,7 @@ import pytest
 import torch
 
 from kernels.bench import step as bench_step
-from kernels.bench.step import (
-    SHAPES,
-    Shape,
-    layers_of,
-    make_step,
-    persistent,
-    separate,
-    variants,
-)
+from kernels.bench.step import SHAPES, Shape, layers_of, make_step, persistent, separate, variants
 from kernels.linear.choose import linear
 from kernels.linear.layers import is_all_ours
 from kernels.persistent import step as persistent_decoder

@@ -13,13 +13,7 @@ from kernels.launch import dispatch
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
 from models.vocoder.chunks import Cut
 from models.vocoder.lane_plan import plan_lanes
-from models.vocoder.lanes import (
-    GRAPH_BATCHES,
-    LANE_BUCKETS,
-    LANE_FRAMES,
-    MAX_LANES,
-    Lanes,
-)
+from models.vocoder.lanes import GRAPH_BATCHES, LANE_BUCKETS, LANE_FRAMES, MAX_LANES, Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
 pytestmark = pytest.mark.slow

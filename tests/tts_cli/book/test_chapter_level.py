@@ -11,11 +11,11 @@ import pytest
 import soundfile
 from sounds import Array, bursts
 
+from tts_cli.audio.file import encode
+from tts_cli.audio.tags import Tags
+from tts_cli.audio.treatment import Treatment
 from tts_cli.book.chapter_audio import Take, write_chapter
 from tts_cli.config import RunConfig
-from tts_cli.deliver.metadata import Tags
-from tts_cli.deliver.treatment import Treatment
-from tts_cli.output.audio_file import encode
 
 RATE_HZ = 24_000
 GAINS = {"anna": 0.05, "bert": 0.3}

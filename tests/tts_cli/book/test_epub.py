@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from make_epub import CONTAINER, XHTML, XHTML11, document, package, small_epub, write_epub
 
-from tts_cli.book import archive
+from tts_cli.book import epub as archive
 from tts_cli.book.chapter import Book
 from tts_cli.book.epub import read_epub
 from tts_cli.errors import ManifestError, SetupError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.book.language import is_language, known_language
+from tts_cli.book.chapter import is_language, known_language
 
 KNOWN = ("auto", "english", "chinese", "german")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.book import plain
+from tts_cli.book import reader as plain
 from tts_cli.book.chapter import Book
 from tts_cli.book.reader import MAX_TEXT_BYTES, read_book
 from tts_cli.errors import ManifestError

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tts_cli.audio.file import check_format, encode
 from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.produce import Wanted, produce
 from tts_cli.book.script import BookPauses, script_of
-from tts_cli.output.audio_file import check_format, encode
 
 RATE_HZ = 24_000
 TEXT = (

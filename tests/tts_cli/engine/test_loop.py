@@ -10,7 +10,7 @@ import pytest
 from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
-from tts_cli.engine.job import Job, JobQueue
+from tts_cli.engine.attempt import Job, JobQueue
 from tts_cli.engine.loop import POLL_FRAMES, TAKEN_AT_ONCE
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tts_cli.engine.job import NOT_A_SAMPLE
-from tts_cli.engine.vocoder_queue import to_int16
-from tts_cli.output import audio_file
+from tts_cli.audio import file as audio_file
+from tts_cli.engine.attempt import NOT_A_SAMPLE
+from tts_cli.engine.vocoder import to_int16
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

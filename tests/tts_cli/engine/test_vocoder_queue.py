@@ -10,9 +10,9 @@ import torch
 from engine_harness import MODES, Harness, assert_spoken, request, texts
 from fakes import AUDIO_ROWS, FakeSpeechModel, fake_codes
 
-from tts_cli.engine import vocoder_queue
-from tts_cli.engine.job import Job, JobQueue
-from tts_cli.output import audio_file
+from tts_cli.audio import file as audio_file
+from tts_cli.engine import vocoder as vocoder_queue
+from tts_cli.engine.attempt import Job, JobQueue
 
 
 class TestVocoderBatches:

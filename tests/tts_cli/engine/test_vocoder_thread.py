@@ -14,8 +14,8 @@ from engine_harness import Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel
 
 from models.device.threads import limited_threads
-from tts_cli.engine.job import Job
-from tts_cli.engine.vocoder_thread import MOST_WAITING
+from tts_cli.engine.attempt import Job
+from tts_cli.engine.vocoder import MOST_IN_THREAD as MOST_WAITING
 from tts_cli.errors import StoppedEarly
 
 LONG = request("x" * 300, 99, 300)  # frames go on beside it for as long as a test needs

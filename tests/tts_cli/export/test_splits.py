@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tts_cli.export.splits import Splits
+from tts_cli.export.statistics import Splits
 
 
 def test_shares_hold_on_average() -> None:

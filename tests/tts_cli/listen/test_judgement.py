@@ -10,7 +10,7 @@ from spoken_folders import TEXT, record
 from tts_cli.listen.judgement import LETTER_ERROR, Ears, judge, judged, length_of, said_twice
 from tts_cli.listen.speech import Speech, speech_of
 from tts_cli.listen.usual import Usual, Voices
-from tts_cli.output.checks import SUSPECT, Check, Heard, Reason, Stretch
+from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Reason, Stretch
 
 WORDS = TEXT.split()
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from tts_cli.audio.file import encode
 from tts_cli.listen.waveform import BUCKETS, LETTERS, outline, outlines
-from tts_cli.output.audio_file import encode
 
 RATE_HZ = 24_000
 

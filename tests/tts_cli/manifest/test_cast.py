@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import UsageError
-from tts_cli.manifest.cast import read_cast, with_character
+from tts_cli.manifest.cast import TomlFile, read_cast, with_character
 from tts_cli.manifest.row import Row
-from tts_cli.manifest.toml_file import TomlFile
 
 CAST = """\
 # Who is who

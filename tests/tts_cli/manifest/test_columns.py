@@ -9,8 +9,9 @@ import pytest
 
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.columns import Columns, as_flag, fitting, parse_map, unknown_names
-from tts_cli.manifest.reader import Source, read_rows
+from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.row import BadRow, Row, RowProblem
+from tts_cli.manifest.source import Source
 
 MakeSource = Callable[..., Source]
 

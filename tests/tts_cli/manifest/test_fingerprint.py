@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import StoppedEarly
-from tts_cli.manifest.fingerprint import BLOCK_BYTES
-from tts_cli.manifest.reader import Source, open_source, read_rows
+from tts_cli.manifest.manifest import open_source, read_rows
+from tts_cli.manifest.source import BLOCK_BYTES, Source
 
 MakeSource = Callable[..., Source]
 Change = Callable[[Path], object]

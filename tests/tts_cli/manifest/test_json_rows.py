@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.lines import MAX_LINE_BYTES
-from tts_cli.manifest.reader import Source, read_rows
+from tts_cli.manifest.json_rows import MAX_LINE_BYTES
+from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.source import Source
 
 MakeSource = Callable[..., Source]
 ROWS = [{"id": f"r{number}", "text": f"Zeile {number}, größer"} for number in range(5000)]

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.manifest import not_fields
-from tts_cli.manifest.not_fields import instead_of
-from tts_cli.manifest.row import ALIASES, KINDS, BadRow, build_row
+from tts_cli.manifest import row as not_fields
+from tts_cli.manifest.row import ALIASES, KINDS, BadRow, build_row, instead_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.reader import open_source
+from tts_cli.manifest.manifest import open_source
 
 
 def refusal(path: Path) -> str:

@@ -17,8 +17,9 @@ from tts_cli.errors import ManifestError
 from tts_cli.manifest.encoding import UTF_8, find_encoding, marked_encoding
 from tts_cli.manifest.ids import id_problem
 from tts_cli.manifest.json_rows import starts_array
-from tts_cli.manifest.reader import Source, read_rows
+from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.row import ALIASES, KINDS, MAX_TEXT_CHARS, BadRow, Row, build_row
+from tts_cli.manifest.source import Source
 
 FIELDS = (*KINDS, *ALIASES)
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")

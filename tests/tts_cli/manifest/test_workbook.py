@@ -16,8 +16,9 @@ from make_xlsx import bare_workbook, sheet_xml, workbook
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.manifest import workbook_scan
 from tts_cli.manifest.columns import Columns
-from tts_cli.manifest.reader import Rules, Source, read_rows
+from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.source import Rules, Source
 from tts_cli.manifest.workbook import cell_text
 from tts_cli.manifest.workbook_scan import column_letters
 

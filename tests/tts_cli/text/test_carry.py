@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.fish_speech.info import PACE
-from tts_cli.text.carry import with_tags_in_force
+from tts_cli.text.split import with_tags_in_force
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tts_cli.text.care import TextCare
+from tts_cli.text.care import TextCare, normalize
 from tts_cli.text.english.figures import left_as_written, places
 from tts_cli.text.english.rules import RULES
-from tts_cli.text.normalize import normalize
 from tts_cli.text.reading import Reading
 
 LINES = (Path(__file__).parent / "figures.tsv").read_text(encoding="utf-8").splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tts_cli.text.care import TextCare
-from tts_cli.text.language_code import CODES, named_language
+from tts_cli.text.languages import CODES, named_language
 
 KNOWN = ("auto", *CODES, "sichuan_dialect")
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tts_cli.errors import UsageError
+from tts_cli.text.care import normalize
 from tts_cli.text.lexicon import Lexicon, fold, read_lexicon
-from tts_cli.text.normalize import normalize
 from tts_cli.text.reading import Reading
 
 Write = Callable[[str | bytes], Lexicon]

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from num2words import num2words
 
+from tts_cli.text.care import normalize
 from tts_cli.text.english import abbreviations, dates, roman
 from tts_cli.text.english.roman import value
 from tts_cli.text.english.rules import RULES, is_plain
 from tts_cli.text.english.words import cardinal, ordinal, year
-from tts_cli.text.normalize import normalize
-from tts_cli.text.reading import Reading
-from tts_cli.text.rule import apply_rules
+from tts_cli.text.reading import Reading, apply_rules
 
 FOLDER = Path(__file__).parent
 FIGURES = FOLDER.parents[2] / "samples" / "voice" / "recipe"

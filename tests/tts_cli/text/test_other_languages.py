@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import SetupError
-from tts_cli.text import other_languages, rule
-from tts_cli.text.normalize import LANGUAGES, normalize
+from tts_cli.text import languages as other_languages
+from tts_cli.text import reading as rule
+from tts_cli.text.care import LANGUAGES, normalize
 from tts_cli.text.reading import Reading
 
 

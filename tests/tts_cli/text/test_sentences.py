@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.fish_speech.info import PACE
-from tts_cli.text.boundaries.boundary import Boundary
-from tts_cli.text.boundaries.sentences import sentence_cuts
+from tts_cli.text.boundaries import Boundary, sentence_cuts
 from tts_cli.text.split import Part, sentences
 
 CASES = [

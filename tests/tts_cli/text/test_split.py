@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from models.fish_speech.info import PACE
 from models.pace import Pace
-from tts_cli.text.boundaries.boundary import Boundary
+from tts_cli.text.boundaries import Boundary
 from tts_cli.text.split import Part, split
 
 LIMITED = Pace(longest_chars=300)

@@ -13,8 +13,8 @@ import pytest
 from made_voices import NAME, SAYS, STORED, VOICE, keep, names
 
 from models.base import ModelInfo
+from tts_cli.audio.file import encode_codes
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.output.audio_file import encode_codes
 from tts_cli.voices.made import MadeVoices
 
 

@@ -10,7 +10,7 @@ import pytest
 from made_voices import NAME, VOICE, keep, names
 
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
-from tts_cli.output.named import Named
+from tts_cli.named import Named
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.merged import MergedVoices
 

@@ -18,6 +18,7 @@ from hostile_audio import HOSTILE, RATE_HZ, Samples, encoded, pcm, raw_wav, tone
 
 from tts_cli.errors import RowError
 from tts_cli.voices import recording
+from tts_cli.voices.needs import ReferenceFiles
 from tts_cli.voices.recording import (
     Reference,
     load_reference,
@@ -25,7 +26,6 @@ from tts_cli.voices.recording import (
     reference_digest,
     resampled,
 )
-from tts_cli.voices.resolve import ReferenceFiles
 
 MOST_MEMORY = 24 * 2**20  # of any hostile file; blocks of six channels and 30 s of mono
 
@@ -324,7 +324,7 @@ class TestDigest:
 
 
 def test_files_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tts_cli.voices.resolve.REMEMBERED_FILES", 2)
+    monkeypatch.setattr("tts_cli.voices.needs.REMEMBERED_FILES", 2)
     good, bad = write(tmp_path / "a", encoded(tone())), tmp_path / "none"
     files = ReferenceFiles()
     facts = files.facts(str(good))

@@ -17,8 +17,8 @@ from safetensors.numpy import load, save
 
 from models.base import ModelInfo
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.voices.folder import SUFFIX, VoiceFolder, default_folder, name_problem
 from tts_cli.voices.voice_file import MAX_FILE_BYTES, StoredVoice, decode, encode
+from tts_cli.voices.voice_folder import SUFFIX, VoiceFolder, default_folder, name_problem
 
 MakeInfo = Callable[..., ModelInfo]
 

@@ -11,12 +11,11 @@ import torch
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.core import SpeechRow
 from tts_cli.workers import dealer, lives
 from tts_cli.workers.dealer import Dealer, waiting
-from tts_cli.workers.events import Events
 from tts_cli.workers.hand import Hand
-from tts_cli.workers.lives import Lives
+from tts_cli.workers.lives import Events, Lives
 from tts_cli.workers.messages import Ended, Heard, Ready, Said
 
 

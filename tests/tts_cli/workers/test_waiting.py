@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tts_cli.workers.hand import Hand
+from tts_cli.workers.hand import PATIENCE, Hand, Waiting, Window
 from tts_cli.workers.messages import Ready
-from tts_cli.workers.waiting import PATIENCE, Waiting, Window
 
 
 def taken(window: Window[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from models.base import SpeechRequest
-from tts_cli.voices.speech_row import SpeechRow
+from tts_cli.core import SpeechRow
 from tts_cli.workers.messages import Ended, Order, Returned
 from tts_cli.workers.worker import LOOK_S, Worker, WorkerFailed
 

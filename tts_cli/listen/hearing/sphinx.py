@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tts_cli.errors import SetupError, StoppedEarly
-from tts_cli.listen.hearing import sound
+from tts_cli.listen.hearing import recogniser as sound
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Asked, Identity
 
 PEAK = 0.7

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from models.checkpoint.files import CheckpointError, fetch, read_json, weight_files
 from tts_cli.errors import SetupError
-from tts_cli.listen.hearing import sound
+from tts_cli.listen.hearing import recogniser as sound
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tts_cli.folder.rows import STAGES, Row, SpokenFolder
 from tts_cli.listen.speech import Speech
-from tts_cli.listen.spoken_folder import STAGES, Row, SpokenFolder
 from tts_cli.listen.usual import letters_a_second
 
 MOST_RUNS = 4

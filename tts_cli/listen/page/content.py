@@ -12,16 +12,16 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
+from tts_cli.folder.rows import Row, SpokenFolder, Take
+from tts_cli.folder.run_file import iso_time
 from tts_cli.listen.judgement import judged
+from tts_cli.listen.page.build import spoken_by
 from tts_cli.listen.page.charts import charts_of
 from tts_cli.listen.speech import Speech
-from tts_cli.listen.spoken_by import spoken_by
-from tts_cli.listen.spoken_folder import Row, SpokenFolder, Take
 from tts_cli.listen.suspicion import KINDS, severity
 from tts_cli.listen.usual import Voices, letters_a_second
+from tts_cli.listen.verdicts import Check, Heard, Reason, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
-from tts_cli.output.checks import Check, Heard, Reason, checks_by_take
-from tts_cli.output.run_log import iso_time
 
 SCHEMA = 1
 TOLD_SILENCE_S = 0.5

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from tts_cli.text.reading import TAKEN
-from tts_cli.text.rule import (
+from tts_cli.text.reading import (
     PIECE,
+    TAKEN,
     any_case,
     ends_sentence,
     looks_up,

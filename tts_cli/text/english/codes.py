@@ -18,7 +18,7 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.rule import PIECE, any_case, one_of, rule, says, where
+from tts_cli.text.reading import PIECE, any_case, one_of, rule, says, where
 
 _BOOK = (
     "(?:Genesis|Exodus|Leviticus|Numbers|Deuteronomy|Joshua|Judges|Ruth|Samuel|Kings|Chronicles|Ezra"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import code, spelled, whole
-from tts_cli.text.rule import PIECE, one_of, rule, says, table
+from tts_cli.text.reading import PIECE, one_of, rule, says, table
 
 LONGEST_ADDRESS = 100  # characters; longer ones are left as written, nobody listens to them
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, year
-from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, rule, table, where
+from tts_cli.text.reading import PIECE, Rule, looks_up, one_of, rule, table, where
 
 NAMES = (
     *("January", "February", "March", "April", "May", "June", "July", "August"),

@@ -19,7 +19,7 @@ from tts_cli.text.english.words import (
     plain,
     whole,
 )
-from tts_cli.text.rule import one_of, rule, table, where
+from tts_cli.text.reading import one_of, rule, table, where
 
 # What is written -> one, many, one hundredth, many hundredths.
 _DOLLAR, _CENT = ("dollar", "dollars"), ("cent", "cents")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import cardinal, ordinal
-from tts_cli.text.rule import PIECE, any_case, one_of, rule, where
+from tts_cli.text.reading import PIECE, any_case, one_of, rule, where
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # 0 .. 399, as far as these letters go: those of higher ones stand behind nothing we know.

@@ -23,8 +23,7 @@ from tts_cli.text.english import (
     units,
 )
 from tts_cli.text.english.figures import places
-from tts_cli.text.reading import Change, without
-from tts_cli.text.rule import any_case, apply_rules
+from tts_cli.text.reading import Change, any_case, apply_rules, without
 
 RULES = (
     *contacts.RULES,

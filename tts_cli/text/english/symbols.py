@@ -6,8 +6,7 @@ import re
 from unicodedata import normalize
 
 from tts_cli.text.english.words import SAID_SIGNS, quantity, whole
-from tts_cli.text.reading import TAKEN
-from tts_cli.text.rule import Rule, looks_up, rule, says, table
+from tts_cli.text.reading import TAKEN, Rule, looks_up, rule, says, table
 
 _BEFORE, _BEHIND = rf"(?<=[\w{TAKEN})\]])", rf"(?=[\w{TAKEN}(\[])"
 _NUMBER = rf"(?=[.$£€]?[0-9{TAKEN}])"

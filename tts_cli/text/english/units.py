@@ -16,7 +16,7 @@ from tts_cli.text.english.words import (
     is_one,
     quantity,
 )
-from tts_cli.text.rule import ends_sentence, one_of, rule, table, where
+from tts_cli.text.reading import ends_sentence, one_of, rule, table, where
 
 # What is written -> the name of one.
 UNITS = table(

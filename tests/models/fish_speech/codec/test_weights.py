@@ -20,11 +20,7 @@ from models.checkpoint.files import CheckpointError
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.folding import grouped_taps, without_weight_norm
 from models.fish_speech.codec.load import load_codec, load_codec_encoder, random_vocoder
-from models.fish_speech.codec.weights import (
-    is_decoding,
-    is_encoding,
-    official_shapes,
-)
+from models.fish_speech.codec.weights import is_decoding, is_encoding, official_shapes
 from models.fish_speech.rope import halves
 
 CPU = torch.device("cpu")

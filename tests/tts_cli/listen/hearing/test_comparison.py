@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.listen.hearing.comparison import compare, fold_spelling, unit_of
-from tts_cli.output.checks import Heard, Stretch
+from tts_cli.listen.hearing.compare import compare, fold_spelling, unit_of
+from tts_cli.listen.verdicts import Heard, Stretch
 
 pytest.importorskip("jiwer", reason="jiwer comes with the asr extra")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.listen.hearing import repeat
-from tts_cli.listen.hearing.repeat import Repeat, repeat_of
+from tts_cli.listen.hearing import compare as repeat
+from tts_cli.listen.hearing.compare import Repeat, repeat_of
 
 
 @pytest.mark.parametrize(

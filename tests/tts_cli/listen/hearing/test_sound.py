@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from tts_cli.listen.hearing import sound
-from tts_cli.listen.hearing.sound import RATE_HZ, load, quietest, windows
+from tts_cli.listen.hearing import recogniser as sound
+from tts_cli.listen.hearing.recogniser import RATE_HZ, load, quietest, windows
 
 
 def noise(seconds: float, level: float = 0.1) -> sound.Array:

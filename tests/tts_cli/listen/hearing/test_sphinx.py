@@ -60,7 +60,7 @@ def test_what_it_hears(tmp_path: Path, sample_speech: Path) -> None:
 @pytest.fixture
 def sample_speech(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A sentence of the sample voice."""
-    from tts_cli.run.model_source import sample_voice
+    from tts_cli.plan.checkpoint import sample_voice
 
     bench = Workbench(tmp_path, sample_voice(), capsys)
     assert bench.run("say", TEXT, "-o", tmp_path / "say.wav", "--voice", "clara").code == 0

@@ -14,8 +14,7 @@ import torch
 from tiny_whisper import write_tiny_whisper
 
 from tts_cli.errors import SetupError
-from tts_cli.listen.hearing.recogniser import Answer, Asked
-from tts_cli.listen.hearing.sound import RATE_HZ
+from tts_cli.listen.hearing.recogniser import RATE_HZ, Answer, Asked
 from tts_cli.listen.hearing.whisper import Whisper
 
 pytestmark = pytest.mark.slow

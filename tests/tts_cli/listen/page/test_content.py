@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from spoken_folders import RUN_ID, TEXT, many_records, record, run, tone, write_folder
 
+from tts_cli.folder.rows import read_folder
 from tts_cli.listen.page.build import SCRIPTS, as_safe_json, build_page
 from tts_cli.listen.page.content import audio_url, content_of, natural_order
-from tts_cli.listen.spoken_folder import read_folder
-from tts_cli.output.checks import SUSPECT, Check, Heard, Reason, Stretch, write_checks
+from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Reason, Stretch, write_checks
 
 
 def content(out: Path) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""`tests/rooms.txt`: which files tts_cli has, in which room, on which floor."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+FILES: list[str] = []
+UP: list[tuple[str, str]] = []  # imports that rooms still lack a better way for
+CIRCLES: list[tuple[str, ...]] = []
+_FLOORS: dict[str, int] = {}
+_TOP = {"__init__": "library", "__main__": "main"}  # what files of the top belong to
+
+
+def room_of(file: str) -> str:
+    """The room of a file of tts_cli; a file of the top is one of its own."""
+    first, *rest = file.split("/")
+    stem = first.removesuffix(".py")
+    return first if rest else _TOP.get(stem, stem)
+
+
+def floor_of(file: str) -> int:
+    """How far down it lies."""
+    return _FLOORS[room_of(file)]
+
+
+def module_of(file: str) -> str:
+    """How it is imported."""
+    dotted = file.removesuffix(".py").replace("/", ".")
+    return f"tts_cli.{dotted}".removesuffix(".__init__")
+
+
+def _read() -> None:
+    for line in (Path(__file__).parents[1] / "rooms.txt").read_text().splitlines():
+        fact = line.split("|")[0].strip()
+        words = fact.split()
+        if not fact or fact.startswith("#"):
+            continue
+        if room := re.match(r"\[(\w+) (\d+)\]", fact):
+            _FLOORS[room[1]] = int(room[2])
+        elif words[0] == "up":
+            UP.append((words[1], words[3]))
+        elif words[0] == "circle":
+            CIRCLES.append(tuple(words[1:]))
+        elif not fact.startswith("["):
+            FILES.append(words[0])
+            if len(words) > 1:
+                _FLOORS[room_of(words[0])] = int(words[1])
+
+
+_read()

@@ -1,0 +1,165 @@
+"""The house: every file of tts_cli stands in `rooms.txt`, and what makes it heavy only shrinks.
+
+Ceilings are what the tree has. Whoever gets below one lowers it; whoever needs more has the wrong
+place for what is new.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import rooms
+
+ROOT = Path(__file__).parent.parent
+SOURCES = {
+    path: ast.parse(path.read_text(encoding="utf-8"))
+    for package in ("tts_cli", "models", "kernels")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+OURS = {
+    path.relative_to(ROOT / "tts_cli").as_posix(): tree
+    for path, tree in SOURCES.items()
+    if path.is_relative_to(ROOT / "tts_cli")
+}
+MOST_FILES = 200  # of tts_cli with code
+MOST_LINES = 450  # of code in a file
+LARGE = {"tts_cli/config.py": 518}  # until its fields say all about themselves
+MOST_INNER_IMPORTS = 439
+MOST_ASSERTS = 109  # that a value is there
+MOST_TWINS = 24  # public classes that have their name twice
+_NO_CODE = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENDMARKER, tokenize.ENCODING),
+)
+
+
+def code_lines(path: Path, tree: ast.Module) -> int:
+    """Lines with a token that is no comment and no docstring."""
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and ast.get_docstring(node) is not None:
+                lines.difference_update(range(first.lineno, (first.end_lineno or 0) + 1))
+    return len(lines)
+
+
+def inner(tree: ast.Module) -> Iterator[ast.AST]:
+    """What stands in functions."""
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return iter({node for function in functions for node in ast.walk(function)})
+
+
+def graph() -> dict[str, set[str]]:
+    """Which files of tts_cli a file imports, wherever it does so."""
+    modules = {rooms.module_of(file): file for file in OURS}
+    found: dict[str, set[str]] = {}
+    for file, tree in OURS.items():
+        nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+        names = {(node.module or "", alias.name) for node in nodes for alias in node.names}
+        targets = {modules.get(f"{module}.{name}") or modules.get(module) for module, name in names}
+        found[file] = {target for target in targets if target is not None} - {file}
+    return found
+
+
+def reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    left = [start]
+    while left:
+        for file in edges[left.pop()] - found:
+            found.add(file)
+            left.append(file)
+    return found
+
+
+def test_every_file_has_a_line() -> None:
+    there = {
+        path.relative_to(ROOT / "tts_cli").as_posix()
+        for path in (ROOT / "tts_cli").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert sorted(there) == sorted(rooms.FILES)
+
+
+def test_rooms_import_from_lower_floors() -> None:
+    up = {
+        (file, target)
+        for file, targets in graph().items()
+        for target in targets
+        if rooms.room_of(file) != rooms.room_of(target)
+        and rooms.floor_of(file) >= rooms.floor_of(target)
+    }
+    assert sorted(up) == sorted(rooms.UP), "only what rooms.txt says is left, and no less"
+
+
+def test_files_stand_in_no_circle() -> None:
+    edges = graph()
+    far = {file: reachable(file, edges) for file in edges}
+    circles = {
+        tuple(sorted(other for other in far[file] if file in far[other]))
+        for file in edges
+        if file in far[file]
+    }
+    assert sorted(circles) == sorted(rooms.CIRCLES), "only what rooms.txt says is left, and no less"
+
+
+def test_only_the_command_line_knows_click() -> None:
+    knows = {
+        file
+        for file, tree in OURS.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Import) and any(one.name == "click" for one in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "click")
+    }
+    assert {rooms.room_of(file) for file in knows} <= {"cli", "main"}
+
+
+def test_one_file_knows_ray() -> None:
+    knows = {
+        file
+        for file, tree in OURS.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import) and any(one.name == "ray" for one in node.names)
+    }
+    assert knows <= {"workers/cluster.py"}
+
+
+def test_files_are_small_and_few() -> None:
+    lines = {
+        path.relative_to(ROOT).as_posix(): code_lines(path, tree) for path, tree in SOURCES.items()
+    }
+    large = {path: count for path, count in lines.items() if count > MOST_LINES}
+    assert large == LARGE
+    ours = sum(count > 0 for path, count in lines.items() if path.startswith("tts_cli"))
+    assert ours <= MOST_FILES
+
+
+def test_habits_only_shrink() -> None:
+    imports = sum(
+        isinstance(node, ast.Import | ast.ImportFrom)
+        for tree in SOURCES.values()
+        for node in inner(tree)
+    )
+    asserts = sum(
+        isinstance(node, ast.Assert) and "is not None" in ast.unparse(node.test)
+        for tree in SOURCES.values()
+        for node in inner(tree)
+    )
+    classes = Counter(
+        node.name
+        for tree in SOURCES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    twins = sorted(name for name, count in classes.items() if count > 1)
+    assert imports <= MOST_INNER_IMPORTS
+    assert asserts <= MOST_ASSERTS
+    assert len(twins) <= MOST_TWINS, twins

@@ -1,0 +1,70 @@
+"""Command lines of other tools, and those that one guesses."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import click
+import pytest
+
+from tts_cli.cli import summary as mistakes
+from tts_cli.main import COMMANDS, main
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        # click offered --layout before --out, and --seed for --speaker
+        (["synth", "m", "--output", "x"], "No such option '--output': here it is called --out."),
+        (["synth", "m", "--speaker", "x"], "'--speaker': here it is called --voice."),
+        (["book", "m", "--lang", "x"], "'--lang': here it is called --language."),
+        (["synth", "m", "--max_batch", "4"], "'--max_batch': here it is called --max-batch."),
+        (["synth", "m", "--batch-size", "4"], "here it is called --max-batch."),
+        (["synth", "m", "--resume"], "a rerun of the same command resumes by itself."),
+        (["validate", "--input", "m"], "the manifest stands by itself: tts-cli validate MANIFEST."),
+        (["synth", "m", "--emotion", "x"], "style is said in the rows' field instruct"),
+        (["voices", "--list"], "`tts-cli voices` lists what there is."),
+        (["doctor", "--output", "x"], "No such option '--output'."),
+        (["--out", "x"], "options stand behind the command, as in tts-cli synth MANIFEST --out"),
+        (["synth", "m", "--subtype", "pcm16"], "'FLOAT', 'ULAW', 'ALAW'. PCM_16 is meant?"),
+        (["synth", "m", "--dtype", "fp16"], "bfloat16 is meant? float16 overflows here."),
+        (["synth", "m", "--dtype", "FLOAT"], "float32 is meant?"),
+        (["synth", "m", "--limit", "0", "--out", "x"], "--limit must be at least 1, not 0"),
+        (["help"], "use tts-cli --help"),
+        (["list-voices"], "did you mean 'voices'?"),
+        (["speak"], "did you mean 'synth'?"),
+        ([__file__], f"to speak a manifest: tts-cli synth {__file__} --out DIR"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_meant(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if "--limit" in args:
+        args[1] = str(Path(__file__))
+    assert main(args) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Did you mean" not in err
+
+
+def test_a_slip_is_left_to_click(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--versoin"]) == 2
+    assert "Did you mean '--version'?" in capsys.readouterr().err
+
+
+def test_what_is_named_is_there() -> None:
+    """And no name of ours is among those of others."""
+    flags: set[str] = set()
+    for name in COMMANDS:
+        command = importlib.import_module(f"tts_cli.cli.{name}").command
+        flags |= {flag for param in command.params for flag in param.opts}
+    assert set(mistakes._FLAGS) <= flags
+    ours = {flag for param in _params("synth") for flag in param.opts}
+    assert not set(mistakes._by_name(mistakes._FLAGS)) & ours
+    assert not set(mistakes._by_name(mistakes._COMMANDS)) & set(COMMANDS)
+
+
+def _params(name: str) -> list[click.Parameter]:
+    command: click.Command = importlib.import_module(f"tts_cli.cli.{name}").command
+    return command.params

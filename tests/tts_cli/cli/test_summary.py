@@ -1,0 +1,159 @@
+"""What a run says at its end, and what it tells to type next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tts_cli.cli.summary import next_step, summary_lines, take_lines
+from tts_cli.config import RunConfig
+from tts_cli.folder.journal import RowRecord
+from tts_cli.folder.records import Failures
+from tts_cli.folder.run_file import Totals
+
+OUT = Path("wavs")
+PLACE = "audio, timings.jsonl and run.json are in wavs/"
+ARGS = ["synth", "my lines.jsonl", "--out", "wavs"]
+TYPED = "tts-cli synth 'my lines.jsonl' --out wavs"
+
+
+def failures(*records: tuple[str, str, str | None]) -> Failures:
+    """Of rows with an id, a reason and a finish_reason."""
+    found = Failures()
+    for row_id, error, reason in records:
+        found.add(RowRecord(row_id, "failed", error=error, finish_reason=reason))
+    return found
+
+
+def lines(totals: Totals, found: Failures | None = None) -> list[str]:
+    return summary_lines(totals, OUT, found or Failures())
+
+
+def test_closing_lines() -> None:
+    totals = Totals(
+        rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
+    )
+    first, speed, load, failed, place = lines(totals, failures(("a/b", "no end", "max_frames")))
+    assert first == "6 of 10 rows spoken, 3 were done already, 1 failed"
+    assert "300.0 times real time" in speed
+    assert "loading 3.0 s" in load
+    assert failed == "failed: a/b: no end"
+    assert place == PLACE
+    assert lines(Totals(rows=1, ok=1)) == ["1 of 1 rows spoken", PLACE]
+    assert "1 of 4 steps had no graph" in lines(Totals(graph_hits=3, graph_misses=1))
+
+
+@pytest.mark.parametrize(
+    ("audio_s", "expected_s", "is_told"),
+    [
+        (170.0, 373.0, True),
+        (240.0, 373.0, True),
+        (260.0, 373.0, False),
+        (490.0, 373.0, False),
+        (500.0, 373.0, True),
+        (6.0, 2.0, False),  # a few short rows
+        (500.0, 0.0, False),  # random weights: nothing is expected
+    ],
+)
+def test_audio_that_does_not_fit_its_texts(
+    audio_s: float, expected_s: float, is_told: bool
+) -> None:
+    said = f"audio {audio_s:.0f} s where about {expected_s:.0f} s were expected: "
+    found = lines(Totals(rows=1, ok=1, audio_s=audio_s, expected_s=expected_s))
+    assert found[1:-1] == ([f"{said}words may be missing or repeated"] if is_told else [])
+
+
+def test_rows_to_know_of_are_counted() -> None:
+    assert lines(Totals(suspect=1))[1] == "1 row is suspect; timings.jsonl says why"
+    assert lines(Totals(suspect=3))[1] == "3 rows are suspect; timings.jsonl says why"
+    assert lines(Totals(wordless=2))[1] == "2 rows are silent: no letter or digit in the text"
+
+
+def test_five_failures_and_a_count() -> None:
+    """Thousands may fail; the summary, and what is kept for it, stay short."""
+    many = failures(*((f"row{number}", "why\n" + "x" * 500, None) for number in range(1000)))
+    assert len(many.first) == 5
+    found = lines(Totals(rows=1002, failed=1002), many)
+    assert found[1].startswith("failed: row0: why xxx")
+    assert len(found[1]) < 200
+    assert found[5].startswith("failed: row4: ")
+    assert found[6] == "failed: 995 more; timings.jsonl has them all"
+    assert found[7] == "failed: 2 rows are bad in the manifest, as told before"
+
+
+class TestNextStep:
+    """The command to type, as a shell takes it."""
+
+    def step(
+        self,
+        *flags: str,
+        found: Failures | None = None,
+        num_bad: int = 0,
+        is_stopped: bool = False,
+        config: RunConfig | None = None,
+    ) -> str | None:
+        return next_step(
+            [*ARGS, *flags], config or RunConfig(), found or Failures(), num_bad, is_stopped
+        )
+
+    def test_none_where_all_is_done(self) -> None:
+        assert self.step() is None
+
+    def test_the_rest_of_a_stopped_run(self) -> None:
+        found = failures(("a", "no end", "max_frames"))
+        said = f"stopped early; next, for the rest: {TYPED} --overwrite"
+        assert self.step("--overwrite", found=found, is_stopped=True) == said
+
+    def test_rows_that_failed(self) -> None:
+        found = failures(("a", "cannot write", None))
+        said = f"next, for what failed: {TYPED} --retry-failed"
+        assert self.step(found=found) == said
+        assert self.step("--overwrite", found=found) == said  # the two exclude each other
+        again = RunConfig(retry_failed=True)
+        assert self.step("--retry-failed", found=found, config=again) == said
+
+    def test_runaways_need_more_seeds(self) -> None:
+        """The same seeds would fail in the same way."""
+        found = failures(("a", "no end", "max_frames"))
+        said = f"next, for what failed: {TYPED} --retry-failed --retries"
+        assert self.step(found=found) == f"{said} 6"
+        assert self.step(found=found, config=RunConfig(retries=80)) == f"{said} 100"
+
+    def test_bad_rows_want_mending(self) -> None:
+        assert self.step(num_bad=1) == f"next, with the bad rows mended: {TYPED}"
+
+    def test_a_manifest_on_stdin(self) -> None:
+        step = next_step(["synth", "-", "--out", "x"], RunConfig(), Failures(), 0, True)
+        said = "stopped early; next, for the rest: tts-cli synth - --out x"
+        assert step == f"{said} (with the manifest on stdin)"
+
+
+class TestTakes:
+    def test_what_failed_of_them(self) -> None:
+        config = RunConfig(takes=2)
+        found = Failures()
+        found.add(RowRecord("a", "failed", 3, "extra", error="no end"))
+        args = [*ARGS, "--takes", "2", "--only", "a"]
+        typed = f"{TYPED} --takes 2 --only a"
+        assert next_step(args, config, found, 0, False) == (
+            f"next, for as many takes once more: {typed}"
+        )
+        assert found.first == [("a, take 3", "no end")]
+        found.add(RowRecord("b", "failed", error="no end"))
+        wanted = f"next, for what failed: {TYPED} --only a --retry-failed"
+        assert next_step(args, config, found, 0, False) == wanted
+        args[args.index("--takes") : args.index("--only")] = ["--takes=2"]
+        assert next_step(args, config, found, 0, False) == wanted
+
+    def test_lines(self, tmp_path: Path) -> None:
+        assert take_lines(Totals(), 0, 0, tmp_path) == []
+        (tmp_path / "takes/a").mkdir(parents=True)
+        (tmp_path / "takes/a/1.wav").write_bytes(bytes(2000))
+        (tmp_path / "takes/a/2.wav").write_bytes(bytes(5000))
+        (tmp_path / "a.wav").hardlink_to(tmp_path / "takes/a/2.wav")
+        first, choose, same, room = take_lines(Totals(takes=3), 2, 1, tmp_path)
+        assert first == f"3 more takes of 2 rows in {tmp_path}/takes/"
+        assert choose == f"choose by: tts-cli pick {tmp_path} ID=TAKE"
+        assert same.startswith("1 row is byte for byte what was there: the same seed gives")
+        assert room == "takes that are not chosen hold 2.0 kB in takes/"

@@ -1,0 +1,133 @@
+"""The queue behind the engine: one taker where it keeps up, more of them where it does not."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from engine_harness import request
+from fakes import FakeSpeechModel
+
+from tts_cli.engine import queues as module
+from tts_cli.engine.attempt import Job
+from tts_cli.engine.queues import STEP, EndedJobs
+
+WAIT_S = 10.0
+
+
+@pytest.fixture
+def jobs() -> list[Job]:
+    prompt = FakeSpeechModel(1).prompt(request("x"))
+    return [Job(number, prompt) for number in range(4 * STEP)]
+
+
+class Takers:
+    """Threads that take jobs until the queue is closed; none goes on before `go` is set."""
+
+    def __init__(self, ended: EndedJobs, count: int) -> None:
+        self.go = threading.Event()
+        self.taken: list[list[int]] = [[] for _ in range(count)]
+        self.threads = [
+            threading.Thread(target=self._take, args=(ended, number), daemon=True)
+            for number in range(count)
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def _take(self, ended: EndedJobs, number: int) -> None:
+        while (job := ended.get(number)) is not None:
+            self.taken[number].append(job.row)
+            assert self.go.wait(WAIT_S)
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(WAIT_S)
+            assert not thread.is_alive()
+
+
+def until(is_true: object, what: str) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not is_true():  # type: ignore[operator]
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.001)
+
+
+def test_one_taker_gets_a_batch_in_its_order(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
+    ended = EndedJobs(8 * STEP, 3)
+    takers = Takers(ended, 3)
+    takers.go.set()
+    for job in jobs[:STEP]:
+        ended.put(job)
+    until(lambda: not len(ended), "the first taker is not woken")
+    assert takers.taken == [list(range(STEP)), [], []]
+    ended.close()
+    takers.join()
+
+
+def test_others_help_where_one_is_held_up(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that does not answer: no more than a batch waits behind it."""
+    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
+    ended = EndedJobs(8 * STEP, 3)
+    takers = Takers(ended, 3)
+    ended.put(jobs[0])
+    until(lambda: takers.taken[0] == [0], "the first taker is not woken")
+    for job in jobs[1 : STEP + 1]:
+        ended.put(job)
+    time.sleep(0.05)
+    assert takers.taken == [[0], [], []]
+    ended.put(jobs[STEP + 1])
+    until(lambda: takers.taken[1] == [1], "the second taker is not woken")
+    for job in jobs[STEP + 2 : 3 * STEP]:
+        ended.put(job)
+    until(lambda: takers.taken[2] == [2], "the third taker is not woken")
+    takers.go.set()
+    ended.close()
+    takers.join()
+    assert sorted(row for rows in takers.taken for row in rows) == list(range(3 * STEP))
+
+
+def test_a_job_is_not_left_behind_a_taker_that_is_held_up(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last rows of a run, fewer than call for another taker."""
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    ended = EndedJobs(8 * STEP, 3)
+    takers = Takers(ended, 3)
+    for job in jobs[:3]:
+        ended.put(job)
+    until(lambda: takers.taken[0] == [0], "the first taker is not woken")
+    assert takers.taken[1:] == [[], []]
+    until(lambda: sorted(takers.taken) == [[0], [1], [2]], "nobody came to help")
+    takers.go.set()
+    ended.close()
+    takers.join()
+
+
+def test_a_full_queue_holds_the_engine_up(jobs: list[Job]) -> None:
+    ended = EndedJobs(2, 1)
+    for job in jobs[:2]:
+        ended.put(job)
+    thread = threading.Thread(target=ended.put, args=(jobs[2],), daemon=True)
+    thread.start()
+    thread.join(0.05)
+    assert thread.is_alive()
+    assert len(ended) == 2
+    assert ended.get(0) is jobs[0]
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert [ended.get(0), ended.get(0)] == jobs[1:3]
+
+
+def test_what_is_left_at_the_end_is_for_all(jobs: list[Job]) -> None:
+    ended = EndedJobs(8, 2)
+    ended.put(jobs[0])
+    ended.put(jobs[1])
+    ended.close()
+    assert ended.get(1) is jobs[0]
+    assert ended.get(0) is jobs[1]
+    assert ended.get(0) is None
+    assert ended.get(1) is None

@@ -1,0 +1,259 @@
+"""Rows in, spoken rows out, with no manifest, file or signal: the seam that commands stand on."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from engine_harness import request
+from fakes import FakeSpeechModel, fake_codes
+
+from models.base import ModelInfo
+from models.pace import Pace
+from tts_cli.core import SpeechRow
+from tts_cli.engine.judge import RetryPolicy
+from tts_cli.engine.load import Session
+from tts_cli.engine.local import SpeechRun
+from tts_cli.engine.scheduler import BatchSize
+from tts_cli.errors import StoppedEarly
+from tts_cli.voices.encoding import VoiceCache
+
+Open = Callable[..., Session]
+
+
+@pytest.fixture
+def open_fake(make_info: Callable[..., ModelInfo]) -> Open:
+    """A session on a model in plain Python; `FakeSpeechModel` has the arguments."""
+
+    def open_fake(max_batch: int = 4, **faults: Any) -> Session:
+        model: Any = FakeSpeechModel(max_batch, **faults)
+        model.info = make_info(max_positions=200, samples_per_frame=2, sample_rate_hz=20)
+        return Session(model, torch.device("cpu"), torch.float32, BatchSize(max_batch), 0.0)
+
+    return open_fake
+
+
+def rows(*texts: str, max_frames: int = 100) -> list[SpeechRow]:
+    """The seed of a row is its number."""
+    return [
+        SpeechRow(str(number), request(text, number, max_frames))
+        for number, text in enumerate(texts)
+    ]
+
+
+def speak(session: Session, given: list[SpeechRow], **settings: Any) -> dict[str, SpeechRow]:
+    """All rows at their ends, by id."""
+    ended: list[SpeechRow] = []
+    SpeechRun(session, ended.append, RetryPolicy(2), **settings).run(given)
+    found = {row.id: row for row in ended}
+    assert len(found) == len(ended), "a row ended twice"
+    return found
+
+
+@pytest.mark.parametrize("takers", [1, 8])
+def test_every_row_comes_back_with_its_own_speech(open_fake: Open, takers: int) -> None:
+    texts = ["x" * (1 + 7 * number % 23) for number in range(40)]
+    given = rows(*texts)
+    found = speak(open_fake(), given, takers=takers)
+    assert len(found) == 40
+    for number, text in enumerate(texts):
+        row = found[str(number)]
+        assert row is given[number]
+        assert (row.error, row.finish_reason, row.attempts) == (None, "eos", 1)
+        assert (row.seed, row.frames) == (number, len(text))
+        codes = fake_codes(number, len(text)).numpy()
+        assert np.array_equal(row.codes, codes)
+        assert np.array_equal(row.samples, codes.ravel())
+        assert row.samples.dtype == np.float32
+        assert row.work.prompt_tokens == len(text)
+        assert 1 <= row.work.bucket <= 4
+        assert row.work.queue_ms > 0
+
+
+def test_samples_as_16_bit_numbers(open_fake: Open) -> None:
+    row = speak(open_fake(), rows("xx"), is_int16=True)["0"]
+    assert row.samples.dtype == np.int16
+
+
+def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
+    given = rows("xx", "x" * 150, "xxx")
+    given[2].error = "its voice is gone"
+    found = speak(open_fake(), given)
+    assert found["0"].error is None
+    assert found["1"].error == (
+        "150 prompt tokens and 100 frames are more than the 200 positions of this checkpoint; "
+        "split the text or lower max_frames"
+    )
+    assert found["2"].error == "its voice is gone"
+    assert (found["1"].attempts, found["1"].samples, found["1"].queued_s) == (0, None, None)
+
+
+def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
+    row = speak(open_fake(), rows("x" * 9, max_frames=5))["0"]
+    assert row.error == "no end of speech within 5 frames (0.5 s) in 3 attempts"
+    assert (row.finish_reason, row.attempts, row.frames) == ("max_frames", 3, 5)
+    assert len(row.samples) == 10
+    assert row.frames_dropped == 2 * 5
+    assert row.seed != 0
+
+
+def test_speech_too_short_for_its_text(open_fake: Open) -> None:
+    """Rows that lost most of their words once counted as spoken."""
+    session = open_fake()
+    session.model.info = replace(session.model.info, pace=Pace(letter=1.5, longest_chars=99))
+    found = speak(session, rows("ab" * 6, "ab" * 18, "ab" * 19))
+    assert (found["0"].error, found["0"].finish_reason) == (None, "eos")
+    assert (found["1"].error, found["1"].least_frames) == (None, 36)
+    row = found["2"]
+    assert row.error == (
+        "its speech ended after 38 frames (3.8 s), its text takes at least 39 in 3 attempts"
+    )
+    assert (row.finish_reason, row.attempts, row.frames) == ("early", 3, 38)
+    assert len(row.samples) == 2 * 38
+    assert row.frames_dropped == 2 * 38
+    assert row.expected_s == pytest.approx(38 * 0.075)
+
+
+class Unstuck(FakeSpeechModel):
+    """Only a row's first seed stands still; those of a fake model all do."""
+
+    def codes(self, slot: int, frames: int) -> torch.Tensor:
+        codes = super().codes(slot, frames)
+        return codes if self.slots[slot].request.seed < 99 else codes.flip(1)
+
+
+@pytest.mark.parametrize("model", [FakeSpeechModel, Unstuck])
+def test_speech_that_stands_still(open_fake: Open, model: type[FakeSpeechModel]) -> None:
+    """One first code for 4 s and more; only the audio's judge sees it, when the slot is free."""
+    session = open_fake(2)
+    other: Any = model(2)
+    other.info = session.model.info
+    session.model = other
+    found = speak(session, rows(*["xy" * 20, "xy" * 20, "xy" * 6] * 4), takers=3)
+    assert len(found) == 12
+    for number, row in enumerate(found.values()):
+        assert row is found[row.id], number
+        if len(row.request.text) == 12:
+            assert (row.error, row.attempts) == (None, 1)
+            assert row.suspect == ["one first code for 1.2 s"]
+        elif model is Unstuck:
+            assert (row.error, row.attempts, row.finish_reason) == (None, 2, "eos")
+            assert (row.frames_dropped, row.suspect) == (40, [])
+            assert row.seed > 99
+        else:
+            stuck = "its speech stood still: one first code for 4.0 s in 3 attempts"
+            assert (row.error, row.attempts, row.finish_reason) == (stuck, 3, "stuck")
+            assert (row.frames_dropped, len(row.samples)) == (80, 80)
+
+
+def test_nan_has_an_error_and_no_audio(open_fake: Open) -> None:
+    found = speak(open_fake(), rows("nan", "xx"))
+    assert found["0"].error == "the model gave NaN or infinite values twice"
+    assert (found["0"].attempts, found["0"].finish_reason) == (2, None)
+    assert found["0"].samples is None
+    assert found["0"].codes is None
+    assert found["1"].error is None
+
+
+def test_rows_may_never_end_and_the_run_is_stopped(open_fake: Open) -> None:
+    ended: list[SpeechRow] = []
+    speech: SpeechRun
+
+    def take(row: SpeechRow) -> None:
+        ended.append(row)
+        if len(ended) == 50:
+            speech.stop()
+
+    def endless() -> Iterator[SpeechRow]:
+        assert threading.current_thread() is not threading.main_thread()
+        for number in itertools.count():
+            if speech.is_stopped():
+                return
+            yield SpeechRow(str(number), request("xx", number))
+
+    speech = SpeechRun(open_fake(), take, RetryPolicy(0))
+    speech.run(endless())
+    assert len(ended) >= 50
+    assert all(row.error is None for row in ended)
+
+
+@pytest.mark.parametrize("where", ["rows", "take"])
+def test_a_callers_error_ends_the_run_and_comes_back(open_fake: Open, where: str) -> None:
+    def broken_rows() -> Iterator[SpeechRow]:
+        yield from rows("xx")
+        raise LookupError("no more")
+
+    def take(row: SpeechRow) -> None:
+        if where == "take":
+            raise LookupError("no more")
+
+    threads = threading.active_count()
+    speech = SpeechRun(open_fake(), take, RetryPolicy(0), takers=3)
+    with pytest.raises(LookupError, match="no more"):
+        speech.run(broken_rows() if where == "rows" else rows(*["xx"] * 900))
+    assert threading.active_count() == threads
+
+
+def test_a_lost_device_is_an_early_stop(open_fake: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = open_fake()
+
+    def lost(*_: Any) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
+
+    monkeypatch.setattr(session.model, "decode_frames", lost)
+    with pytest.raises(StoppedEarly, match="the device failed: CUDA error: an illegal"):
+        speak(session, rows("xx"))
+
+
+def test_a_step_down_stays_with_the_session(open_fake: Open) -> None:
+    """The scheduler once had a batch size of its own, and the session's stayed as it was."""
+    session = open_fake(16, memory_rows=3)
+    assert len(speak(session, rows(*["xxxx"] * 40))) == 40
+    assert session.batch.rows == 2
+    speech = SpeechRun(session, lambda row: None, RetryPolicy(0))
+    speech.run(rows(*["xxxx"] * 10))
+    assert speech.engine.facts()["memory_step_downs"] == 0
+
+
+class Interrupting(FakeSpeechModel):
+    """Ctrl-C in a launch of frames."""
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        super().decode_frames(bucket, count)
+        if len(self.batches) == 3:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_is_cut_short_frees_its_slots(open_fake: Open) -> None:
+    """The next run on the session takes them all for free."""
+    session = open_fake()
+    model: Any = Interrupting(4)
+    model.info = session.model.info
+    session.model = model
+    switch_s = sys.getswitchinterval()
+    with pytest.raises(KeyboardInterrupt):
+        speak(session, rows(*["x" * 9] * 8))
+    assert model.slots == {}
+    assert sys.getswitchinterval() == switch_s
+    assert len(speak(session, rows(*["x" * 9] * 8))) == 8
+
+
+def test_voices_are_kept_from_run_to_run(open_fake: Open) -> None:
+    session = open_fake()
+    voices = VoiceCache(session.model, session.device)
+    first = SpeechRun(session, lambda row: None, RetryPolicy(0), voices=voices)
+    second = SpeechRun(session, lambda row: None, RetryPolicy(0), voices=voices)
+    assert first.voices is second.voices is voices
+
+
+def test_where_no_row_comes(open_fake: Open) -> None:
+    ended: list[SpeechRow] = []
+    SpeechRun(open_fake(), ended.append, RetryPolicy(0)).run([None, *rows("xx"), None, None])
+    assert [row.error for row in ended] == [None]

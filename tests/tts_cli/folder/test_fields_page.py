@@ -1,0 +1,142 @@
+"""The page of fields beside the code: its tables are those of the code, its examples run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import fields, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tts_cli.audio.treatment import Applied
+from tts_cli.config import RunConfig
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.record import RowRecord
+from tts_cli.folder.run_file import (
+    FolderTotals,
+    RunLog,
+    Totals,
+    build_report,
+    with_folder,
+    write_report,
+)
+from tts_cli.listen.verdicts import OK as FINE
+from tts_cli.listen.verdicts import Check
+from tts_cli.text.care import TextCare
+from tts_cli.workers.hand import Hand
+
+PAGE = (Path(__file__).parents[3] / "tts_cli" / "folder" / "README.md").read_text()
+TABLES = [
+    re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    for table in re.split(r"\| (?:field|entry) \| unit or values \| what \|", PAGE)[1:]
+]
+STARTED = "2026-11-22T13:05:00.250Z"
+OK = RowRecord(
+    "000001", "ok", run_id="r1", path="000001.wav", voice="clara", seed=2**53 - 1, audio_s=90.0,
+    frames=1125, frames_per_char=1.5, started=STARTED, latency_ms=1500.0, level_dbfs=-20.0,
+    clipped_share=0.0, silence_inside_s=0.3,
+)  # fmt: skip
+ROWS = [
+    replace(OK, status="failed", error="no end"),
+    OK,
+    replace(OK, id="000002", path="000002.wav", audio_s=30.0, clipped_share=0.01),
+    replace(OK, id="b", voice="emil", path="b.wav", silence_inside_s=1.5, frames_per_char=0.5),
+    RowRecord("c", "failed", error="text: is blank", run_id="r1"),
+]
+FIRST = '{"id": "a", "status": "ok", "voice": "emil", "audio_s": 60.0, "request_hash": "h"}\n'
+
+
+def report() -> dict[str, Any]:
+    return build_report(
+        RunConfig(),
+        Totals(ok=3, audio_s=210.0, wall_s=4.0),
+        run_id="r1",
+        model={"family": "qwen3_tts"},
+        text=TextCare().facts(),
+        device={"device": "cpu"},
+        started=datetime(2026, 11, 22, tzinfo=timezone.utc),
+        exit_code=1,
+    )
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one run, and the working folder."""
+    with Journal(tmp_path) as journal:
+        journal.append(*ROWS)
+        runs = RunLog(tmp_path)
+        runs.append(report())
+        write_report(tmp_path, with_folder(report(), runs.totals(journal.rows())))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tables_are_those_of_the_code() -> None:
+    folder = FolderTotals(1, 1, 1.0, 1, 1.0)
+    written = with_folder(report(), folder)
+    assert [
+        [entry.name for entry in fields(RowRecord)],
+        list(Applied().as_dict()),
+        list(written),
+        list(written["totals"]),
+        list(Hand(1, None).facts()),
+        list(written["text"]),
+        list(written["folder"]),
+        list(json.loads(Check("a", 1, "00", FINE).to_line())),
+    ] == TABLES
+
+
+def test_lines_have_these_fields_in_this_order(out: Path) -> None:
+    for line in (out / "timings.jsonl").read_text().splitlines():
+        assert list(json.loads(line)) == TABLES[0]
+    run = json.loads((out / "runs.jsonl").read_text())
+    assert [*run, "folder"] == TABLES[2]
+
+
+def jq(command: str) -> list[Any]:
+    """What one line of the page prints: with -r texts, else values."""
+    program = pytest.importorskip("jq", reason="jq comes with the dev extra")
+    _, *options, source, name = shlex.split(command)
+    text = Path(name).read_text()
+    values = [json.loads(line) for line in text.splitlines()] if ".jsonl" in name else [text]
+    if name.endswith(".json"):
+        values = [json.loads(text)]
+    if any("s" in option for option in options):
+        values = [values]
+    compiled = program.compile(source)
+    return [found for value in values for found in compiled.input_value(value).all()]
+
+
+def test_jq(out: Path) -> None:
+    """A line of the first version, which has no `take`, changes nothing of it."""
+    with open(out / "timings.jsonl", "a") as file:
+        file.write(FIRST)
+    commands = [line.strip() for line in PAGE.splitlines() if line.startswith("    jq ")]
+    failed, minutes, listen, runs, speed, ended = commands
+    assert jq(failed) == ["c\ttext: is blank"]
+    assert jq(minutes) == [["clara", 2.0], ["emil", 2.5]]
+    assert jq(listen) == ["000002.wav", "b.wav"]
+    assert jq(runs) == ["r1\t1\t3\t52.5"]
+    assert jq(speed) == [52.5]
+    moment = datetime(2026, 11, 22, 13, 5, 1, 500_000, timezone.utc).timestamp()
+    spoken = ["000001", "000001", "000002", "b"]
+    assert jq(ended) == [[row_id, moment] for row_id in spoken]
+
+
+def test_pandas(out: Path) -> None:
+    pytest.importorskip("pandas", reason="pandas comes with the dev extra")
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    rows = names["rows"]
+    assert list(rows.index) == ["000001", "000002", "b", "c"]
+    assert list(rows["status"]) == ["ok", "ok", "ok", "failed"]
+    assert int(rows["seed"]["000001"]) == 2**53 - 1, "above that, a missing seed rounds the others"
+    assert rows["started"]["000001"].isoformat() == "2026-11-22T13:05:00.250000+00:00"
+    assert names["by_voice"]["audio_s"].to_dict() == {"clara": 60.0, "emil": 90.0}
+    assert list(names["fast"].index) == ["b"]
+    assert names["runs"]["totals.audio_s"].tolist() == [210.0]

@@ -1,0 +1,48 @@
+"""Files that a dead run had written but not recorded, told from a user's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from made_voices import keep
+
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.mend import audio_files, find_orphans, unrecorded_rows
+from tts_cli.folder.record import RowRecord
+
+
+def test_only_what_is_newer_than_the_dead_run(tmp_path: Path) -> None:
+    names = ["new.wav", "sub/new.flac", "old.wav", "recorded.wav", "notes.txt", "truncated/x.wav"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"audio")
+        os.utime(tmp_path / name, ns=(0, 1000 if name == "old.wav" else 2000))
+    with Journal(tmp_path) as journal:
+        journal.append(RowRecord("recorded", "ok"))
+        journal.append(*unrecorded_rows(tmp_path, 2000, journal))
+        names = ["new", "sub/new", "old", "recorded", "notes", "truncated/x"]
+        found = {name: journal.status(name) for name in names}
+    assert found == {
+        "new": "failed", "sub/new": "failed", "old": None, "recorded": "ok", "notes": None,
+        "truncated/x": None,
+    }  # fmt: skip
+
+
+def test_what_was_made_of_rows_is_no_row(tmp_path: Path) -> None:
+    for name in ("01-one.wav", "sub/01-one.wav", "01-one.flac"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"audio")
+    with Journal(tmp_path) as journal:
+        found = {record.id for record in unrecorded_rows(tmp_path, 0, journal, {"01-one.wav"})}
+    assert found == {"sub/01-one", "01-one"}
+    made = {"01-one.wav", "01-one.flac"}
+    assert [row_id for row_id, _ in audio_files(tmp_path, made)] == ["sub/01-one"]
+
+
+def test_made_voices_are_no_rows(tmp_path: Path) -> None:
+    keep(tmp_path)
+    (tmp_path / "mine.wav").write_bytes(b"audio")
+    assert [row_id for row_id, _ in audio_files(tmp_path)] == ["mine"]
+    with Journal(tmp_path) as journal:
+        assert find_orphans(tmp_path, journal, lambda _: False).first == ["mine"]

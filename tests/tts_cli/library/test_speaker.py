@@ -1,0 +1,203 @@
+"""Speakers: one text, settings, interruptions, and what is left of a closed one."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+import soundfile
+from fake_speakers import OpenSpeaker, RoomyModel
+
+from tts_cli import Cancelled, RowError, Settings, SetupError, Speaker, UsageError
+from tts_cli.config import SAMPLING_FLAGS, RunConfig
+from tts_cli.library.settings import RowFields
+from tts_cli.manifest.row import KINDS
+from tts_cli.manifest.seeds import row_seed
+
+
+def test_one_text(open_speaker: OpenSpeaker) -> None:
+    speaker = open_speaker(seed=3)
+    speech = speaker.say("Hello", voice="clara", max_frames=9)
+    assert (speech.id, speech.text, speech.voice) == ("000001", "Hello", "clara")
+    assert (speech.error, speech.finish_reason, speech.attempts) == (None, "eos", 1)
+    assert speech.seed == row_seed(3, "000001")
+    assert speaker.say("Hello", id="other").seed == row_seed(3, "other")
+    assert speaker.say("Hello", seed=4).seed == 4
+    assert (speech.codes.shape, speech.samples.shape, speech.seconds) == ((5, 2), (10,), 0.5)
+    assert speech.timings.rtf is not None
+    assert (speaker.sample_rate_hz, speaker.voices) == (20, ("arthur", "clara", "uncle_fu"))
+    assert speaker.languages == ("auto", "english", "french")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"voic": "clara"}, "unknown field 'voic'; did you mean 'voice'?"),
+        ({"voice": "clarra"}, "'clarra' is unknown; did you mean 'clara'?"),
+        ({"seed": -1}, "seed: must be 0 to"),
+        ({"max_frames": 2}, "no end of speech within 2 frames"),
+        ({"ref_audio": "a.wav"}, "the sample voice cannot clone"),
+        ({"id": "../a"}, "id '../a'"),
+    ],
+)
+def test_what_cannot_be_said(open_speaker: OpenSpeaker, fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(RowError, match=said.replace("?", r"\?")):
+        open_speaker().say("Hello", **fields)
+
+
+def test_texts_that_are_none(open_speaker: OpenSpeaker) -> None:
+    speaker = open_speaker(wordless="fail")
+    for text, said in [("", "is blank"), ("...", "no letter or digit"), ("a\0", "control")]:
+        with pytest.raises(RowError, match=said):
+            speaker.say(text)
+    with pytest.raises(RowError, match="must be text, not 5"):
+        speaker.say(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"voyce": "clara"}, "unknown setting 'voyce'; did you mean voice"),
+        ({"voice": "clarra"}, "'clarra' is unknown"),
+        ({"max_batch": 3}, "must be a power of two"),
+        ({"max_batch": True}, "max_batch: must be a whole number, not True"),
+        ({"split": 40}, "split: must be text, not 40"),
+        ({"temperature": "hot"}, "temperature: must be a number, not 'hot'"),
+        ({"no_graphs": 1}, "no_graphs: must be True or False, not 1"),
+        ({"lexicon": 5}, "lexicon: must be text or a path, not 5"),
+        ({"device": "tpu"}, "device 'tpu'"),
+        ({"longest": 0}, "longest: must be at least 1"),
+        ({"out": "wavs"}, "unknown setting 'out'"),
+        ({"normalize": "klingon"}, "normalize 'klingon'"),
+    ],
+)
+def test_settings_are_checked(
+    open_speaker: OpenSpeaker, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        open_speaker(**{"max_batch": 4, **settings})
+
+
+def test_no_such_model() -> None:
+    with pytest.raises(SetupError, match="nowhere"):
+        Speaker("nowhere/at/all/for/sure", device="cpu")
+
+
+def test_settings_are_those_of_runs() -> None:
+    """Names and kinds cannot drift from those of flags and rows."""
+    known = {**get_type_hints(RunConfig), **dict.fromkeys(SAMPLING_FLAGS)}
+    assert get_type_hints(Settings).keys() <= known.keys()
+    assert set(SAMPLING_FLAGS) <= get_type_hints(Settings).keys()
+    assert get_type_hints(RowFields).keys() | {"text", "x_vector_only_mode"} == KINDS.keys()
+    for name, kind in get_type_hints(Settings).items():
+        if known[name] is not None and "Path" not in str(known[name]):
+            assert str(kind.__name__) in str(known[name]), name
+
+
+def test_pauses_and_parts(open_speaker: OpenSpeaker) -> None:
+    speaker = open_speaker(pause_sentence=1.0)
+    speech = speaker.say("abcd [pause 500ms] efgh", voice="clara")
+    assert [part.boundary for part in speech.parts] == ["pause", None]
+    assert [part.frames for part in speech.parts] == [4, 4]
+    assert speech.parts[0].text_start == 0
+    assert len(speech.codes) == 8
+    assert speech.seconds > 0.8
+
+
+def test_a_text_longer_than_the_room(open_speaker: OpenSpeaker) -> None:
+    model = RoomyModel(4)
+    speaker = open_speaker(model, longest=10, accept_truncated=True)
+    assert speaker.say("y" * 100).is_ok
+    assert speaker.say("y" * 100).is_ok
+    assert len(model.rooms) == 3
+    model.most_positions = model.rooms[-1][1]
+    with pytest.raises(RowError, match="no memory"):
+        speaker.say("y" * 500)
+    assert speaker.say("y" * 100).is_ok
+
+
+class Interrupted(RoomyModel):
+    """Ctrl-C in the third launch of frames."""
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        super().decode_frames(bucket, count)
+        if len(self.batches) == 3:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_text(open_speaker: OpenSpeaker) -> None:
+    model = Interrupted(4)
+    speaker = open_speaker(model)
+    threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        speaker.say("Hello there")
+    assert threading.active_count() == threads
+    assert model.slots == {}
+    assert speaker.say("Hello there").is_ok
+
+
+class Slow(RoomyModel):
+    """A text that is never over, until somebody cancels it."""
+
+    def decode_frames(self, bucket: int, count: int) -> None:
+        self.begun.set()
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_another_thread_ends_a_text(open_speaker: OpenSpeaker, how: str) -> None:
+    model = Slow(4)
+    model.begun = threading.Event()  # type: ignore[attr-defined]
+    speaker = open_speaker(model)
+
+    def end() -> None:
+        model.begun.wait(10)  # type: ignore[attr-defined]
+        getattr(speaker, how)()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with pytest.raises(Cancelled, match="not spoken to its end"):
+        speaker.say("Hello")
+    thread.join()
+    assert model.slots == {}
+    assert speaker.is_closed == (how == "close")
+    speaker.cancel()  # nothing is going on
+
+
+def test_nothing_is_left_of_a_closed_speaker(open_speaker: OpenSpeaker) -> None:
+    switch_s = sys.getswitchinterval()
+    with open_speaker() as speaker:
+        assert speaker.say("Hello").is_ok
+        results = speaker.batch(["xx", "xxx"])
+        next(results)
+        assert sys.getswitchinterval() <= switch_s
+    speaker.close()
+    assert "model" not in vars(speaker.session)
+    assert sys.getswitchinterval() == switch_s
+
+
+def test_speech_is_saved(open_speaker: OpenSpeaker, tmp_path: Any) -> None:
+    speaker = open_speaker(info={"sample_rate_hz": 8000, "samples_per_frame": 160})
+    speech = speaker.say("Hello there")
+    for name, subtype in [("a.wav", "PCM_16"), ("a.flac", "PCM_24"), ("a.WAV", "FLOAT")]:
+        assert speech.save(tmp_path / name, subtype=subtype) == tmp_path / name
+        found = soundfile.info(tmp_path / name)
+        assert (found.samplerate, found.subtype) == (8000, subtype)
+        assert found.frames == len(speech.samples)
+    assert speech.save(str(tmp_path / "b"), "wav").stat().st_size > 44
+    read, _ = soundfile.read(tmp_path / "a.WAV", dtype="float32")
+    assert np.array_equal(read, speech.samples)
+    for args, said in [
+        (("a.txt",), "'txt' is none of the formats wav"),
+        (("a",), "'no suffix' is none"),
+        (("a.flac", None, "FLOAT"), "subtype 'FLOAT' does not exist in flac; use PCM_16, PCM_24"),
+    ]:
+        with pytest.raises(UsageError, match=said):
+            speech.save(*args)
+    (bad,) = speaker.batch([{"text": "x", "voice": "nobody"}])
+    with pytest.raises(RowError, match="row 000001 has no audio: voice: 'nobody'"):
+        bad.save(tmp_path / "c.wav")
+    with pytest.raises(FileNotFoundError):
+        speech.save(tmp_path / "none" / "a.wav")

@@ -1,0 +1,62 @@
+"""Rows that an earlier version was given otherwise: they are spoken again, and counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from models.base import ModelInfo
+from tts_cli.cli.summary import reread_lines
+from tts_cli.config import RunConfig
+from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.record import RowRecord
+from tts_cli.manifest.manifest import open_source
+from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.standing import State
+
+SPOKEN = {  # id -> the text of the manifest, what the journal has of it
+    "hidden": ("mor\u00adning", "mor\u00adning", None),
+    "spaces": ("12\u00a0500 men", "12\u00a0500 men", None),
+    "printed": ("It\u2019s five.", "It\u2019s five.", None),
+    "both": ("It\u2019s\u200b 5.", "It\u2019s\u200b 5.", "It\u2019s\u200b five."),
+    "changed": ("Mor\u00adning.", "Evening.", None),
+    "plain": ("Morning.", "Morning.", None),
+}
+
+
+def survey(path: Path, info: ModelInfo) -> Any:
+    manifest = path / "rows.jsonl"
+    rows = ({"id": row_id, "text": text} for row_id, (text, _, _) in SPOKEN.items())
+    manifest.write_text("\n".join(map(json.dumps, rows)))
+    config = RunConfig(out=path, language="english")
+    with open_source(str(manifest), None) as source, Journal(path) as journal:
+        journal.append(
+            *(
+                RowRecord(row_id, "ok", request_hash="x", text=written, spoken_text=spoken)
+                for row_id, (_, written, spoken) in SPOKEN.items()
+            )
+        )
+        plan = RowPlan(
+            source, config, info, journal, AudioWriter(path, config, info.sample_rate_hz)
+        )
+        return plan.survey()
+
+
+def test_rows_with_signs_that_nobody_sees_are_counted(tmp_path: Path, make_info: Any) -> None:
+    found = survey(tmp_path, make_info(languages=("auto", "english")))
+    assert found.due[State.CHANGED] == len(SPOKEN)
+    assert found.reread == 3  # hidden, spaces, both
+
+
+def test_printed_marks_count_where_the_checkpoint_asks_for_typed_ones(
+    tmp_path: Path, make_info: Any
+) -> None:
+    found = survey(tmp_path, make_info(normalizes=True, languages=("auto", "english")))
+    assert found.reread == 3  # hidden, printed, both; 12 500 are said in words besides
+
+
+def test_it_is_told() -> None:
+    assert reread_lines(0) == []
+    assert reread_lines(2)[0].startswith("2 rows were done, and due again for signs in the text")

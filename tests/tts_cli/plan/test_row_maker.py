@@ -1,0 +1,185 @@
+"""Single rows become what the plan of a manifest makes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile_audio import encoded, tone
+
+from models.base import ModelInfo
+from models.pace import Pace
+from tts_cli.config import RunConfig
+from tts_cli.core import SpeechRow
+from tts_cli.errors import SetupError, UsageError
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.source import Source
+from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.planner import RowMaker
+from tts_cli.plan.room import Needs
+from tts_cli.voices.needs import Cloning
+
+MakeInfo = Callable[..., ModelInfo]
+MakeSource = Callable[..., Source]
+
+PACE = Pace(letter=0.5, longest_chars=60)
+SENTENCES = "The boat left after five that day. Nobody of them spoke at all. It rained."
+ROWS: list[dict[str, Any]] = [
+    {"text": "Hello there."},
+    {"id": "own", "text": "Hello.", "seed": 7, "top_k": 3, "max_frames": 9, "language": "fr"},
+    {"text": "3 people", "voice": "CLARA"},
+    {"text": SENTENCES, "voice": "clara"},
+    {"text": SENTENCES, "max_seconds": 5},
+    {"text": "One [pause 300ms] two", "instruct": "softly"},
+    {"text": "..."},
+    {"text": "[pause 2s]"},
+    {"input": "By another name", "speaker": "arthur", "greedy": True},
+    {"text": "Hello", "character": "Anna"},
+    {"text": "Hello", "character": "clara"},
+    {"text": "x", "speed": 2},
+    {"text": "x", "voice": "clarra"},
+    {"text": "x", "character": "Nobody"},
+    {"text": "x" * 25_000},
+    {"text": "x" * 3000, "max_frames": 4000},
+    {"text": "x", "id": "../x"},
+    {"text": "x", "temperature": 0},
+    {},
+]
+
+
+def shape(row: SpeechRow | BadRow) -> object:
+    """What a row is, but for hashes, which only folders need, and for where a bad one stood."""
+    if isinstance(row, BadRow):
+        return (row.id, row.message, row.text)
+    request = row.request
+    read = None if row.reading is None else (row.reading.written, row.reading.spoken)
+    samples = None if row.samples is None else len(row.samples)
+    known = (row.id, request, row.need, row.parts, row.most_frames, read, samples)
+    return (*known, row.character, dict(row.extra or {}), row.finish_reason, row.error)
+
+
+def config_in(folder: Path, **settings: Any) -> RunConfig:
+    (folder / "cast.toml").write_text('[Anna]\nvoice = "arthur"\n')
+    return RunConfig(cast=folder / "cast.toml", normalize="english", skip_invalid=True, **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"split": "off"}, {"wordless": "fail", "seed": 3}])
+def test_as_the_plan_makes_them(
+    make_info: MakeInfo, make_source: MakeSource, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    info = make_info(pace=PACE, takes_instruct=True)
+    config = config_in(tmp_path, **settings)
+    source = make_source("".join(json.dumps(row) + "\n" for row in ROWS))
+    plan = RowPlan(source, config, info)
+    survey = plan.survey()
+    maker, cloning, needs = RowMaker(config, info), Cloning(config, info), Needs()
+    made = [maker.make(row, number, cloning) for number, row in enumerate(ROWS, 1)]
+    assert [shape(row) for row in made] == [shape(row) for row in plan]
+    good = [row for row in made if isinstance(row, SpeechRow)]
+    assert len(good) >= 8
+    for row in good:
+        if not row.is_silent:
+            needs = needs.joined(maker.needs(row))
+    assert needs == replace(survey.needs, rows=0)
+
+
+def test_recordings_as_the_plan_takes_them(
+    make_info: MakeInfo, make_source: MakeSource, tmp_path: Path
+) -> None:
+    info = make_info(type="base", voices=(), needs_reference=True, can_clone=True, pace=PACE)
+    audio = tmp_path / "a.wav"
+    audio.write_bytes(encoded(tone(1.2)))
+    cloned = {"ref_audio": str(audio), "ref_text": "What is said."}
+    rows = [
+        {"text": "Hello.", **cloned},
+        {"text": SENTENCES, **cloned, "clone_mode": "xvec"},
+        {"text": "Hello."},
+        {"text": "Hello.", "ref_audio": str(tmp_path / "no.wav")},
+        {"text": "Hello.", "voice": "nobody"},
+    ]
+    config = RunConfig(voices=tmp_path / "voices", skip_invalid=True)
+    source = make_source("".join(json.dumps(row) + "\n" for row in rows))
+    plan = RowPlan(source, config, info)
+    plan.survey()
+    maker, cloning = RowMaker(config, info), Cloning(config, info)
+    made = [maker.make(row, number, cloning) for number, row in enumerate(rows, 1)]
+    assert [shape(row) for row in made] == [shape(row) for row in plan]
+    assert [isinstance(row, SpeechRow) for row in made] == [True, True, False, False, False]
+    by_path = maker.make({**rows[0], "ref_audio": audio}, 1, cloning)
+    assert shape(by_path) == shape(made[0])
+
+
+def test_forms_of_a_row(make_info: MakeInfo) -> None:
+    info = make_info()
+    maker, cloning = RowMaker(RunConfig(), info), Cloning(RunConfig(), info)
+    given: list[Any] = [
+        {"id": "a", "text": "Hello.", "voice": "clara", "top_k": 3, "seed": 1},
+        Row(5, 6, "a", "Hello.", voice="clara", sampling={"top_k": 3}, seed=1, file="m.jsonl"),
+    ]
+    first, second = (maker.make(row, 1, cloning) for row in given)
+    assert shape(first) == shape(second)
+    assert shape(maker.make("Hello.", 2, cloning)) == shape(
+        maker.make({"text": "Hello."}, 2, cloning)
+    )
+    for strange in (
+        None,
+        5,
+        b"Hello.",
+        ["Hello."],
+        {"text": 5},
+        {b"text": "x"},
+        Row(1, 1, "", "x"),
+    ):
+        assert isinstance(maker.make(strange, 3, cloning), BadRow), strange  # type: ignore[arg-type]
+
+
+def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
+    info, config = make_info(), RunConfig(extra="keep", map="Line=text")
+    row = RowMaker(config, info).make({"Line": "Hello.", "mood": "glad"}, 1, Cloning(config, info))
+    assert isinstance(row, SpeechRow)
+    assert (row.request.text, row.extra) == ("Hello.", {"mood": "glad"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "info", "said"),
+    [
+        ({"text": "Hello."}, {}, []),
+        ({"text": "..."}, {}, ["has no letter or digit"]),
+        ({"text": "A <b>bold</b> word"}, {}, ["would be read aloud"]),
+        ({"text": "a [pause 1s] b"}, {"voices": ()}, ["its pauses are left out"]),
+        ({"text": "a [pause 1s] b"}, {}, []),
+        ({"text": "Hello.", "instruct": "softly"}, {}, ["gives instruct, which"]),
+        ({"text": "Hello."}, {"needs_instruct": True}, ["gives no instruct"]),
+        ({"text": "Part 1/2/3."}, {}, []),
+        (
+            {"text": "Part 1/2/3.", "language": "english"},
+            {"normalizes": True, "languages": ("auto", "english")},
+            ["'1/2/3' is not understood"],
+        ),
+        ({"text": SENTENCES}, {}, []),
+        ({"text": SENTENCES}, {"voices": ()}, ["is longer than the about 60 characters"]),
+    ],
+)
+def test_warnings(
+    make_info: MakeInfo, fields: dict[str, Any], info: dict[str, Any], said: list[str]
+) -> None:
+    known = make_info(pace=PACE, **info)
+    maker = RowMaker(RunConfig(), known)
+    cloning = Cloning(RunConfig(), known)
+    row = maker.make(fields, 1, cloning)
+    assert isinstance(row, SpeechRow)
+    found = maker.warnings(row, cloning)
+    assert len(found) == len(said), found
+    for warning, words in zip(found, said, strict=True):
+        assert words in warning
+
+
+def test_what_cannot_be(make_info: MakeInfo) -> None:
+    with pytest.raises(UsageError, match="'nobody' is unknown"):
+        RowMaker(RunConfig(voice="nobody"), make_info())
+    with pytest.raises(SetupError, match="speaks only by cloning"):
+        RowMaker(RunConfig(), make_info(needs_reference=True))

@@ -1,0 +1,357 @@
+"""Whole manifests: duplicates, the checkpoint's abilities, selection and estimates."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.base import ModelInfo
+from models.pace import Pace
+from tts_cli.config import RunConfig
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.source import Source
+from tts_cli.plan.checks import CheckedRows
+from tts_cli.plan.plan import RowPlan, check_manifest
+from tts_cli.plan.request import build_request
+from tts_cli.plan.split_rule import BY_SETTING, NO_CLONING
+from tts_cli.plan.tally import NamedRows, estimate_audio_s, estimate_disk_bytes
+
+MakeInfo = Callable[..., ModelInfo]
+MakeSource = Callable[..., Source]
+CONFIG = RunConfig()
+BASE = {"type": "base", "needs_reference": True, "can_clone": True, "voices": ()}
+DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
+
+
+def jsonl(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps({"text": "hi", **row}) + "\n" for row in rows)
+
+
+def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
+    return list(CheckedRows(source, config, info).read())
+
+
+def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
+    """The ids of the rows that a run takes, good and bad."""
+    plan = RowPlan(source, config, info)
+    survey = plan.survey()
+    rows = list(plan)
+    assert sum(isinstance(row, BadRow) for row in rows) == survey.bad
+    assert len(rows) == survey.bad + survey.pending
+    return [row.record_id if isinstance(row, BadRow) else row.id for row in rows]
+
+
+def message(source: Source, config: RunConfig, info: ModelInfo) -> str:
+    bad = [row for row in checked_rows(source, config, info) if isinstance(row, BadRow)]
+    assert len(bad) == 1, bad
+    rows = NamedRows("rows")
+    rows.add(bad[0], bad[0].message)
+    return rows.lines("m")[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("a", "a"), ("A/x", "a/X"), ("café", "cafe\u0301"), ("000002", None)]
+)
+def test_ids_that_meet(
+    make_source: MakeSource, make_info: MakeInfo, first: str, second: str | None
+) -> None:
+    rows = list(
+        checked_rows(make_source(jsonl({"id": first}, {"id": second})), CONFIG, make_info())
+    )
+    assert isinstance(rows[0], Row)
+    bad = rows[1]
+    assert isinstance(bad, BadRow)
+    assert "is taken by line 1" in bad.message
+    # Recorded apart, or the failure would overwrite the good row's line in the journal.
+    assert bad.record_id == "#2"
+
+
+def test_an_id_of_a_bad_row_is_taken(make_source: MakeSource, make_info: MakeInfo) -> None:
+    rows = list(
+        checked_rows(make_source(jsonl({"id": "a", "text": ""}, {"id": "a"})), CONFIG, make_info())
+    )
+    assert [isinstance(row, BadRow) for row in rows] == [True, True]
+    assert [row.record_id for row in rows] == ["a", "#2"]
+
+
+def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -> None:
+    source = make_source(jsonl({"id": "a"}, {"id": "A"}, {"voice": "nobody"}, {}) + "x\n")
+    rows = CheckedRows(source, CONFIG, make_info())
+    first = list(rows.read())
+    assert [isinstance(row, BadRow) for row in first] == [False, True, True, False, True]
+    assert list(rows.read()) == first
+    assert list(rows.read([0, 1, 0, 1, 1])) == [first[1], *first[3:]]
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "words"),
+    [
+        ({"voice": "klara"}, {}, "did you mean 'clara'? the checkpoint has arthur, clara"),
+        ({"voice": "zzz"}, {}, "voice: 'zzz' is unknown; the checkpoint has arthur"),
+        ({"voice": "arthur"}, {"voices": (), "type": "voice_design"}, "no named voices"),
+        ({"language": "engish"}, {}, "did you mean 'english'?"),
+        ({"language": "klingon"}, {}, "the checkpoint has auto, english, french"),
+        ({"ref_audio": "REF"}, {}, "the sample voice cannot clone; leave it out"),
+        ({}, BASE, "gives no ref_audio and no voice"),
+        ({"ref_audio": "REF", "voice": "anna"}, BASE, "gives both ref_audio and voice"),
+        ({"voice": "anna"}, BASE, "voice: voice 'anna' is not in "),
+        ({"voice": "anna"}, DUAL_AR, "voice: voice 'anna' is not in "),
+        ({"ref_audio": "REF"}, DUAL_AR, "clones by icl only; give ref_text"),
+        ({"ref_audio": "REF", "voice": "anna"}, DUAL_AR, "gives both ref_audio and voice"),
+        ({"max_frames": 5000}, {}, "max_frames: is 5000, the checkpoint holds 4096"),
+        ({"max_seconds": 0.05}, {}, "0.05 s is less than one frame (0.08 s)"),
+        ({"max_seconds": 400}, {}, "400 s is more than the 327.68 s it can hold"),
+    ],
+)
+def test_rows_the_checkpoint_cannot_speak(
+    make_source: MakeSource,
+    make_info: MakeInfo,
+    tmp_path: Path,
+    row: dict[str, Any],
+    changes: dict[str, Any],
+    words: str,
+) -> None:
+    (tmp_path / "REF").write_bytes(b"RIFF")
+    source = make_source(jsonl({"id": "x", **row}))
+    found = message(source, CONFIG, make_info(**changes))
+    assert words in found
+    assert found.startswith("m:1: id 'x': ")
+
+
+def test_names_ignore_letter_case(make_source: MakeSource, make_info: MakeInfo) -> None:
+    source = make_source(jsonl({"voice": "Clara", "language": "English"}, {"language": "AUTO"}))
+    assert check_manifest(source, CONFIG, make_info()).rows == 2
+
+
+def test_a_checkpoint_that_may_clone_needs_no_reference(
+    make_source: MakeSource, make_info: MakeInfo, tmp_path: Path
+) -> None:
+    (tmp_path / "REF").write_bytes(b"RIFF")
+    rows = {}, {"ref_audio": "REF", "ref_text": "What it says."}
+    checked = list(checked_rows(make_source(jsonl(*rows)), CONFIG, make_info(**DUAL_AR)))
+    assert all(isinstance(row, Row) for row in checked)
+
+
+def test_a_long_list_of_voices_is_cut(make_source: MakeSource, make_info: MakeInfo) -> None:
+    info = make_info(voices=tuple(f"speaker{n}" for n in range(1000)))
+    assert len(message(make_source(jsonl({"voice": "zzz"})), CONFIG, info)) < 500
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"voice": "klara"}, "--voice: 'klara' is unknown"),
+        ({"language": "x"}, "--language: 'x' is unknown"),
+        ({"max_seconds": 0.01}, "--max-seconds 0.01 s is less than one frame"),
+    ],
+)
+def test_flags_are_checked_too(
+    make_source: MakeSource, make_info: MakeInfo, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_manifest(make_source(jsonl({})), RunConfig(**settings), make_info())
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "text\n"])
+def test_no_rows(make_source: MakeSource, make_info: MakeInfo, content: str) -> None:
+    source = make_source(content, "m.csv" if "text" in content else "m.jsonl")
+    with pytest.raises(ManifestError, match="has no rows"):
+        check_manifest(source, CONFIG, make_info())
+
+
+def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: MakeInfo) -> None:
+    many = jsonl(*({"voice": f"v{number}"} for number in range(30)))
+    source = make_source(jsonl({"id": "ok"}) + jsonl({"id": "x", "seed": -1}) + many)
+    summary = check_manifest(source, CONFIG, make_info())
+    lines = summary.bad_lines()
+    assert len(lines) == 21
+    assert lines[0].startswith(f"{source.name}:2: id 'x': seed: must be")
+    assert lines[20] == f"{source.name}: 11 more bad rows"
+    with pytest.raises(ManifestError, match=r"31 of 32 rows are bad; .*--skip-invalid"):
+        summary.require_good()
+
+
+def test_languages_without_rules_are_told(make_source: MakeSource, make_info: MakeInfo) -> None:
+    """Rows of a language that nobody can normalize were left as written without a word."""
+    info = make_info(languages=("auto", "english", "chinese"))
+    rows = [{"language": language} for language in ("chinese", "english", "zh", "auto")]
+    config = RunConfig(normalize="auto")
+    chinese, unknown = check_manifest(make_source(jsonl(*rows)), config, info).warnings
+    assert chinese.endswith(
+        "2 rows are in chinese, which has no rules for figures, and left as written"
+    )
+    assert "1 row is of no known language, and left as written; give --language" in unknown
+
+
+@pytest.mark.parametrize(
+    ("text", "languages", "is_told"),
+    [
+        ("Шёл дождь, и никто не пришёл.", ("auto", "english"), True),
+        ("今天下雨了。", ("auto", "english", "french"), True),
+        ("It rained in Москва all day.", ("auto", "english"), False),
+        ("Über “größere” Straßen — çà", ("auto", "english"), False),
+        ("Шёл дождь.", ("auto", "english", "russian"), False),
+        ("Шёл дождь.", ("auto",), False),  # a checkpoint that names none may speak any
+    ],
+)
+def test_letters_that_the_checkpoint_does_not_speak_are_told(
+    make_source: MakeSource,
+    make_info: MakeInfo,
+    text: str,
+    languages: tuple[str, ...],
+    is_told: bool,
+) -> None:
+    """A Russian list spoken by the English voice ended with 0, and nothing was said."""
+    source = make_source(jsonl({"text": text}, {"text": text}))
+    warnings = check_manifest(source, CONFIG, make_info(languages=languages)).warnings
+    assert len(warnings) == is_told
+    if is_told:
+        assert "id '000001': is in letters that this checkpoint does not speak" in warnings[0]
+
+
+def test_a_good_manifest_passes(make_source: MakeSource, make_info: MakeInfo) -> None:
+    summary = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG, make_info())
+    summary.require_good()
+    assert summary.bad_lines() == []
+    assert (summary.rows, summary.selected, summary.chars) == (2, 2, 8)
+    assert (summary.longest_id, summary.longest_chars) == ("000002", 6)
+
+
+def test_instructions_nobody_reads_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    source = make_source(jsonl({"instruct": "x"}, {"instruct": "y"}, {}))
+    (warning,) = check_manifest(source, CONFIG, make_info()).warnings
+    assert "2 rows give instruct, which this checkpoint ignores" in warning
+    assert not check_manifest(source, CONFIG, make_info(takes_instruct=True)).warnings
+
+
+def test_a_design_without_description_is_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
+    (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
+    assert "1 rows give no instruct" in warning
+
+
+LONG_ROWS = [
+    {"id": "a", "text": "xx xxx. xx xxx. xx xxx. xx xxx."},
+    {"id": "b", "text": "xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx. xx xxx."},
+]
+LIMITED = Pace(longest_chars=31, markup=r"\[.*?\]")
+
+
+def test_long_rows_are_counted_with_their_parts(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    info = make_info(pace=LIMITED, languages=("auto", "english", "chinese"))
+    found = check_manifest(make_source(jsonl(*LONG_ROWS, {"text": "早" * 10})), CONFIG, info)
+    assert (found.due, found.split, found.parts, found.warnings) == (3, 1, 5, [])
+    assert found.audio_s == pytest.approx((31 + 4 * 15 + 7 + 30) * 0.075)
+    tagged = check_manifest(
+        make_source(jsonl({"text": "[slowly, slowly, slowly] x"})), CONFIG, info
+    )
+    assert (tagged.split, tagged.warnings) == (0, [])
+    assert tagged.audio_s == pytest.approx(3 * 0.075)
+
+
+@pytest.mark.parametrize(
+    ("split", "type_", "reason"),
+    [
+        ("off", "custom_voice", BY_SETTING),
+        ("80", "custom_voice", BY_SETTING),
+        ("auto", "voice_design", NO_CLONING),
+    ],
+)
+def test_long_rows_that_stay_whole_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo, split: str, type_: str, reason: str
+) -> None:
+    """Words may be lost in them, and the user is told why they are not split and what helps."""
+    info = make_info(pace=LIMITED)
+    if type_ == "voice_design":
+        info = make_info(
+            pace=LIMITED, type=type_, needs_instruct=True, voices=(), takes_instruct=True
+        )
+    rows = [{"text": "hi", "instruct": "low"}, *LONG_ROWS]
+    rows = [{**row, "instruct": "low"} for row in rows] if info.takes_instruct else rows[1:]
+    found = check_manifest(make_source(jsonl(*rows)), RunConfig(split=split), info)
+    assert (found.split, found.parts) == (0, 0)
+    (warning,) = found.warnings
+    assert warning.endswith(
+        ": 1 row is longer than the about 31 characters that this checkpoint speaks well, 'b' "
+        f"first, and spoken in one: {reason}; words may be lost"
+    )
+
+
+def test_parts_longer_than_spoken_well_are_a_warning(
+    make_source: MakeSource, make_info: MakeInfo
+) -> None:
+    found = check_manifest(
+        make_source(jsonl(*LONG_ROWS)), RunConfig(split="60"), make_info(pace=LIMITED)
+    )
+    assert (found.split, found.parts) == (1, 2)
+    (warning,) = found.warnings
+    assert "--split 60 allows longer parts than the about 31 characters" in warning
+
+
+def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:
+    source = make_source(jsonl(*[{"id": f"r{n}"} for n in range(40)]) + "bad\n")
+    shards = [selected(source, RunConfig(shard=(part, 3)), make_info()) for part in (1, 2, 3)]
+    ids = [f"r{n}" for n in range(40)]
+    assert sorted(row_id for shard in shards for row_id in shard) == sorted([*ids, "#41"])
+    assert min(map(len, shards)) > 5
+    assert selected(source, RunConfig(limit=5), make_info()) == ids[:5]
+    part = selected(source, RunConfig(limit=5, shard=(2, 3)), make_info())
+    assert part == shards[1][:5]
+    found = check_manifest(source, RunConfig(limit=5), make_info())
+    assert (found.rows, found.bad_rows, found.selected, found.due) == (40, 1, 5, 5)
+
+
+def test_estimates(make_info: MakeInfo) -> None:
+    info = make_info()
+
+    def audio_s(config: RunConfig = CONFIG, **fields: Any) -> float:
+        row = Row(line=1, number=1, id="a", text="é" * 100, **fields)
+        return estimate_audio_s(build_request(row, config, info), info)
+
+    assert audio_s() == pytest.approx(15)
+    assert audio_s(RunConfig(max_seconds=2)) == pytest.approx(2)
+    assert audio_s(max_frames=10) == pytest.approx(0.8)
+    assert audio_s(max_seconds=4) == pytest.approx(4)
+    wav = estimate_disk_bytes(10, 1, CONFIG, info)
+    assert 480_000 < wav < 490_000
+    assert estimate_disk_bytes(10, 1, RunConfig(subtype="FLOAT"), info) > 1.9 * wav
+    assert estimate_disk_bytes(10, 1, RunConfig(format="flac"), info) < wav
+    assert estimate_disk_bytes(10, 1, RunConfig(format="mp3"), info) < wav / 2
+    assert estimate_disk_bytes(10, 1, RunConfig(save_codes=True), info) > wav
+
+
+def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeInfo) -> None:
+    count = 20_000
+    source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))
+    tracemalloc.start()
+    assert check_manifest(source, CONFIG, make_info()).rows == count
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * count
+
+
+def test_names_and_cues_are_told(make_source: MakeSource, make_info: MakeInfo) -> None:
+    names = ["Anna", "Tom"] * 3
+    talk = make_source(jsonl(*({"text": f"{name}: Come in."} for name in names)))
+    (told,) = check_manifest(talk, CONFIG, make_info()).warnings
+    assert "6 rows begin with a name and a colon (Anna, Tom)" in told
+    cues = "".join(
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\nMind the step, all.\n\n" for n in (1, 2)
+    )
+    long = "3\n00:00:05,000 --> 00:01:05,000\nMind it.\n"
+    (told,) = check_manifest(make_source(cues + long, "a.srt"), CONFIG, make_info()).warnings
+    assert "'000001': takes about" in told
+    assert "its cue has 0.9 s; 1 more row alike: '000002'" in told

@@ -1,0 +1,1 @@
+"""The undertakings of commands and library: each ties rooms together."""

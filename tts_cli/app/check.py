@@ -1,0 +1,309 @@
+"""A folder judged take by take, and `checks.jsonl` kept up to date while it goes on.
+
+What is usual of a voice and of a recogniser's errors is known only at the end, so every time the
+file is written all takes are judged anew by what is known so far: that costs microseconds a take,
+and what was heard, which costs seconds, is in the file after a minute whatever happens then.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tts_cli import signals
+from tts_cli.errors import SetupError, is_disk_error
+from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.folder.lock import is_read_only
+from tts_cli.folder.rows import Row, SpokenFolder, Take, read_folder
+from tts_cli.listen.judgement import Ears, Likeliness, judge
+from tts_cli.listen.suspicion import rate_times, severity
+from tts_cli.listen.usual import Voices
+from tts_cli.listen.verdicts import (
+    OK,
+    SUSPECT,
+    Check,
+    Heard,
+    Likeness,
+    checks_by_take,
+    write_checks,
+)
+from tts_cli.plan.checks import Only
+from tts_cli.text.languages import code_of
+
+if TYPE_CHECKING:
+    from models.base import SpeechModel
+    from tts_cli.listen.hearing.recogniser import Asked, Recogniser
+
+log = logging.getLogger(__name__)
+
+WRITE_S = 60.0  # between two writings of the file while takes are heard
+WRITE_SHARE = 0.02  # of the time that may go into that
+MAX_PROBLEMS = 5  # that are told one by one
+
+
+@dataclass(eq=False)
+class Judged:
+    """A take, and what is known of it."""
+
+    row: Row
+    take: Take
+    sha256: str  # of the audio that is judged
+    is_named: bool = True  # by --only
+    heard: Heard | None = None
+    drift: Likeness | None = None
+    check: Check | None = None  # None: not judged yet
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is its row's file."""
+        return self.take is self.row.take
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether its verdict says so."""
+        return self.check is not None and self.check.is_suspect
+
+
+@dataclass
+class Hearing:
+    """What became of the takes that were to be heard."""
+
+    heard: int = 0  # now
+    kept: int = 0  # by an earlier command, with the same recogniser
+    audio_s: float = 0.0
+    wall_s: float = 0.0
+    other_language: int = 0
+    without_words: int = 0
+    changed: int = 0  # files that are not what the journal has
+    problems: list[tuple[str, str]] = field(default_factory=list)  # id, why it cannot be heard
+
+
+class FolderCheck:
+    """The takes of a folder and their verdicts.
+
+    Args:
+        only: the rows that are asked for; the others keep the lines that they have.
+    Raises:
+        UsageError, SetupError: the folder cannot be read, or nothing was spoken into it.
+    """
+
+    def __init__(self, out: Path, only: Only) -> None:
+        self.folder: SpokenFolder = read_folder(out)
+        self.is_kept = not is_read_only(out)  # verdicts, in the folder
+        self.voices = Voices(row.speech for row in self.folder.rows)
+        self.hearing = Hearing()
+        self.judged = list(self._takes(only))
+
+    def _takes(self, only: Only) -> Iterator[Judged]:
+        before = checks_by_take(self.folder.path)
+        for row in self.folder.rows:
+            is_named = only.names(row.id)
+            for take in row.takes:
+                speech = take.speech
+                if not speech.is_ok or take.path is None or speech.sha256 is None:
+                    continue
+                old = before.get((row.id, speech.take))
+                if old is not None and not old.fits(speech.sha256):
+                    old = None
+                if old is None and not is_named:
+                    continue
+                found = Judged(row, take, speech.sha256, is_named)
+                if old is not None:
+                    found.heard, found.drift = old.asr, old.drift
+                yield found
+
+    @property
+    def failed(self) -> list[Row]:
+        """Rows that have no audio to judge: their last speech failed."""
+        return [row for row in self.folder.rows if not row.speech.is_ok]
+
+    @property
+    def suspects(self) -> list[Judged]:
+        """Files of the rows asked for that are suspect, the worst first."""
+        found = [one for one in self.judged if one.is_named and one.is_chosen and one.is_suspect]
+        return sorted(found, key=lambda one: -one.check.severity if one.check else 0.0)
+
+    def listen(self, recogniser: Recogniser, on_take: Callable[[int, float], None]) -> None:
+        """Have the takes heard that this recogniser has not heard yet.
+
+        Args:
+            on_take: called with the number of takes heard and the seconds of their audio.
+        Raises:
+            Interrupted, StoppedEarly: what was heard until then is in the file.
+        """
+        from tts_cli.listen.hearing.compare import compare
+
+        identity, hearing = recogniser.identity, self.hearing
+        waiting = list(self._to_hear(identity.name, identity.languages))
+        started_s = written_s = time.perf_counter()
+        every_s = WRITE_S
+        try:
+            for answer in recogniser.hear(self._asked(waiting)):
+                signals.check()
+                one = waiting[answer.place]
+                if answer.problem is not None:
+                    hearing.problems.append((one.row.id, answer.problem))
+                    continue
+                speech = one.take.speech
+                one.heard = compare(
+                    (speech.spoken_text, speech.text),
+                    answer.text,
+                    self._language(one),
+                    identity.name,
+                    identity.spellings,
+                )
+                hearing.changed += answer.sha256 != one.sha256
+                one.sha256 = answer.sha256
+                hearing.heard += 1
+                hearing.audio_s += speech.audio_s
+                on_take(hearing.heard, hearing.audio_s)
+                now_s = time.perf_counter()
+                if now_s - written_s > every_s:
+                    self.write()
+                    written_s = time.perf_counter()
+                    every_s = max(WRITE_S, (written_s - now_s) / WRITE_SHARE)
+        finally:
+            hearing.wall_s = time.perf_counter() - started_s
+            if hearing.heard:
+                self.write()
+
+    def _to_hear(self, name: str, languages: tuple[str, ...]) -> Iterator[Judged]:
+        for one in self.judged:
+            if not one.is_named:
+                continue
+            speech = one.take.speech
+            if one.heard is not None and one.heard.recogniser == name:
+                self.hearing.kept += 1
+            elif speech.said is None or not speech.letters:
+                self.hearing.without_words += 1
+            elif languages and not self._is_of(one, languages):
+                self.hearing.other_language += 1
+            else:
+                one.heard = None  # another recogniser's, which is not to be compared with
+                yield one
+
+    def _is_of(self, one: Judged, languages: tuple[str, ...]) -> bool:
+        code = self._language(one)
+        return (one.take.speech.said or "").isascii() if code is None else code in languages
+
+    def _language(self, one: Judged) -> str | None:
+        """The code of a take's language, as it was spoken; None: not told."""
+        text = self.folder.last_run.get("text")
+        auto = text.get("auto_language") if isinstance(text, dict) else None
+        for told in (one.take.speech.language, auto if isinstance(auto, str) else None):
+            if told and (code := code_of(told)):
+                return code
+        return None
+
+    def _asked(self, waiting: list[Judged]) -> Iterator[Asked]:
+        from tts_cli.listen.hearing.recogniser import Asked
+
+        for place, one in enumerate(waiting):
+            assert one.take.path is not None
+            parts = one.take.speech.parts
+            yield Asked(
+                place,
+                self.folder.path / one.take.path,
+                self._language(one),
+                tuple((part.end_s, behind.start_s) for part, behind in pairwise(parts)),
+            )
+
+    def compare_voices(self, model: SpeechModel, on_take: Callable[[int, float], None]) -> None:
+        """Measure how like its voice each take sounds. All of a voice are measured again each time,
+        because its middle is that of all; 2 to 4 KB a stretch are in memory.
+
+        Args:
+            model: whose speaker encoder is asked.
+            on_take: as in `listen`.
+        """
+        from tts_cli.engine.kernels import with_fallback
+        from tts_cli.listen import likeness
+
+        rate_hz, found = model.info.sample_rate_hz, {}
+        audio_s = 0.0
+        for one in self.judged:
+            signals.check()
+            assert one.take.path is not None
+            speech = one.take.speech
+            try:
+                path = self.folder.path / one.take.path
+                waves = likeness.stretches_of(path, speech, rate_hz)
+            except (OSError, ValueError) as error:
+                self.hearing.problems.append((one.row.id, str(error)))
+                continue
+            if waves:
+                units = with_fallback(partial(likeness.directions, model, waves), model)
+                found[one] = likeness.Stretches(likeness.voice_of(speech), units)
+                audio_s += speech.audio_s
+                on_take(len(found), audio_s)
+        middles = likeness.middles(take for one, take in found.items() if one.is_chosen)
+        for one, take in found.items():
+            if take.voice in middles:
+                similarity, least = likeness.similarities(take, middles[take.voice])
+                one.drift = Likeness(model.info.identity, similarity, least)
+
+    def write(self) -> None:
+        """Judge all takes by what is known now, and write the file, but into no folder that is read
+        only.
+
+        Raises:
+            DiskFull, SetupError: it cannot be written; the one before stays.
+        """
+        self.judge()
+        if not self.is_kept:
+            return
+        path = self.folder.path / CHECKS_NAME
+        try:
+            write_checks(self.folder.path, [one.check for one in self.judged if one.check])
+        except OSError as error:
+            if is_disk_error(error):
+                raise
+            raise SetupError(
+                f"cannot write {path}: {error.strerror or error}", "check the folder's permissions"
+            ) from error
+
+    def judge(self) -> None:
+        """Give every take its verdict."""
+        ears = Ears(
+            (one.take.speech, one.heard) for one in self.judged if one.is_chosen and one.heard
+        )
+        likeliness = Likeliness(
+            (one.take.speech, one.drift) for one in self.judged if one.is_chosen and one.drift
+        )
+        for one in self.judged:
+            speech = one.take.speech
+            heard = None if one.heard is None else (one.heard, ears)
+            drift = None if one.drift is None else (one.drift, likeliness)
+            reasons = tuple(judge(speech, self.voices, heard, drift))
+            one.check = Check(
+                one.row.id,
+                speech.take,
+                one.sha256,
+                SUSPECT if reasons else OK,
+                reasons,
+                severity(reasons),
+                one.heard,
+                one.drift,
+            )
+
+    def best_takes(self) -> dict[str, Judged]:
+        """Row id -> the take that should be its file: of rows that failed, or whose file is
+        suspect, and that have a take without any remark. The least wrong one, then the one whose
+        rate is the most usual.
+        """
+        others: dict[str, list[Judged]] = {}
+        bad = {one.row.id for one in self.suspects} | {row.id for row in self.failed}
+        for one in self.judged:
+            if one.row.id in bad and one.is_named and not one.is_suspect:
+                others.setdefault(one.row.id, []).append(one)
+        return {row_id: min(takes, key=self._rank) for row_id, takes in others.items()}
+
+    def _rank(self, one: Judged) -> tuple[float, float]:
+        error = 0.0 if one.heard is None else round(one.heard.letter_error, 2)
+        return error, abs(rate_times(one.take.speech, self.voices) - 1)

@@ -1,0 +1,150 @@
+"""A row that was spoken and is liked, as the reference of a voice.
+
+Codes that were kept of it are the reference as they stand where the checkpoint that spoke it clones
+by codes alone. Else its audio is a recording like any other: without loss, or decoded from codes of
+a codec that the checkpoint has too, or as its file is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from models.base import ModelInfo, Voice
+from models.registry import load_prompts, pace_of, shares_codec
+from tts_cli.app.make_voice import load, require_row
+from tts_cli.audio.file import encode
+from tts_cli.config import RunConfig
+from tts_cli.core import RUNAWAYS
+from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.local import WarmModel
+from tts_cli.engine.made_voices import coded_voice, require_usable
+from tts_cli.errors import RowError, UsageError
+from tts_cli.folder import sources as keeping
+from tts_cli.folder.encode import Run
+from tts_cli.folder.record import RowRecord
+from tts_cli.manifest.row import Row
+from tts_cli.plan.checkpoint import model_source
+from tts_cli.text.pauses import without_pauses
+from tts_cli.text.words import is_wordless
+from tts_cli.voices.needs import reference_silence_s
+from tts_cli.voices.recording import MAX_SECONDS, MIN_SECONDS, Reference, reference_digest
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Liked:
+    """One take of a row that came out well, and what its folder tells of it."""
+
+    out: Path
+    record: RowRecord
+    is_file: bool  # it is the row's file, not another take
+    run: Run | None  # that spoke it; None: nobody knows
+
+    def reference(self, mode: str | None, info: ModelInfo, config: RunConfig) -> Reference | Voice:
+        """A recording; or the voice itself, where codes are that.
+
+        Raises:
+            UsageError: it is no reference.
+        """
+        silence_s = reference_silence_s(config, info)
+        # A checkpoint without an embedding of speakers clones by codes alone.
+        takes_codes = "xvec" not in info.clone_modes and mode != "xvec" and not silence_s
+        try:
+            kept, codes = self._find(info, takes_codes)
+            values = {"text": ".", "ref_audio": str(kept.path), "ref_text": self.text(info)}
+            row = require_row({**values, "clone_mode": mode})
+            content = kept.sha256 or ""
+            if codes is not None:
+                content = hashlib.sha256(str(codes.shape).encode() + codes.tobytes()).hexdigest()
+            digest = reference_digest(content, row.clone_mode or "xvec", row.ref_text, silence_s)
+            if codes is None:
+                found = load(row, info, replace(config, ref_root=self.out))
+                if content and found.digest != digest:
+                    raise RowError(f"{kept.path} is not what was written")
+                return found
+            if takes_codes:
+                return _voice(codes, row.ref_text, digest, info, config)
+            return replace(self._decoded(codes, row, info, config), digest=digest)
+        except (RowError, UsageError) as error:
+            remedy = error.remedy or "name another row or take, or a recording by --ref-audio"
+            message = f"{self.out}: row '{self.record.id}': {error.message}"
+            raise UsageError(message, remedy) from None
+
+    def text(self, info: ModelInfo) -> str:
+        """What is heard in it: no pauses, no markup of the family that spoke. Raises RowError."""
+        record = self.record
+        pace = pace_of((self.run and self.run.family) or info.family)
+        written = record.text if record.spoken_text is None else record.spoken_text
+        said = without_pauses(written or "")
+        said = " ".join((pace.without_markup(said) if pace else said).split())
+        if is_wordless(said):
+            raise RowError("its line tells no word that it says")
+        if record.finish_reason in RUNAWAYS:
+            log.warning("row '%s' has no end: it may not say all of its text", record.id)
+        return said
+
+    def _find(
+        self, info: ModelInfo, takes_codes: bool
+    ) -> tuple[keeping.Kept, keeping.Array | None]:
+        """What a voice is to be made of, and its (F, K) int64 codes where it is those.
+
+        Args:
+            takes_codes: rather than audio without loss, which is taken rather than codes.
+        Raises:
+            RowError: there is nothing.
+        """
+        out, record, run = self.out, self.record, self.run
+        has_codec = (
+            run is not None
+            and record.clone_model in (None, info.identity)
+            and (run.identity == info.identity or shares_codec(info, run.family, run.size))
+        )
+        rate_hz = info.sample_rate_hz
+        finders = [partial(keeping.find_kept, out, record, rate_hz, has_codec, self.is_file)]
+        if takes_codes and has_codec:
+            finders.insert(0, partial(keeping.find_codes, out, record, self.is_file))
+        for find in finders:
+            try:
+                kept = find()
+                if kept.kind == "audio":
+                    return kept, None
+                return kept, keeping.read_codes(kept, record, info.num_codebooks)
+            except RowError as error:
+                log.info("row '%s': %s", record.id, error)
+        kept = keeping.find_file(out, record)
+        log.warning("row '%s': %s is cloned as it is", record.id, kept.path)
+        return kept, None
+
+    def _decoded(
+        self, codes: keeping.Array, row: Row, info: ModelInfo, config: RunConfig
+    ) -> Reference:
+        """What its codes sound like. Raises RowError, UsageError: that is no reference."""
+        with WarmModel(config, info) as warm:
+            model = warm.session.model
+            num_codes = getattr(model, "num_entries", None)
+            if num_codes is not None and codes.max() >= num_codes:
+                raise RowError("its codes are none of the checkpoint's")
+            decode = partial(keeping.decode, codes, self.record, model, is_int16=True)
+            samples = with_fallback(decode, model)
+        with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
+            audio = Path(scratch) / "speech.wav"
+            audio.write_bytes(encode(samples, info.sample_rate_hz, "wav", "PCM_16"))
+            return load(replace(row, ref_audio=str(audio)), info, replace(config, ref_root=None))
+
+
+def _voice(
+    codes: keeping.Array, text: str | None, digest: str, info: ModelInfo, config: RunConfig
+) -> Voice:
+    """Codes as they stand; no weight is read. Raises RowError: they cannot be spoken with."""
+    if not MIN_SECONDS <= (seconds := len(codes) * info.frame_s) <= MAX_SECONDS:
+        raise RowError(f"lasts {seconds:.2f} s, not {MIN_SECONDS:g} to {MAX_SECONDS:g} s")
+    voice = coded_voice(codes, text, info, digest)
+    prompt, _, _ = load_prompts(model_source(config.model), config.revision)
+    require_usable(voice, info, prompt)
+    return voice

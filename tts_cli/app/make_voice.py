@@ -1,0 +1,209 @@
+"""Make voice files: of a recording, or of speech that a VoiceDesign checkpoint makes up."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.base import ModelInfo, Voice
+from tts_cli.audio.file import encode
+from tts_cli.config import RunConfig
+from tts_cli.engine.local import WarmModel
+from tts_cli.engine.made_voices import Here, Words, encode_voices, stored_voice, voice_of_codes
+from tts_cli.errors import RowError, UsageError
+from tts_cli.folder.atomic import write_alone
+from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.plan.checkpoint import approved_info, model_label
+from tts_cli.plan.checks import check_settings, require_speakable, row_problem
+from tts_cli.plan.free_voices import Maker, makes_voices
+from tts_cli.text.words import is_wordless
+from tts_cli.voices.needs import reference_silence_s
+from tts_cli.voices.recording import (
+    MAX_SECONDS,
+    MIN_SECONDS,
+    Reference,
+    load_reference,
+    transcript_problem,
+)
+from tts_cli.voices.voice_file import StoredVoice
+from tts_cli.voices.voice_folder import SUFFIX, VoiceFolder
+
+if TYPE_CHECKING:
+    from tts_cli.app.liked_voice import Liked
+
+log = logging.getLogger(__name__)
+
+
+def add_voice(
+    name: str,
+    reference: Mapping[str, str | None],
+    config: RunConfig,
+    is_overwriting: bool = False,
+    liked: Liked | None = None,
+) -> tuple[Path, StoredVoice, bool]:
+    """Encode a recording into a voice file, unless that is there already.
+
+    Args:
+        reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
+        liked: a row that was spoken, in place of the first two.
+        config: model, device, voices and ref_silence count.
+    Returns:
+        The file, what it holds, and whether it is new.
+    Raises:
+        UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
+        SetupError: the checkpoint or a package is missing.
+    """
+    folder = VoiceFolder(config.voices)
+    is_there = not is_overwriting and folder.find(name) is not None
+    if not is_there:
+        folder.target(name, is_overwriting)
+    info = require_base(config)
+    found: Reference | Voice
+    if liked is None:
+        found = load(require_row({"text": name, **reference}), info, config)
+    else:
+        found = liked.reference(reference["clone_mode"], info, config)
+    if is_there:
+        path, stored = folder.require_same(name, found.digest, info)
+        return path, stored, False
+    if isinstance(found, Voice):
+        stored = stored_voice(found, info)
+    else:
+        seconds = len(found.samples) / info.sample_rate_hz
+        if found.text is not None and (problem := transcript_problem(found.text, seconds)):
+            log.warning("%s", problem)
+        stored = encode_voice(found, info, config)
+    return folder.write(name, stored, is_overwriting), stored, True
+
+
+def design_voice(
+    name: str,
+    spoken: Mapping[str, str | None],
+    seed: int,
+    config: RunConfig,
+    design_config: RunConfig | None,
+    is_overwriting: bool = False,
+) -> tuple[Path, StoredVoice]:
+    """Let a checkpoint that makes up voices speak once, and keep that as a voice.
+
+    The speech is kept beside the voice file, as `NAME.wav`.
+
+    Args:
+        spoken: `text`, `instruct` and `language`, as in a row of a manifest.
+        config: of the checkpoint that is to speak with it.
+        design_config: of a VoiceDesign checkpoint; None: that one makes it up itself.
+    Raises:
+        UsageError, SetupError: as `add_voice`.
+        RowError: the speech did not end or is no reference.
+    """
+    folder = VoiceFolder(config.voices)
+    target = folder.target(name, is_overwriting)
+    wav = target.with_name(target.name.removesuffix(SUFFIX) + ".wav")
+    if wav.exists() and not is_overwriting:
+        raise UsageError(f"{wav} is there already", remedy="add --overwrite to replace it")
+    info = require_base(config)
+    maker = Maker(config, info)
+    if design_config is not None:
+        maker = Maker(design_config, approved_info(design_config))
+    row = require_row({"seed": seed, **spoken})
+    _require_maker(maker, row, design_config is not None)
+    check_settings(*maker, folder)
+    if problem := row_problem(row, *maker, folder, makes_voices=True):
+        raise UsageError(problem)
+    if is_wordless(row.text, maker.info.pace):
+        raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
+    language = row.language or "auto"
+    words = Words(name, row.text, language, row.instruct, seed, MIN_SECONDS, MAX_SECONDS)
+    studio = Here(is_two=design_config is not None)
+    (said,) = studio.speak(maker, [words])
+    if said.error is not None or said.samples is None or said.codes is None:
+        raise RowError(str(said.error), remedy="try another --seed, or another --text")
+    data = encode(said.samples, maker.info.sample_rate_hz, "wav", "PCM_16")
+    if design_config is None:
+        stored = voice_of_codes(said.codes, row.text, info)
+    else:
+        with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
+            audio = Path(scratch) / wav.name
+            audio.write_bytes(data)
+            heard = {"ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
+            try:
+                row = require_row({"text": name, **heard})
+                reference = load(row, info, replace(config, ref_root=None))
+            except UsageError as error:
+                raise RowError(
+                    f"what was spoken is no reference: {error}", "try another --text or --seed"
+                ) from None
+        (stored,) = studio.encode(config, info, [reference])
+    path = folder.write(name, stored, is_overwriting)
+    write_alone(wav, data)
+    return path, stored
+
+
+def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
+    """Raise UsageError where a checkpoint makes up no voice, or not as it is told to."""
+    info = maker.info
+    if is_design and not info.needs_instruct:
+        raise UsageError(
+            f"--design-model {maker.config.model} is a {info.type} checkpoint",
+            remedy="name a VoiceDesign one, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
+        )
+    if is_design and row.instruct is None:
+        raise UsageError("--instruct is missing", remedy="describe the voice in words")
+    if not is_design and not makes_voices(info, maker):
+        raise UsageError(
+            f"{maker.config.model} is a {info.type} checkpoint, which makes up no voice",
+            remedy="name one that does by --design-model",
+        )
+    if not is_design and row.instruct is not None:
+        raise UsageError(
+            "--instruct: this checkpoint takes no description",
+            remedy="leave it out, or name a VoiceDesign checkpoint by --design-model",
+        )
+
+
+def require_base(config: RunConfig) -> ModelInfo:
+    """What the checkpoint to clone with offers. Raises UsageError where it cannot clone."""
+    info = approved_info(config)
+    require_speakable(info)
+    if not info.can_clone:
+        raise UsageError(
+            f"the {model_label(config.model)} cannot clone"
+            if config.model is None
+            else f"{config.model} is a {info.type} checkpoint, which cannot clone",
+            remedy="name a Base checkpoint, such as --model Qwen/Qwen3-TTS-12Hz-0.6B-Base",
+        )
+    return info
+
+
+def require_row(values: Mapping[str, Any]) -> Row:
+    """Values checked as those of a manifest's row. Raises UsageError."""
+    row = build_row({"id": "voice", **values}, line=1, number=1, folder="")
+    if isinstance(row, BadRow):
+        raise UsageError(row.message)
+    return row
+
+
+def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
+    """The recording a row names. Raises UsageError where it cannot be used."""
+    assert row.ref_audio is not None
+    try:
+        return load_reference(
+            row.ref_audio,
+            config.ref_root,
+            mode=row.clone_mode or "xvec",
+            text=row.ref_text,
+            rate_hz=info.sample_rate_hz,
+            silence_s=reference_silence_s(config, info),
+        )
+    except RowError as error:
+        raise UsageError(str(error)) from None
+
+
+def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:
+    """Load the checkpoint and encode one recording. Raises SetupError, RowError."""
+    with WarmModel(config, info) as model:
+        return encode_voices(model, [reference])[0]

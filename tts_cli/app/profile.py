@@ -1,0 +1,496 @@
+"""Timing of stages on a prepared model; `commands/profile.py` shows the figures.
+
+Beside its time a stage has the bytes and operations it needs at least, as modelled from the
+configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks
+(`profile.py`), and the number of kernels the device ran for it.
+
+What a GPU can do at best, and the shortest time a stage can take on it.
+
+Rates are measured ones, not a datasheet's: a roofline drawn with them can be reached.
+
+The fixed rows that `warmup` and `profile` run: the same text for everybody, so that figures
+compare.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from kernels.launch.dispatch import override
+from models.base import Prompt, SpeechModel, SpeechRequest, Voice
+from models.device.buckets import is_power_of_two
+from models.device.graphs import GraphRunner
+from models.device.spans import time_stage
+from tts_cli.config import RunConfig
+from tts_cli.engine.load import Session, device_facts, prepare
+from tts_cli.errors import UsageError
+from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.run_file import versions
+from tts_cli.plan.room import Needs
+from tts_cli.voices.encoding import ENCODE_ROWS
+
+VOCODER_ROWS = 32
+HOST_REPEATS = 20
+REFERENCE_S = 10.0  # a usual recording to clone
+FIRST_REPEATS = 3  # each of which speaks whole rows
+# What can be measured by itself: parts are those of a frame, eager is the frame without its graph,
+# first is all that comes before a row of a full batch can be heard, and before its file is whole.
+STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference", "first")
+
+
+class Profiler:
+    """Measures one session.
+
+    Args:
+        frames: length of rows: decoding is timed half-way through one, the vocoder on whole ones.
+        repeats: timed runs of each device stage.
+        stages: those of `STAGES` to measure. Unless it is all of them only the graphs are recorded
+            that they run.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        frames: int,
+        repeats: int,
+        stages: Collection[str] = STAGES,
+    ) -> None:
+        self.session = session
+        self.model = session.model
+        self.device = session.device
+        self.frames = min(frames, session.model.info.max_frames)
+        self.repeats = repeats
+        self.chosen = frozenset(stages)
+        self.peak = peak_of(session.device)
+        self.has_bf16 = session.dtype == torch.bfloat16
+        self.captures: list[dict[str, Any]] = []  # of every batch size
+        self.capture_s = 0.0
+
+    def prepare(self, batch: int) -> None:
+        """Make slots and graphs for `batch` rows, or fewer where memory is short.
+
+        A run of as many rows has no others, and how a frame is launched depends on them: one slot's
+        steps are one launch each (`kernels.persistent`).
+        """
+        prompt = sample_prompts(self.model, 1, 1)[0]
+        # Rows go on from half-way for as long as they are timed.
+        room = prompt.num_tokens + self.frames + 2 * (self.repeats + 16)
+        needs = Needs(
+            rows=batch,
+            max_positions=min(room, self.model.info.max_positions),
+            max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
+            max_trailing=len(prompt.trailing_ids),
+        )
+        prepare(self.session, needs, is_whole=self.chosen.issuperset(STAGES))
+        self.model.settle()  # else it would be timed, and its kernels counted
+        self.capture_s += self.session.capture_s
+        self.captures += [c for r in self.model.graph_runners() for c in r.stats.captures]
+
+    @torch.inference_mode()
+    def measure(self, batch: int) -> dict[str, Any]:
+        """The chosen stages at one batch size, or at the largest that fits; None for what follows
+        from a stage that was not chosen.
+        """
+        self.prepare(batch)
+        model, info, batch = self.model, self.model.info, self.session.batch.rows
+        prompts = sample_prompts(model, batch, self.frames)
+        stages = []
+        if "prompt" in self.chosen:
+            request = prompts[0].request
+            stages.append(self._host("prompt (one row)", lambda: model.prompt(request)))
+        codes_xrt = eager_ms = vocoder_xrt = None
+        if self.chosen & {"prefill", "parts", "frame", "eager"}:
+            slots = list(range(batch))
+            stages += self._frames(prompts, slots)
+            model.release(slots)
+        times = {stage["stage"]: stage["p50_ms"] for stage in stages}
+        if frame_ms := times.get("frame"):
+            codes_xrt = batch * info.frame_s * 1000 / frame_ms
+            eager_ms = times.get("frame, eager")
+        if "vocoder" in self.chosen:
+            vocoder, vocoder_xrt = self._vocoder(min(batch, VOCODER_ROWS))
+            stages.append(vocoder)
+        if "write" in self.chosen:
+            stages.append(self._write())
+        if "reference" in self.chosen and info.can_clone:
+            stages.append(self._reference(min(batch, ENCODE_ROWS)))
+        if "first" in self.chosen:
+            stages += self._first(batch)
+        xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt) if codes_xrt and vocoder_xrt else None
+        return {
+            "batch": batch,
+            "stages": stages,
+            "start_s": self.session.load_s + self.session.capture_s,  # before the first row
+            "codes_xrt": codes_xrt,
+            "vocoder_xrt": vocoder_xrt,
+            "xrt": xrt,
+            "rtf": 1 / xrt if xrt else None,
+            "graph_speedup": eager_ms / frame_ms if eager_ms and frame_ms else None,
+        }
+
+    def _frames(self, prompts: list[Prompt], slots: list[int]) -> list[dict[str, Any]]:
+        """Prefill and what a frame consists of, with rows in these slots, which stay there."""
+        model, batch = self.model, len(slots)
+        runner = model.graph_runners()[0]
+        stages = []
+        if "prefill" in self.chosen:
+            cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
+            repeats = min(5, self.repeats)
+            run = functools.partial(model.prefill, prompts, slots)
+            stages.append(self._device("prefill (batch)", run, repeats, *cost))
+        else:
+            model.prefill(prompts, slots)
+        model.decode_frames(batch, min(8, self.frames))
+        position = prompts[0].num_tokens + self.frames // 2
+        parts = model.stages(batch, position)
+        # The draws are in the code predictor already.
+        whole = [part for part in parts if not part.name.startswith("sampling")]
+        cost = sum(part.num_bytes for part in whole), sum(part.num_ops for part in whole)
+        frame = self._device("frame", lambda: runner.run(batch), None, *cost)
+        for stage in parts if "parts" in self.chosen else ():
+            captured = self._captured(stage.name, stage.run, runner.capturer)
+            entry = self._device(stage.name, captured, None, stage.num_bytes, stage.num_ops)
+            entry["share"] = entry["p50_ms"] / frame["p50_ms"]
+            stages.append(entry)
+        frame["share"] = 1.0
+        stages.append(frame)
+        if "eager" in self.chosen and runner.capturer is not None:
+            repeats = min(10, self.repeats)
+            stages.append(self._device("frame, eager", lambda: runner.function(batch), repeats))
+        return stages
+
+    def _vocoder(self, rows: int) -> tuple[dict[str, Any], float]:
+        info = self.model.info
+        shape = (self.frames, info.num_codebooks)
+        # Codes of any checkpoint go at least this far.
+        codes = [torch.randint(0, 32, shape, device=self.device) for _ in range(rows)]
+        name = f"vocoder ({rows} x {self.frames} frames)"
+        num_bytes, num_ops = self._vocoder_cost(shape)
+        entry = self._device(
+            name,
+            lambda: self.model.decode_audio(codes),
+            min(10, self.repeats),
+            num_bytes * rows,
+            num_ops * rows,
+        )
+        return entry, rows * self.frames * info.frame_s * 1000 / entry["p50_ms"]
+
+    def _vocoder_cost(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """Bytes of codes and samples and operations of one row, counted while it is decoded; (0, 0)
+        for a model without a vocoder to look into.
+        """
+        network = getattr(getattr(self.model, "vocoder", None), "network", None)
+        if network is None:
+            return 0, 0
+        codes = torch.zeros(1, shape[1], shape[0], dtype=torch.int64, device=self.device)
+        # The references are made of operations that the counter knows.
+        in_place = {torch.ops.aten.addmm_: addmm_ops}
+        with (
+            override("reference"),
+            FlopCounterMode(display=False, custom_mapping=in_place) as counter,
+        ):
+            samples = network(codes)
+        moved = codes.numel() * codes.itemsize + samples.numel() * samples.itemsize
+        return moved, int(counter.get_total_flops())
+
+    def _reference(self, rows: int) -> dict[str, Any]:
+        waves = sample_references(self.model, rows, REFERENCE_S)
+        name = f"reference ({rows} x {REFERENCE_S:g} s)"
+        run = functools.partial(self.model.encode_voices, waves, ["icl"] * rows)
+        return self._device(name, run, min(5, self.repeats))
+
+    def _write(self) -> dict[str, Any]:
+        info = self.model.info
+        samples = np.zeros(self.frames * info.samples_per_frame, dtype=np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
+            return self._host("write (one row)", lambda: writer.write("row", samples))
+
+    def _first(self, batch: int) -> list[dict[str, Any]]:
+        """From a batch of rows that are asked for at once to the samples of the first one, on the
+        host, and to its file. All of them last as long, so that none is there before.
+        """
+        model, info, slots = self.model, self.model.info, list(range(batch))
+        codes = torch.randint(0, 32, (self.frames, info.num_codebooks), device=self.device)
+        audio_ms: list[float] = []
+        file_ms: list[float] = []
+        with tempfile.TemporaryDirectory() as folder:
+            writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
+            for _ in range(1 + min(FIRST_REPEATS, self.repeats)):  # the first one warms up
+                started_s = time.perf_counter()
+                model.prefill(sample_prompts(model, batch, self.frames), slots)
+                model.decode_frames(batch, self.frames)
+                samples = model.decode_audio([codes])[0].cpu().numpy()
+                audio_ms.append(1000 * (time.perf_counter() - started_s))
+                writer.write("row", samples)
+                file_ms.append(1000 * (time.perf_counter() - started_s))
+        model.release(slots)
+        rows = f"({batch} x {self.frames} frames)"
+        return [
+            entry_of(f"first audio {rows}", audio_ms[1:]),
+            entry_of(f"first row {rows}", file_ms[1:]),
+        ]
+
+    def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
+        stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)
+        stage.announce([0], size=int)
+        stage.capture()
+        return lambda: stage.run(0)
+
+    def _device(
+        self,
+        name: str,
+        run: Callable[[], Any],
+        repeats: int | None = None,
+        num_bytes: int = 0,
+        num_ops: int = 0,
+    ) -> dict[str, Any]:
+        times = time_stage(run, self.device, repeats or self.repeats)
+        entry = entry_of(name, times, num_bytes, num_ops)
+        entry["launches"] = count_kernels(run, self.device)
+        return against_peak(entry, self.peak, self.has_bf16)
+
+    def _host(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
+        times = []
+        for _ in range(HOST_REPEATS):
+            started = time.perf_counter()
+            run()
+            times.append(1000 * (time.perf_counter() - started))
+        return entry_of(name, times)
+
+    @torch.inference_mode()
+    def write_trace(self, path: Path, batch: int) -> None:
+        """A Chrome trace of one prefill, five frames and one vocoder batch."""
+        from torch.profiler import ProfilerActivity, profile, record_function
+
+        model, slots = self.model, list(range(batch))
+        prompts = sample_prompts(model, batch, self.frames)
+        activities = [ProfilerActivity.CPU]
+        if self.device.type == "cuda":
+            activities.append(ProfilerActivity.CUDA)
+        shape = (self.frames, model.info.num_codebooks)
+        codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(
+            batch, VOCODER_ROWS
+        )
+        with profile(activities=activities, acc_events=True) as profiler:
+            with record_function("prefill"):
+                model.prefill(prompts, slots)
+            with record_function("frames"):
+                model.decode_frames(batch, 5)
+            with record_function("vocoder"):
+                model.decode_audio(codes)
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+        model.release(slots)
+        profiler.export_chrome_trace(str(path))
+
+    def report(self, results: list[dict[str, Any]]) -> dict[str, Any]:
+        """Figures with everything needed to compare them."""
+        is_cuda = self.device.type == "cuda"
+        return {
+            "model": self.model.info.identity,
+            "device": device_facts(self.session),
+            "peak": None if self.peak is None else asdict(self.peak),
+            "versions": versions(),
+            "commit": commit(),
+            "frames": self.frames,
+            "repeats": self.repeats,
+            "load_s": round(self.session.load_s, 3),
+            "capture_s": round(self.capture_s, 3),
+            "peak_memory_bytes": torch.cuda.max_memory_allocated(self.device) if is_cuda else None,
+            "graphs": self.captures,
+            "results": results,
+        }
+
+
+def addmm_ops(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:
+    """Operations of a product added in place, from the shapes (R, K) and (K, N)."""
+    return 2 * int(left[0]) * int(left[1]) * int(right[1])
+
+
+def prefill_cost(model: Any, lengths: list[int]) -> tuple[int, int]:
+    """Bytes and operations of a prefill at least: weights once, keys and values written, two
+    operations a multiply-add.
+    """
+    shape = model.config.talker
+    tokens, itemsize = sum(lengths), model.dtype.itemsize
+    width = shape.num_layers * shape.head_dim
+    cache = 2 * tokens * width * shape.num_kv_heads
+    attention = sum(2 * n * (n + 1) * width * shape.num_heads for n in lengths)
+    return itemsize * (shape.num_weights + cache), 2 * tokens * shape.num_weights + attention
+
+
+def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
+    """Kernels, copies and fills that the device runs for one call, those of graphs included; None
+    where there is no device to ask.
+    """
+    if device.type != "cuda":
+        return None
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize(device)
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
+        run()
+        torch.cuda.synchronize(device)
+    entries = profiler.key_averages()
+    return sum(int(entry.count) for entry in entries if entry.device_type.name == "CUDA")
+
+
+def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0) -> dict[str, Any]:
+    """Median, 95th and 99th percentile of times in ms, with achieved rates."""
+    p50, p95, p99 = np.percentile(times, [50, 95, 99])
+    return {
+        "stage": name,
+        "p50_ms": float(p50),
+        "p95_ms": float(p95),
+        "p99_ms": float(p99),
+        "share": None,
+        "launches": None,
+        "num_bytes": num_bytes or None,
+        "num_ops": num_ops or None,
+        "gb_s": num_bytes / p50 / 1e6 if num_bytes else None,
+        "tflop_s": num_ops / p50 / 1e9 if num_ops else None,
+        "gb_s_share": None,
+        "tflop_s_share": None,
+        "roofline_ms": None,
+    }
+
+
+def against_peak(entry: dict[str, Any], peak: Peak | None, has_bf16: bool) -> dict[str, Any]:
+    """Add the shares of the GPU's peaks, and the time at the roofline, where they are known."""
+    if peak is None:
+        return entry
+    if entry["gb_s"]:
+        entry["gb_s_share"] = entry["gb_s"] / peak.copy_gb_s
+    if entry["tflop_s"] and has_bf16:
+        entry["tflop_s_share"] = entry["tflop_s"] / peak.bf16_tflop_s
+    num_bytes, num_ops = entry["num_bytes"] or 0, entry["num_ops"] or 0
+    entry["roofline_ms"] = roofline_ms(num_bytes, num_ops, peak, has_bf16)
+    return entry
+
+
+def commit() -> str | None:
+    """The checkout's commit, with `+` when it has changes; None outside a checkout."""
+    folder = Path(__file__).resolve().parent
+
+    def git(*args: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *args],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Rates of one GPU."""
+
+    copy_gb_s: float  # a large copy on the device, bytes read plus bytes written
+    bf16_tflop_s: float  # a large matrix product of random bfloat16 numbers
+
+
+# By the name the driver gives. NVIDIA H200 (SXM, 141 GB): PyTorch, copy of 8.6 GB; product of two
+# 8192 x 8192 matrices, 769 to 798 TFLOP/s over several machines. Other GPUs have no entry until
+# someone measures them, and their figures come without shares.
+PEAKS = {"NVIDIA H200": Peak(4300, 790)}
+
+
+def peak_of(device: torch.device) -> Peak | None:
+    """The device's rates; None where they are not known."""
+    if device.type != "cuda":
+        return None
+    return PEAKS.get(torch.cuda.get_device_name(device))
+
+
+def roofline_ms(num_bytes: int, num_ops: int, peak: Peak, has_bf16: bool) -> float | None:
+    """The longer of moving the bytes and doing the operations, in ms.
+
+    None where nothing is known of the stage, or where it computes in another type than bfloat16.
+    """
+    if not num_bytes and not num_ops:
+        return None
+    if num_ops and not has_bf16:
+        return None
+    return max(num_bytes / peak.copy_gb_s / 1e6, num_ops / peak.bf16_tflop_s / 1e9)
+
+
+TEXT = "The quick brown fox jumps over the lazy dog, and nobody minds."
+
+
+def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prompt]:
+    """Prompts of equal length: the checkpoint's voices in turn, one seed each."""
+    info = model.info
+    voices = info.voices or (None,)
+    instruct = "a calm voice" if info.needs_instruct else None
+    clone = sample_clone(model) if info.needs_reference else None
+    return [
+        model.prompt(
+            SpeechRequest(
+                TEXT,
+                voice=voices[row % len(voices)],
+                instruct=instruct,
+                sampling=info.sampling,
+                seed=row,
+                max_frames=max_frames,
+                clone=clone,
+            )
+        )
+        for row in range(count)
+    ]
+
+
+def sample_references(model: SpeechModel, count: int, seconds: float) -> list[torch.Tensor]:
+    """Tones that stand for recordings, (n,) float32 each."""
+    rate_hz = model.info.sample_rate_hz
+    time_s = torch.arange(round(seconds * rate_hz)) / rate_hz
+    return [0.3 * torch.sin(2 * torch.pi * (110 + 10 * row) * time_s) for row in range(count)]
+
+
+def sample_clone(model: SpeechModel) -> Voice:
+    """A voice for a Base checkpoint: the embedding of a tone, so that prompts are as long as those
+    of other checkpoints.
+    """
+    embedding, _ = model.encode_voices(sample_references(model, 1, 2.0), ["xvec"])[0]
+    return Voice(embedding.float().cpu(), None, None, "xvec", model.info.identity, "sample")
+
+
+def parse_batches(text: str) -> list[int]:
+    """`1,16,64` as a list of powers of two. Raises UsageError."""
+    try:
+        batches = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        raise UsageError(
+            f"--batches {text!r}: must be numbers with commas, such as 1,16,64"
+        ) from None
+    wrong = [batch for batch in batches if not is_power_of_two(batch) or batch > 1024]
+    if wrong:
+        raise UsageError(f"--batches: {wrong[0]} is not a power of two up to 1024")
+    return batches
+
+
+def parse_names(flag: str, text: str, known: Sequence[str]) -> list[str]:
+    """`frame,vocoder` as a list of known names. Raises UsageError."""
+    names = text.split(",")
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise UsageError(f"{flag}: {wrong[0]!r} is none of {', '.join(known)}")
+    return names

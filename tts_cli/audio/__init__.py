@@ -1,0 +1,1 @@
+"""Samples to bytes: joining, filters, levels, formats, tags, subtitles."""

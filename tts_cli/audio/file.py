@@ -1,0 +1,251 @@
+"""Turn samples into the bytes of an audio file, in memory.
+
+WAV is written here, byte by byte the same for the same samples (libsndfile stamps the time into
+float files). The other formats go through libsndfile.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.audio.tags import Tags, put_tags, wav_chunk
+from tts_cli.errors import RowError, SetupError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Samples = np.ndarray[Any, Any]
+
+MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+OPUS_RATES_HZ = (8000, 12000, 16000, 24000, 48000)
+NOT_FINITE = "the audio holds values that are not numbers"
+_LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III", "opus": "OPUS"}
+_CONTAINERS = {"opus": "OGG"}  # where it is not the format's own name
+LOSSLESS_SUBTYPES = ("PCM_16", "PCM_24", "FLOAT")
+_BLOCK = 65_536  # samples handed to libsndfile at once; its Vorbis encoder overflows on more
+# Format tag, bits a sample.
+_WAV_TAGS = {
+    "PCM_16": (1, 16),
+    "PCM_24": (1, 24),
+    "FLOAT": (3, 32),
+    "ALAW": (6, 8),
+    "ULAW": (7, 8),
+}
+NO_TAGS = Tags(software="")
+
+
+def check_format(format: str, subtype: str, rate_hz: int) -> str:
+    """Make sure that audio can be written as asked, before any is made.
+
+    Returns:
+        The subtype that will be used; lossy formats have their own.
+    Raises:
+        UsageError: the format has no such sample rate.
+        SetupError: a library for it is missing.
+    """
+    known_hz = {"mp3": MP3_RATES_HZ, "opus": OPUS_RATES_HZ}.get(format)
+    if known_hz is not None and rate_hz not in known_hz:
+        rates = ", ".join(map(str, known_hz))
+        raise UsageError(
+            f"{format} cannot hold {rate_hz} Hz", remedy=f"use --sample-rate with one of {rates}"
+        )
+    coding = _LOSSY.get(format, subtype)
+    if format != "wav":
+        import soundfile
+
+        if not soundfile.check_format(container_of(format), coding):
+            raise SetupError(
+                f"libsndfile {soundfile.__libsndfile_version__} cannot write {format}",
+                remedy="install a newer soundfile, or use --format wav",
+            )
+    return coding
+
+
+def container_of(format: str) -> str:
+    """libsndfile's name of a format."""
+    return _CONTAINERS.get(format, format.upper())
+
+
+def resample(
+    samples: Samples, native_rate_hz: int, rate_hz: int, *, is_clipped: bool = True
+) -> Samples:
+    """Change the sample rate; (n,) in, (n * rate / native,) out.
+
+    Args:
+        is_clipped: cut samples to [-1, 1] first.
+    """
+    if rate_hz == native_rate_hz:
+        return samples
+    import soxr
+
+    values = to_float(samples) if is_clipped else samples
+    changed: Samples = soxr.resample(values, native_rate_hz, rate_hz)
+    return changed
+
+
+def encode(
+    samples: Samples, rate_hz: int, format: str, subtype: str, tags: Tags = NO_TAGS
+) -> bytes:
+    """The bytes of a mono file.
+
+    Args:
+        samples: (n,) float32 in [-1, 1], clipped outside, or int16.
+        subtype: as `check_format` returned it.
+        tags: what the file says of itself.
+    Raises:
+        RowError: there are no samples, or some are not finite.
+    """
+    assert samples.ndim == 1, samples.shape
+    if not len(samples):
+        raise RowError("there is no audio: speech ended before its first frame")
+    if format == "wav":
+        return _encode_wav(samples, rate_hz, subtype, tags)
+    import soundfile
+
+    values = to_float(samples)
+    if subtype == "PCM_16":
+        values = to_int16(samples)
+    elif subtype == "PCM_24":
+        values = _to_int24(samples) << 8  # libsndfile keeps the upper 24 of 32 bits
+    buffer = io.BytesIO()
+    container = container_of(format)
+    with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, format=container) as file:
+        put_tags(file, tags)
+        for start in range(0, len(values), _BLOCK):
+            file.write(values[start : start + _BLOCK])
+    return buffer.getvalue()
+
+
+def encode_codes(codes: Samples) -> bytes:
+    """A safetensors file with the tensor `codes`, (F, K) int16."""
+    import numpy as np
+    from safetensors.numpy import save
+
+    assert codes.ndim == 2, codes.shape
+    assert codes.size == 0 or 0 <= codes.min() <= codes.max() < 2**15, (codes.min(), codes.max())
+    return save({"codes": np.ascontiguousarray(codes, dtype=np.int16)})
+
+
+def to_int16(samples: Samples) -> Samples:
+    """Clip to [-1, 1], scale by 32767 and round to even; int16 passes through.
+
+    `vocoder.to_int16` does the same on the device.
+    """
+    import numpy as np
+
+    if samples.dtype == np.int16:
+        return samples
+    scaled: Samples = np.rint(_clipped(samples) * np.float32(32767)).astype(np.int16)
+    return scaled
+
+
+def to_float(samples: Samples) -> Samples:
+    """float32 in [-1, 1]."""
+    import numpy as np
+
+    if samples.dtype == np.int16:
+        samples = samples.astype(np.float32) / np.float32(32767)
+    return _clipped(samples)
+
+
+def _to_int24(samples: Samples) -> Samples:
+    import numpy as np
+
+    scaled: Samples = np.rint(to_float(samples).astype(np.float64) * 8_388_607).astype(np.int32)
+    return scaled
+
+
+def _clipped(samples: Samples) -> Samples:
+    import numpy as np
+
+    if not np.isfinite(samples).all():
+        raise RowError(NOT_FINITE)
+    clipped: Samples = np.clip(samples, -1, 1).astype(np.float32, copy=False)
+    return clipped
+
+
+def _encode_wav(samples: Samples, rate_hz: int, subtype: str, tags: Tags) -> bytes:
+    data, end = wav_data(samples, subtype), wav_end(tags)
+    header = wav_header(len(samples), rate_hz, subtype, len(end))
+    return header + data + b"\0" * (len(data) % 2) + end
+
+
+def wav_data(samples: Samples, subtype: str) -> bytes:
+    """Samples as a WAV file holds them."""
+    if subtype == "PCM_16":
+        return to_int16(samples).astype("<i2").tobytes()
+    if subtype == "PCM_24":
+        return _to_int24(samples).astype("<i4").view("u1").reshape(-1, 4)[:, :3].tobytes()
+    if subtype in ("ALAW", "ULAW"):
+        return _companded(samples, subtype)
+    return to_float(samples).astype("<f4").tobytes()
+
+
+def _companded(samples: Samples, subtype: str) -> bytes:
+    """Samples in 8 bits of telephony (ITU-T G.711), by libsndfile."""
+    import soundfile
+
+    buffer = io.BytesIO()
+    with soundfile.SoundFile(buffer, "w", 8_000, 1, subtype, format="RAW") as file:
+        file.write(to_int16(samples))
+    return buffer.getvalue()
+
+
+def wav_end(tags: Tags) -> bytes:
+    """What stands behind the samples of a WAV file; nothing if there is nothing to say."""
+    return b"" if tags is NO_TAGS else wav_chunk(tags)
+
+
+def wav_header(num_samples: int, rate_hz: int, subtype: str, end_bytes: int = 0) -> bytes:
+    """What stands before the samples of a mono WAV file.
+
+    Args:
+        end_bytes: behind them, see `wav_end`.
+    """
+    tag, bits = _WAV_TAGS[subtype]
+    width = bits // 8
+    header = struct.pack("<HHIIHH", tag, 1, rate_hz, rate_hz * width, width, bits)
+    chunks = _chunk(b"fmt ", header)
+    if tag != 1:
+        chunks = _chunk(b"fmt ", header + b"\0\0") + _chunk(b"fact", struct.pack("<I", num_samples))
+    size = wav_bytes(num_samples, subtype) + end_bytes - 8
+    data = struct.pack("<I", num_samples * width)
+    return b"RIFF" + struct.pack("<I", size) + b"WAVE" + chunks + b"data" + data
+
+
+def wav_bytes(num_samples: int, subtype: str) -> int:
+    """The size of a file that `encode` makes of so many samples, without tags."""
+    tag, bits = _WAV_TAGS[subtype]
+    data = num_samples * bits // 8
+    return (44 if tag == 1 else 58) + data + data % 2
+
+
+def is_whole_audio(path: Path) -> bool:
+    """Whether a file can be heard to its end, whatever format it has. Raises OSError."""
+    import soundfile
+
+    if is_whole_wav(path):
+        return True
+    try:
+        with soundfile.SoundFile(path) as file:
+            is_cut = file.format == "WAV"
+            return not is_cut and 0 < file.frames == sum(map(len, file.blocks(_BLOCK)))
+    except soundfile.LibsndfileError:
+        return False
+
+
+def is_whole_wav(path: Path) -> bool:
+    """Whether a WAV file is as long as its header says. Raises OSError."""
+    with open(path, "rb") as file:
+        header = file.read(12)
+        size = file.seek(0, 2)
+    if len(header) < 12 or header[:4] != b"RIFF" or header[8:] != b"WAVE":
+        return False
+    return int.from_bytes(header[4:8], "little") + 8 == size
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)

@@ -1,0 +1,328 @@
+"""`tts-cli check`: listen by machine. Without --asr no audio is read and torch is not imported."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.cli import complete as completers
+from tts_cli.cli.command import SectionedCommand
+from tts_cli.cli.options import check_options, common_options, config_option, group
+from tts_cli.cli.screen import show_table
+from tts_cli.config import PROGRESS, RunConfig
+from tts_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from tts_cli.app.check import FolderCheck, Judged
+    from tts_cli.listen.hearing.recogniser import Recogniser
+
+log = logging.getLogger(__name__)
+
+_MAX_SHOWN = 20  # suspects in the table
+_MAX_PICKS = 10  # in one command line that is printed
+_MAX_TEXT = 48  # characters of a cell
+SAMPLE_VOICE = "sample voice"  # as run.json names it
+TAKES = 3  # more of each suspect, in the command that is printed
+
+_model_options = group(
+    "Model, for --drift",
+    config_option("model", metavar="PATH|REPO", show_default="the one that spoke"),
+    config_option("revision", metavar="REV"),
+    config_option("accept_licence"),
+)
+_device_option = group(
+    "Device", config_option("device", metavar="DEVICE", shell_complete=completers.devices)
+)
+_row_options = group(
+    "Rows",
+    config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids),
+    config_option("take_over"),
+)
+_progress_option = group(
+    "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
+)
+
+
+@click.command("check", cls=SectionedCommand)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@check_options
+@_model_options
+@_device_option
+@_row_options
+@_progress_option
+@common_options
+def command(folder: Path, **options: Any) -> int:
+    """Listen by machine to what was spoken, and name what somebody should listen to.
+
+    DIR is the --out of `synth` or `book`. Without --asr its journal is all that is read: each row
+    is held against its own voice's rate, level and pauses; clipping, silence and standstill are
+    told. That hears no words: with --asr a recogniser does, which never sees the text, and what it
+    heard is held against it: letters wrong, words lost or said twice, a garbled stretch in a long
+    row. Every take is judged. DIR/checks.jsonl has the verdicts; run again, only what is new or was
+    replaced is heard again.
+
+    The exit code is 1 if the file of any row is suspect, or a row has failed.
+
+    \b
+    Examples:
+      tts-cli check wavs/
+      tts-cli check wavs/ --asr pocketsphinx
+      tts-cli check wavs/ --asr openai/whisper-large-v3-turbo --device cuda
+      tts-cli check wavs/ --drift --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
+      tts-cli synth lines.jsonl --out wavs/ --only suspects --takes 3
+      tts-cli check wavs/ --asr pocketsphinx --pick best
+    """
+    from tts_cli.app.check import FolderCheck
+    from tts_cli.plan.checks import Only
+
+    config = RunConfig.from_options({**options, "out": folder})
+    only = Only(config.only, folder)
+    found = FolderCheck(folder, only)
+    only.require_rows(str(folder), (row.id for row in found.folder.rows))
+    if config.pick and not found.is_kept:
+        raise UsageError(f"--pick: {folder} is read only", remedy="make a copy of it first")
+    if not found.is_kept:
+        log.warning("%s is read only: what is found is told, and not kept", folder)
+    if config.asr is not None:
+        listen(config, found)
+    if config.drift:
+        compare_voices(config, found)
+    found.write()
+    best = found.best_takes()
+    picked = pick(config, best) if config.pick else []
+    if picked:
+        found = FolderCheck(folder, only)
+        found.write()
+        best = found.best_takes()
+    show(config, found, best, picked)
+    return int(bool(found.suspects or found.failed))
+
+
+def listen(config: RunConfig, found: FolderCheck) -> None:
+    """Have the takes heard. Raises SetupError, StoppedEarly, Interrupted."""
+    from tts_cli.cli.screen import Progress, long_step
+    from tts_cli.folder.run_file import Totals
+
+    require_packages()
+    with long_step("loading the recogniser", config.progress):
+        recogniser = open_recogniser(config)
+    try:
+        takes = sum(one.is_named for one in found.judged)
+        with Progress(takes, config.progress, config.verbosity < 0) as progress:
+            found.listen(
+                recogniser,
+                lambda count, audio_s: progress.update(Totals(ok=count, audio_s=audio_s)),
+            )
+    finally:
+        recogniser.close()
+    tell(found, recogniser.identity.name)
+
+
+def compare_voices(config: RunConfig, found: FolderCheck) -> None:
+    """Measure how like its voice each take sounds. Raises UsageError, SetupError."""
+    from tts_cli.cli.device import refuse_absent
+    from tts_cli.cli.screen import Progress, long_step
+    from tts_cli.engine.load import open_session
+    from tts_cli.folder.run_file import Totals
+    from tts_cli.plan.checkpoint import approved_info
+
+    if config.model is None:
+        told = found.folder.last_run.get("model")
+        source = told.get("source") if isinstance(told, dict) else None
+        is_named = isinstance(source, str) and source != SAMPLE_VOICE
+        config = replace(config, model=source if is_named else None)
+    refuse_absent(config)
+    info = approved_info(config)
+    if not info.can_clone or "xvec" not in info.clone_modes:
+        raise UsageError(
+            f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
+            remedy="name a Qwen3-TTS Base checkpoint with --model",
+        )
+    with long_step("loading the speaker encoder", config.progress):
+        model = open_session(config).model
+    with Progress(len(found.judged), config.progress, config.verbosity < 0) as progress:
+        found.compare_voices(
+            model, lambda count, audio_s: progress.update(Totals(ok=count, audio_s=audio_s))
+        )
+
+
+def require_packages() -> None:
+    """Raise SetupError where the package that counts wrong words is not there."""
+    from tts_cli.errors import SetupError
+
+    try:
+        import jiwer
+    except ImportError:
+        raise SetupError(
+            "--asr needs the package jiwer, which is not installed",
+            remedy="install the extra: pip install 'tts-cli[asr]'",
+        ) from None
+    assert jiwer is not None
+
+
+def open_recogniser(config: RunConfig) -> Recogniser:
+    """The recogniser that `--asr` means. Raises SetupError."""
+    from tts_cli.listen.hearing.recogniser import POCKETSPHINX
+
+    assert config.asr is not None
+    if config.asr.casefold() == POCKETSPHINX:
+        from tts_cli.listen.hearing.sphinx import Sphinx
+
+        return Sphinx(config.batch)
+    from tts_cli.cli.device import refuse_absent
+
+    refuse_absent(config)
+    from tts_cli.engine.load import choose_device
+    from tts_cli.listen.hearing.whisper import Whisper
+
+    return Whisper(config.asr, choose_device(config), config.batch)
+
+
+def tell(found: FolderCheck, name: str) -> None:
+    """What the recogniser has heard, and what it could not."""
+    from tts_cli.app.check import MAX_PROBLEMS
+    from tts_cli.cli.screen import shown_duration
+
+    hearing = found.hearing
+    said = f"{name}: {hearing.heard} takes heard"
+    if hearing.heard:
+        speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
+        said += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
+    if hearing.kept:
+        said += f"; {hearing.kept} had been heard before"
+    log.info("%s", said)
+    for count, why in (
+        (hearing.other_language, "are in a language that it does not hear"),
+        (hearing.without_words, "have no words to hear, or no text in the journal"),
+        (hearing.changed, "are not as they were written: what they are now was heard"),
+    ):
+        if count:
+            log.warning("%d takes %s", count, why)
+    for row_id, problem in hearing.problems[:MAX_PROBLEMS]:
+        log.warning("row %s cannot be heard: %s", row_id, problem)
+    if len(hearing.problems) > MAX_PROBLEMS:
+        log.warning("%d more cannot be heard", len(hearing.problems) - MAX_PROBLEMS)
+
+
+def pick(config: RunConfig, best: dict[str, Judged]) -> list[dict[str, Any]]:
+    """Make the best takes their rows' files. What somebody chose stays."""
+    from tts_cli.cli.pick import Choice, choose_takes
+
+    wanted = [
+        Choice(row_id, one.take.speech.take) for row_id, one in best.items() if not is_held(one)
+    ]
+    if not wanted:
+        return []
+    with ExitStack() as stack:
+        return choose_takes(config, wanted, stack)
+
+
+def is_held(one: Judged) -> bool:
+    """Whether somebody has chosen the take that is the row's file now."""
+    return one.row.speech.role == "held"
+
+
+def show(
+    config: RunConfig, found: FolderCheck, best: dict[str, Judged], picked: list[dict[str, Any]]
+) -> None:
+    """The suspects, the worst first, and what to type next."""
+    from tts_cli.folder.files import CHECKS_NAME
+
+    suspects, failed = found.suspects, found.failed
+    path = found.folder.path / CHECKS_NAME
+    if config.json:
+        facts = {
+            "checks": str(path) if found.is_kept else None,
+            "rows": len(found.folder.rows),
+            "takes": sum(one.is_named for one in found.judged),
+            "heard": found.hearing.heard,
+            "kept": found.hearing.kept,
+            "failed": [row.id for row in failed],
+            "suspects": [suspect_facts(one, best) for one in suspects],
+            "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
+            "next": [shlex.join(["tts-cli", *args]) for args in next_commands(found, best)],
+        }
+        click.echo(json.dumps(facts, indent=2))
+        return
+    if config.verbosity < 0:
+        return
+    if suspects:
+        show_table(
+            f"suspects in {found.folder.path}, the worst first",
+            ("row", "take", "why", "error", "heard"),
+            [cells(one) for one in suspects[:_MAX_SHOWN]],
+        )
+    if len(suspects) > _MAX_SHOWN:
+        click.echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} have them all")
+    for one in picked:
+        click.echo(f"{one['id']}: take {one['take']} is its file now")
+    rows = sum(one.is_named and one.is_chosen for one in found.judged)
+    said = f"{rows} rows judged, {len(suspects)} suspect"
+    if failed:
+        said += f", {len(failed)} failed and without audio"
+    kept = f"verdicts are in {path}" if found.is_kept else "not kept, as the folder is read only"
+    click.echo(f"{said}; {kept}")
+    if not config.asr and not any(one.heard for one in found.judged):
+        click.echo("no words were heard; --asr has a recogniser do that")
+    for args in next_commands(found, best):
+        click.echo(f"next: {shlex.join(['tts-cli', *args])}")
+
+
+def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
+    """A suspect as --json has it."""
+    assert one.check is not None
+    better = best.get(one.row.id)
+    return {
+        "id": one.row.id,
+        "take": one.take.speech.take,
+        "severity": round(one.check.severity, 2),
+        "reasons": [reason._asdict() for reason in one.check.reasons],
+        "error": None if one.heard is None else round(one.heard.error, 4),
+        "heard": None if one.heard is None else one.heard.heard,
+        "text": one.take.speech.text,
+        "better_take": None if better is None else better.take.speech.take,
+    }
+
+
+def cells(one: Judged) -> tuple[str, ...]:
+    """A suspect's line of the table."""
+    assert one.check is not None
+    error = "-" if one.heard is None else f"{100 * one.heard.error:.0f}%"
+    reasons = [f"{reason.kind} ({reason.text})" for reason in one.check.reasons]
+    heard = "" if one.heard is None else one.heard.heard
+    take = str(one.take.speech.take)
+    return one.row.id, take, shortened(", ".join(reasons), 2 * _MAX_TEXT), error, shortened(heard)
+
+
+def shortened(text: str, most: int = _MAX_TEXT) -> str:
+    """One line of a text."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[str]]:
+    """What mends the folder: takes that are there to be chosen, others to be spoken."""
+    from tts_cli.listen.page.build import spoken_by
+
+    commands = []
+    folder = str(found.folder.path)
+    choices = [f"{row_id}={one.take.speech.take}" for row_id, one in best.items()]
+    if choices:
+        shown = choices[:_MAX_PICKS]
+        dash = ["--"] * any(choice.startswith("-") for choice in shown)
+        commands.append(["pick", folder, *dash, *shown])
+    if len(choices) > _MAX_PICKS:
+        commands.append(["check", folder, "--pick", "best"])
+    bad = {one.row.id for one in found.suspects} | {row.id for row in found.failed}
+    if bad - set(best):
+        again = spoken_by(found.folder.last_run)
+        commands.append([*again, "--out", folder, "--only", "suspects", "--takes", str(TAKES)])
+    return commands

@@ -1,0 +1,34 @@
+"""`tts-cli completion`: what a shell runs to complete commands, flags, voices and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
+
+from tts_cli.cli.options import common_options
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_TTS_CLI_COMPLETE"
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@common_options
+@click.pass_context
+def command(ctx: click.Context, /, shell: str, **options: Any) -> int:
+    """Print the script that completes commands, flags, voices, languages, devices and ids.
+
+    \b
+    For this shell, and for those to come:
+      eval "$(tts-cli completion bash)"
+      echo 'eval "$(tts-cli completion bash)"' >> ~/.bashrc
+      echo 'eval "$(tts-cli completion zsh)"' >> ~/.zshrc
+      tts-cli completion fish > ~/.config/fish/completions/tts-cli.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    root = ctx.find_root().command
+    click.echo(found(root, {}, "tts-cli", VARIABLE).source())
+    return 0

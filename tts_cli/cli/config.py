@@ -1,0 +1,127 @@
+"""`tts-cli config`: every setting of a command, its value, and where that comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from tts_cli.cli.options import common_options, refuse_misplaced
+from tts_cli.cli.screen import show_table
+from tts_cli.cli.settings_files import load_settings, settings_files, user_file, variable_of
+from tts_cli.config import SAMPLING_FLAGS, RunConfig, describe_field
+
+_CHECKPOINT = "checkpoint"
+_BUILT_IN = "built-in"
+
+
+@click.group("config", invoke_without_command=True)
+@common_options
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Show settings, and where each comes from.
+
+    A setting comes from the first of: a row of the manifest, its character's table in the cast, the
+    flag, the environment (TTS_CLI_SYNTH_VOICE for one command, TTS_CLI_VOICE for all), tts-cli.toml
+    in the working folder or the nearest folder above it, tts-cli/tts-cli.toml in $XDG_CONFIG_HOME
+    or ~/.config, the checkpoint's generation_config.json, what is built in.
+
+    \b
+    Example:
+      tts-cli config show synth
+    """
+    if ctx.invoked_subcommand is not None:
+        refuse_misplaced(ctx)
+        return 0
+    click.echo(ctx.get_help())
+    return 0
+
+
+@command.command("show")
+@click.argument("name", metavar="[COMMAND]", default="synth")
+@common_options
+@click.pass_context
+def show_command(ctx: click.Context, /, name: str, **options: Any) -> int:
+    """Show the settings of COMMAND, by default synth.
+
+    \b
+    Examples:
+      tts-cli config show
+      tts-cli config show validate --json
+    """
+    config = RunConfig.from_options(options)
+    found = _settings(ctx, name)
+    if config.json:
+        files = [str(path) for path, _ in settings_files()]
+        click.echo(json.dumps({"command": name, "files": files, "settings": found}, indent=2))
+        return 0
+    rows = [[key, _shown(entry["value"]), entry["origin"]] for key, entry in found.items()]
+    files = [str(path) for path, _ in reversed(settings_files())]
+    listed = ", ".join(files) or f"none, such as {user_file()}"
+    title = f"{name}; files: {listed}"
+    show_table(title, ["setting", "value", "from"], rows)
+    return 0
+
+
+def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
+    """Every option of a command: value and origin."""
+    root = ctx.find_root()
+    assert isinstance(root.command, click.Group)
+    names = root.command.list_commands(root)
+    if name not in names:
+        raise click.UsageError(f"no such command {name!r}; there are {', '.join(names)}", ctx)
+    target = root.command.get_command(root, name)
+    assert target is not None
+    settings = load_settings(root, (name,), target)
+    root.default_map = {name: settings.default_map()}
+    at = click.Context(target, parent=root, info_name=name)
+    found: dict[str, dict[str, Any]] = {}
+    for param in target.params:
+        key = str(param.name)
+        if not isinstance(param, click.Option) or param.hidden:
+            continue
+        value, source = param.consume_value(at, {})
+        if source == ParameterSource.ENVIRONMENT:
+            origin = variable_of(at, param)
+        elif source == ParameterSource.DEFAULT_MAP:
+            origin = settings.places[key]
+        else:
+            value, origin = _default(key), _BUILT_IN
+        found[key] = {"value": value, "origin": origin}
+    _add_checkpoints(found)
+    return found
+
+
+def _default(name: str) -> Any:
+    try:
+        return describe_field(name)[0]
+    except KeyError:
+        return None
+
+
+def _add_checkpoints(found: dict[str, dict[str, Any]]) -> None:
+    """What the checkpoint says, where nobody else does and it is at hand."""
+    model = found.get("model", {}).get("value")
+    if model is not None and not os.path.isdir(model):
+        return  # nothing is fetched to show a setting
+    from tts_cli.errors import SetupError
+    from tts_cli.plan.checkpoint import read_info
+
+    try:
+        info = read_info(RunConfig(model=model))
+    except SetupError:
+        return
+    for name in SAMPLING_FLAGS:
+        if name in found and found[name]["origin"] == _BUILT_IN:
+            found[name] = {"value": getattr(info.sampling, name), "origin": _CHECKPOINT}
+    if "voice" in found and found["voice"]["value"] is None and info.voices:
+        found["voice"] = {"value": info.voices[0], "origin": _CHECKPOINT}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,252 @@
+"""`tts-cli export`: a data set of what was spoken. No model and no torch come in here."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.cli.command import SectionedCommand, SectionedOption
+from tts_cli.cli.options import FolderPath, common_options, config_option, group
+from tts_cli.cli.screen import show_table
+from tts_cli.config import PROGRESS, RunConfig, Scope
+
+if TYPE_CHECKING:
+    from tts_cli.export.dataset import Exported, Wanted
+
+log = logging.getLogger(__name__)
+
+FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet")
+_MAX_SHOWN = 20  # voices and languages in a table
+# Flags that no other command has.
+_OWN = (
+    *("to", "splits", "shard_mb", "copy", "of_voice", "of_language", "min_s", "max_s"),
+    *("max_error", "no_suspects", "all_takes", "overwrite"),
+)
+_seconds = click.FloatRange(min=0)
+
+
+def _option(*names: str, **settings: Any) -> Any:
+    """One that a file may give, but for what says where a data set goes."""
+    settings.setdefault("scope", Scope.ANY)
+    return click.option(*names, cls=SectionedOption, **settings)
+
+
+# Their names differ from those of `synth` where a settings file must not mean both.
+_output_options = group(
+    "Output",
+    _option(
+        "--to",
+        required=True,
+        type=click.Choice(FORMATS, case_sensitive=False),
+        help="Layout: ljspeech (metadata.csv and WAV), audiofolder or parquet (Hugging Face "
+        "datasets), nemo (manifests), webdataset (tar shards).",
+    ),
+    _option(
+        "--out",
+        "-o",
+        scope=Scope.ONE_RUN,
+        type=FolderPath(path_type=Path),
+        metavar="DIR",
+        required=True,
+        help="Folder for the data set: empty, or an earlier export of the same folder.",
+    ),
+    _option(
+        "--split",
+        "splits",
+        default="train",
+        show_default=True,
+        metavar="NAME=SHARE,...",
+        help="Splits and their shares, as in train=0.95,valid=0.05. A row's split follows from its "
+        "text: the same text is never in two, and new rows move no other.",
+    ),
+    config_option("sample_rate", type=int, metavar="HZ", show_default="as spoken; ljspeech 22050"),
+    _option(
+        "--shard-mb",
+        type=click.IntRange(1, 100_000),
+        default=1000,
+        show_default=True,
+        metavar="MB",
+        help="Size of a file of webdataset and parquet, in millions of bytes.",
+    ),
+    _option(
+        "--copy",
+        is_flag=True,
+        help="Copy files, where a hard link would be one file with two names.",
+    ),
+    _option(
+        "--overwrite",
+        scope=Scope.ONE_RUN,
+        is_flag=True,
+        help="Replace an export of the same folder that was made with other settings.",
+    ),
+)  # fmt: skip
+_filter_options = group(
+    "Which rows",
+    _option(
+        "--voice", "of_voice", multiple=True, metavar="NAME",
+        help="Only this voice; can be given several times.  [default: all]",
+    ),
+    _option(
+        "--language", "of_language", multiple=True, metavar="NAME",
+        help="Only this language, by name or code; can be given several times.  [default: all]",
+    ),
+    _option("--min-s", type=_seconds, metavar="S", help="Only rows of at least so many seconds."),
+    _option("--max-s", type=_seconds, metavar="S", help="Only rows of at most so many seconds."),
+    _option(
+        "--max-error",
+        type=_seconds,
+        metavar="SHARE",
+        help="Only rows in which a recogniser heard at most this share of words or characters "
+        "otherwise (`tts-cli check --asr`); 0.1 is one in ten.",
+    ),
+    _option("--no-suspects", is_flag=True, help="Leave out rows that run or check suspects."),
+    _option(
+        "--all-takes", is_flag=True, help="Also takes that are not the row's file, as rows.",
+    ),
+)  # fmt: skip
+_progress_option = group(
+    "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
+)
+
+
+@click.command("export", cls=SectionedCommand)
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@_output_options
+@_filter_options
+@_progress_option
+@common_options
+def command(folder: Path, **options: Any) -> int:
+    """Make a data set for training of what a folder holds: audio, texts, splits, a card.
+
+    FOLDER is an output folder of synth, book or merge. Of each row that is ok the chosen take is
+    taken, if its file is, byte for byte, what the journal says; rows that are left out are counted
+    by reason. Files stay what they are, as hard links where the layout has single files (edit them
+    with --copy only); --sample-rate makes 16-bit WAV, as ljspeech does in any case.
+
+    Beside the data stand README.md, a card for the Hugging Face hub that says that the speech is
+    synthetic and by which model, and export.json, with all figures. Run again, it brings the data
+    set up to date. Exit code 1: files of rows are gone or damaged, or a command died while it
+    replaced them, and they were left out.
+
+    \b
+    Examples:
+      tts-cli export wavs/ --to ljspeech --out ljs/
+      tts-cli export wavs/ --to parquet --out data/ --split train=0.95,valid=0.05
+      tts-cli export wavs/ --to webdataset --out wds/ --min-s 1 --max-s 20 --no-suspects
+    """
+    from tts_cli.export.dataset import Wanted
+    from tts_cli.export.selection import Filters
+    from tts_cli.export.statistics import Splits
+
+    own = {name: options.pop(name) for name in _OWN}
+    config = RunConfig.from_options(options)
+    wanted = Wanted(
+        own["to"].lower(),
+        Splits(own["splits"]),
+        config.sample_rate,
+        own["shard_mb"],
+        not own["copy"],
+    )
+    filters = Filters(
+        own["of_voice"],
+        own["of_language"],
+        own["min_s"],
+        own["max_s"],
+        own["max_error"],
+        not own["no_suspects"],
+        own["all_takes"],
+    )
+    settings = {name: own[name] for name in _OWN if name != "overwrite"}
+    settings["sample_rate"] = wanted.final_rate_hz
+    return run(folder, config, wanted, filters, settings, own["overwrite"])
+
+
+def run(
+    folder: Path,
+    config: RunConfig,
+    wanted: Wanted,
+    filters: Any,
+    settings: dict[str, Any],
+    is_overwriting: bool,
+) -> int:
+    """Export. Returns the exit code."""
+    from tts_cli.cli.screen import long_step
+    from tts_cli.export.dataset import DataSetFolder, export, require_apart
+    from tts_cli.export.selection import LOST, Selection
+    from tts_cli.folder.files import prepare_folder
+    from tts_cli.folder.journal import require_journal
+    from tts_cli.folder.lock import LOCK_NAME, FolderLock
+    from tts_cli.folder.run_file import read_report
+
+    out = config.out
+    assert out is not None
+    require_journal(folder)
+    require_apart(folder, out)
+    if os.path.lexists(folder / LOCK_NAME):
+        log.warning("%s: a command is at work there, or died: its rows may be left out", folder)
+    selection = Selection(folder, filters)
+    prepare_folder(out)
+    with FolderLock(out, config.take_over), long_step("writing the data set", config.progress):
+        made = export(
+            selection,
+            DataSetFolder(out, folder, settings, is_overwriting),
+            wanted,
+            read_report(folder),
+            settings,
+        )
+    show(out, config, wanted, made)
+    return int(not LOST.isdisjoint(made.statistics["left_out"]))
+
+
+def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
+    """Tell what was made."""
+    from tts_cli.export.made import ASIDE
+    from tts_cli.export.selection import LOST
+
+    found = made.statistics
+    if made.aside.count:
+        log.warning(
+            "%s: not as an export made them, and moved to %s/ to make way: %s",
+            *(out, ASIDE, made.aside.and_more()),
+        )
+    if made.left.count:
+        log.warning(
+            "%s: no files of this data set, and left where they are, though loaders may take them "
+            "for some: %s",
+            *(out, made.left.and_more()),
+        )
+    if config.json:
+        counts = {
+            "out": str(out),
+            "to": wanted.to,
+            "files_linked": made.num_linked,
+            "files_copied": made.num_copied,
+            "files_changed": made.num_changed,
+            "files_removed": made.num_pruned,
+            "files_set_aside": made.aside.count,
+            "files_left": made.left.count,
+        }
+        click.echo(json.dumps({**counts, **found}, indent=2, ensure_ascii=False))
+        return
+    for reason, count in found["left_out"].items():
+        log.log(
+            logging.WARNING if reason in LOST else logging.INFO, "left out: %d, %s", count, reason
+        )
+    if config.verbosity < 0:
+        return
+    length = found["length_s"]
+    lasts = f"; a row lasts {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
+    click.echo(f"{out}: {found['rows']} rows, {found['hours']:.2f} hours as {wanted.to}{lasts}")
+    if wanted.final_rate_hz is not None:
+        click.echo(f"all audio at {wanted.final_rate_hz} Hz, mono, 16 bits")
+    rows = [
+        (f"{kind} {name}", str(one["rows"]), f"{one['hours']:.2f}")
+        for kind in ("split", "voice", "language")
+        for name, one in list(found[f"{kind}s"].items())[:_MAX_SHOWN]
+    ]
+    show_table("what it holds", ("", "rows", "hours"), rows)

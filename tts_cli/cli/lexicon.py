@@ -1,0 +1,94 @@
+"""`tts-cli lexicon`: what becomes of words before they are spoken."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.cli.command import SectionedCommand
+from tts_cli.cli.options import common_options, model_options, refuse_misplaced, text_options
+from tts_cli.cli.screen import show_table
+from tts_cli.config import RunConfig
+
+if TYPE_CHECKING:
+    from tts_cli.text.care import TextCare
+
+
+@click.group("lexicon", invoke_without_command=True)
+@common_options
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Try a lexicon, and how figures and abbreviations are read.
+
+    \b
+    Example:
+      tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
+    """
+    if ctx.invoked_subcommand is not None:
+        refuse_misplaced(ctx)
+        return 0
+    click.echo(ctx.get_help())
+    return 0
+
+
+@command.command("test", cls=SectionedCommand)
+@click.argument("words", metavar="WORD...", nargs=-1, required=True)
+@text_options
+@model_options
+@common_options
+def test_command(words: tuple[str, ...], **options: Any) -> int:
+    """Show how words, or whole texts, are read, and by what.
+
+    A word is taken as `synth` with the same flags takes the text of a row. What is said otherwise
+    than it is written comes from a line of the lexicon (words.tsv:12) or from the normalizer.
+
+    \b
+    Example:
+      tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
+    """
+    config = RunConfig.from_options(options)
+    from tts_cli.plan.checkpoint import read_info
+    from tts_cli.plan.checks import check_settings
+    from tts_cli.text.care import TextCare
+    from tts_cli.text.languages import named_language
+    from tts_cli.text.unseen import as_seen
+    from tts_cli.text.words import strip_markup
+    from tts_cli.voices.voice_folder import VoiceFolder
+
+    info = read_info(config)
+    check_settings(config, info, VoiceFolder(config.voices))
+    care = TextCare.of(config, info)
+    language = named_language(config.language, info.languages)
+    words = tuple(map(as_seen, words))
+    if config.strip_markup:
+        words = tuple(map(strip_markup, words))
+    found = [_read(word, care, language) for word in words]
+    if config.json:
+        click.echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
+        return 0
+    rows = [
+        [entry["written"], entry["spoken"], ", ".join(entry["by"]) or "as written"]
+        for entry in found
+    ]
+    show_table(_title(care), ["written", "spoken", "by"], rows)
+    return 0
+
+
+def _read(word: str, care: TextCare, language: str) -> dict[str, Any]:
+    """One word, how it is spoken, and what says so, each once."""
+    reading = care.read(word, language)
+    by = (
+        "normalizer" if change.line is None else f"{care.lexicon.path}:{change.line}"
+        for change in reading.changes
+    )
+    return {"written": word, "spoken": reading.spoken, "by": list(dict.fromkeys(by))}
+
+
+def _title(care: TextCare) -> str:
+    number = len(care.lexicon.entries)
+    lexicon = "no lexicon" if care.lexicon.path is None else f"lexicon of {number} entries"
+    language = "left alone" if care.language is None else f"taken for {care.language}"
+    state = "on" if care.is_normalized else "off"
+    return f"{lexicon}, normalizing is {state}, texts of language auto are {language}"

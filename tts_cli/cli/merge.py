@@ -1,0 +1,259 @@
+"""`tts-cli merge`: output folders into one. No model and no torch come in here."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.cli.command import SectionedCommand, SectionedOption
+from tts_cli.cli.options import FolderPath, common_options, config_option, group
+from tts_cli.config import PROGRESS, RunConfig, Scope
+from tts_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from tts_cli.folder.lock import FolderLock
+    from tts_cli.folder.merge import Choice
+    from tts_cli.folder.merge_files import Placing
+    from tts_cli.folder.run_file import FolderTotals
+    from tts_cli.voices.merged import MergedVoices
+
+log = logging.getLogger(__name__)
+
+_MAX_TOLD = 8  # settings that a warning names
+
+_output_options = group(
+    "Output",
+    config_option(
+        "out", "-o", type=FolderPath(path_type=Path), metavar="DIR", required=True,
+        show_default=False,
+    ),
+    click.option(
+        "--prefer",
+        cls=SectionedOption,
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Of rows with other speech in several folders take this one's; can be given several "
+        "times, the first counts first.  [default: refuse, and name them]",
+    ),
+    click.option(
+        "--copy",
+        cls=SectionedOption,
+        scope=Scope.ANY,
+        is_flag=True,
+        help="Copy files, where a hard link would be one file with two names.",
+    ),
+    config_option("take_over"),
+)  # fmt: skip
+_progress_option = group(
+    "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
+)
+
+
+@click.command("merge", cls=SectionedCommand)
+@click.argument(
+    "folders",
+    metavar="DIR...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+)
+@_output_options
+@_progress_option
+@common_options
+def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, **options: Any) -> int:
+    """Join output folders, of the shards of a manifest or of several machines, into one.
+
+    Each row comes whole from one DIR, with its takes, codes, subtitles and all its lines: from the
+    one where it is ok. Rows that are ok in several are the same if request and audio are; other
+    audio under one id is refused, with the ids, before anything is written, unless --prefer says
+    whose to take. So are other made voices under one name. All runs are kept, and checks.jsonl
+    and made voices too; chapters of a book are made anew by `book`.
+
+    The DIRs stay as they are, and may be read only. Files are hard links where the file system has
+    them, and take no room; edit them with --copy only. Rows that --out has are never replaced, so a
+    further folder can be merged in later, and a merge that was stopped is simply run again. Then
+    `synth` with the whole manifest and --out finds nothing to do, or what is missing.
+
+    \b
+    Examples:
+      tts-cli merge parts/1 parts/2 --out wavs/
+      tts-cli merge parts/* redone/ --prefer redone/ --out wavs/
+    """
+    config = RunConfig.from_options(options)
+    assert config.out is not None
+    sources = distinct(folders, prefer, config.out)
+    with ExitStack() as stack:
+        return run(config, sources, prefer, not copy, stack)
+
+
+def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> list[Path]:
+    """The folders to merge, each once, preferred ones first. Raises UsageError."""
+    from tts_cli.folder.journal import require_journal
+
+    found = {folder.resolve(): folder for folder in reversed(folders)}
+    target = out.resolve()
+    for place, folder in found.items():
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: is no folder", "give the folders of runs, their --out")
+        if place == target:
+            raise UsageError(f"{folder} is --out too", "leave it out: what it has is kept")
+        if place in target.parents or target in place.parents:
+            raise UsageError(
+                f"--out {out} and {folder} lie in one another", "choose an --out beside the folders"
+            )
+        require_journal(folder)
+    first = []
+    for folder in prefer:
+        place = folder.resolve()
+        if place != target and place not in found:
+            raise UsageError(f"--prefer {folder}: is none of the folders", "name one of them")
+        if place in found:
+            first.append(found.pop(place))
+    return first + [folder for folder in reversed(found.values())]
+
+
+def run(
+    config: RunConfig,
+    sources: list[Path],
+    prefer: tuple[Path, ...],
+    has_links: bool,
+    stack: ExitStack,
+) -> int:
+    """Merge, once all folders are held and agree. Returns the exit code."""
+    from tts_cli.cli.screen import long_step
+    from tts_cli.folder.files import prepare_folder
+    from tts_cli.folder.journal import JOURNAL_NAME
+    from tts_cli.folder.lock import FolderLock, is_read_only
+    from tts_cli.folder.merge import Choice, differences
+    from tts_cli.folder.merge_files import Placing
+    from tts_cli.folder.run_file import read_report
+    from tts_cli.voices.merged import MergedVoices
+
+    out = config.out
+    assert out is not None
+    prepare_folder(out)
+    folders = [out, *sources]
+    target = out.resolve()
+    num_preferred = len({folder.resolve() for folder in prefer} - {target})
+    is_target_preferred = any(folder.resolve() == target for folder in prefer)
+    choice = Choice(folders, num_preferred, is_target_preferred)
+    totals: list[FolderTotals | None] = []
+    with long_step("looking at the folders", config.progress):
+        for index, folder in enumerate(folders):
+            lock = None
+            if index == 0 or not is_read_only(folder):
+                lock = stack.enter_context(FolderLock(folder, config.take_over))
+            is_empty = index == 0 and not (out / JOURNAL_NAME).exists()
+            one = replace(config, out=folder)
+            totals.append(None if is_empty else learn(one, lock, index, choice))
+        choice.require_agreement()
+        placing = Placing(choice, has_links)
+        voices = MergedVoices(folders, choice.is_settled, placing.left)
+        voices.require_agreement()
+        placing.require_room()
+    reports = [read_report(folder) for folder in folders]
+    told = list(differences(folders, reports))
+    if told:
+        more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
+        log.warning("spoken otherwise: %s%s", "; ".join(told[:_MAX_TOLD]), more)
+    with long_step("placing files", config.progress):
+        voices.run()
+        placing.run()
+    sums = write(config, choice, reports, totals)
+    show(config, choice, placing, voices, sums)
+    return 0
+
+
+def learn(config: RunConfig, lock: FolderLock | None, index: int, choice: Choice) -> FolderTotals:
+    """Put a folder in order, as every command does that holds it, and take in its rows.
+
+    Args:
+        lock: None: the folder is read only, and is taken as it is.
+    """
+    from tts_cli.app.output_folder import put_in_order
+    from tts_cli.folder.journal import Journal
+    from tts_cli.folder.run_file import RunLog
+
+    assert config.out is not None
+    with Journal(config.out, is_read_only=lock is None) as journal:
+        if lock is not None:
+            put_in_order(config, lock, journal)
+        choice.add(index, journal)
+        return RunLog(config.out).totals(journal.rows())
+
+
+def write(
+    config: RunConfig,
+    choice: Choice,
+    reports: list[dict[str, Any]],
+    totals: list[FolderTotals | None],
+) -> FolderTotals:
+    """Write what tells of the rows, whose files are there: the journal last of what counts."""
+    from tts_cli.app.output_folder import close_takes
+    from tts_cli.folder.journal import Journal
+    from tts_cli.folder.merge import merged_report, write_checks, write_journal, write_runs
+    from tts_cli.folder.merge_files import remove_runaways
+    from tts_cli.folder.run_file import RunLog, with_folder, write_report
+
+    assert config.out is not None
+    folders = list(choice.folders)
+    write_runs(folders)
+    if sum(choice.taken.values()) > choice.taken[0]:
+        write_checks(choice)
+        write_journal(choice)
+    with Journal(config.out) as journal:
+        remove_runaways(config.out, journal.status)
+        close_takes(config, journal)
+        sums = RunLog(config.out).totals(journal.rows())
+    write_report(config.out, with_folder(merged_report(folders, reports, totals), sums))
+    return sums
+
+
+def show(
+    config: RunConfig, choice: Choice, placing: Placing, voices: MergedVoices, sums: FolderTotals
+) -> None:
+    """Tell what came of it."""
+    from tts_cli.cli.screen import shown_duration
+
+    assert config.out is not None
+    added = sum(choice.taken.values()) - choice.taken[0]
+    if choice.num_odd:
+        log.warning("lines whose ids name no file, left out: %d", choice.num_odd)
+    if choice.num_gone:
+        log.warning("rows whose audio is gone or damaged: %d; synth speaks them", choice.num_gone)
+    left = placing.left
+    if left.count:
+        log.info("files that are no row's, left where they are: %d, such as %s", left.count,
+                 ", ".join(left.first))  # fmt: skip
+    if config.json:
+        found = {
+            "out": str(config.out),
+            "folders": [str(folder) for folder in choice.folders[1:]],
+            "rows_added": added,
+            "rows_same": choice.num_same,
+            "files_linked": placing.num_linked,
+            "files_copied": placing.num_copied,
+            "files_left": left.count,
+            "voice_files_copied": voices.num_copied,
+            "ok": sums.ok,
+            "failed": sums.failed,
+            "audio_s": round(sums.audio_s, 4),
+            "runs": sums.runs,
+        }
+        click.echo(json.dumps(found, indent=2))
+        return
+    if config.verbosity < 0:
+        return
+    count = len(choice.folders) - 1
+    files = f"{placing.num_linked} files linked, {placing.num_copied} copied"
+    click.echo(
+        f"{config.out}: {sums.ok} rows ok, {sums.failed} failed, {shown_duration(sums.audio_s)} of "
+        f"audio; {added} rows added from {count} folder{'s' * (count != 1)}, {files}"
+    )

@@ -1,0 +1,241 @@
+"""`tts-cli pick`: which take of a row is its file. No model and no torch come in here."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli.cli.command import SectionedCommand
+from tts_cli.cli.options import common_options, config_option, group
+from tts_cli.cli.screen import show_table, shown
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from tts_cli.folder.journal import Journal
+
+log = logging.getLogger(__name__)
+
+_CHOICE = re.compile(r"(.+)=(?:(seed:)?([0-9]{1,16}))")
+_MAX_SHOWN = 20  # takes that a message lists
+_MAX_ATTEMPTS = 10_000  # that a line is believed
+
+_folder_options = group("Folder", config_option("take_over"))
+
+
+@click.command("pick", cls=SectionedCommand)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("choices", metavar="[ID=TAKE]...", nargs=-1)
+@_folder_options
+@common_options
+def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
+    """Choose which take of a row is its file; without a choice, list the rows that have takes.
+
+    DIR is an output folder of synth or book. TAKE is a number, or seed:N: the take that was spoken
+    with that seed, be it the row's own (as in timings.jsonl) or the run's (as in --seed). The
+    choice lasts: no later run replaces it, whatever its seed, until the row's text, voice or other
+    settings change. DIR/takes.json tells what is chosen.
+
+    \b
+    Examples:
+      tts-cli synth lines.jsonl --out wavs/ --only intro/003 --takes 3
+      tts-cli pick wavs/ intro/003=2
+      tts-cli pick wavs/ intro/003=seed:9 intro/004=1
+      tts-cli pick wavs/
+    """
+    from tts_cli.cli.validate import has_journal
+
+    config = RunConfig.from_options({**options, "out": folder})
+    if not has_journal(folder):
+        raise UsageError(
+            f"{folder}: has no timings.jsonl", remedy="name a folder that synth has spoken into"
+        )
+    wanted = [parse(choice) for choice in choices]
+    if not wanted:
+        show_takes(folder, config)
+        return 0
+    if len({choice.row_id for choice in wanted}) < len(wanted):
+        raise UsageError("one row is named twice", remedy="choose one take of it")
+    with ExitStack() as stack:
+        results = choose_takes(config, wanted, stack)
+    show_choices(config, results)
+    return 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a user asks for."""
+
+    row_id: str
+    take: int | None  # None: the one of the seed
+    seed: int | None = None
+
+
+def parse(choice: str) -> Choice:
+    """`ID=TAKE` or `ID=seed:N`. Raises UsageError."""
+    found = _CHOICE.fullmatch(choice)
+    if found is None:
+        raise UsageError(f"{choice!r} is not of the form ID=TAKE or ID=seed:N, such as line7=2")
+    number = int(found[3])
+    return Choice(found[1], None, number) if found[2] else Choice(found[1], number)
+
+
+def choose_takes(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> list[dict[str, Any]]:
+    """Choose takes, once all are known to be there.
+
+    Returns:
+        What is to be shown of each, and whether it is new.
+    Raises:
+        UsageError: a row or a take is not there; nothing has changed.
+        RowError: the file of one is gone.
+    """
+    from tts_cli.app.output_folder import close_takes, open_folder
+    from tts_cli.cli.run_report import renew_totals
+    from tts_cli.folder.takes import TakeFolder
+
+    journal, runs = open_folder(config, stack)
+    assert config.out is not None
+    takes = TakeFolder(config.out, journal)
+    lines = [find(journal, config.out, choice) for choice in wanted]
+    results = []
+    try:
+        for line in lines:
+            is_new = takes.choose(line["id"], line["take"])
+            results.append({**facts(line), "is_new": is_new})
+    finally:
+        close_takes(config, journal)
+        renew_totals(config.out, runs, journal)
+    return results
+
+
+def show_choices(config: RunConfig, results: list[dict[str, Any]]) -> None:
+    """Say which takes are chosen, and what follows for a book."""
+    assert config.out is not None
+    if config.json:
+        click.echo(json.dumps(results, indent=2))
+    elif config.verbosity >= 0:
+        for result in results:
+            ending = "" if result["is_new"] else ", as before"
+            click.echo(f"{result['id']}: {described(result)}{ending}")
+        if (config.out / "book.json").is_file() and any(result["is_new"] for result in results):
+            click.echo("next, for the chapters: the tts-cli book command again")
+
+
+def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
+    """The line of a take. Raises UsageError, with the takes there are."""
+    lines = takes_of(journal, choice.row_id)
+    if not lines:
+        raise UsageError(no_row(journal, choice.row_id, out))
+    spoken = [line for line in lines if line["status"] == "ok"]
+    if choice.take is not None:
+        found = [line for line in spoken if line["take"] == choice.take]
+        asked = f"take {choice.take}"
+    else:
+        seed = choice.seed or 0
+        found = [line for line in spoken if line.get("seed") == seed]
+        found = found or [line for line in spoken if _is_made_of(line, seed)]
+        asked = f"take of seed {seed}"
+    if len(found) == 1:
+        return found[0]
+    listed = "; ".join(described(facts(line)) for line in spoken[:_MAX_SHOWN])
+    if found:
+        problem = f"{choice.row_id} has more than one {asked}"
+    else:
+        problem = f"{choice.row_id} has no {asked}"
+    raise UsageError(f"{problem}; there are: {listed or 'none that came out well'}")
+
+
+def _is_made_of(line: dict[str, Any], run_seed: int) -> bool:
+    """Whether a take's seed is made of the one that a run had."""
+    from tts_cli.folder.record import RowRecord
+    from tts_cli.manifest.seeds import is_made_of
+
+    record = RowRecord.from_line(line)
+    attempts = min(record.attempts, _MAX_ATTEMPTS)
+    return is_made_of(record.seed or 0, run_seed, record.id, attempts)
+
+
+def no_row(journal: Journal, row_id: str, out: Path) -> str:
+    """What is said of a row that the journal does not know."""
+    from tts_cli.folder.mend import recorded_ids
+    from tts_cli.plan.checks import nearest_ids
+
+    return f"{out}: no row is called '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
+
+
+def takes_of(journal: Journal, row_id: str) -> list[dict[str, Any]]:
+    """The lines of a row's takes, those left out that are gone."""
+    from tts_cli.folder.record import GONE
+
+    found = []
+    for take in range(1, journal.top(row_id) + 1):
+        line = journal.line(row_id, take)
+        if line is not None and line["status"] != GONE:
+            found.append({**line, "take": take})
+    return found
+
+
+def facts(line: dict[str, Any]) -> dict[str, Any]:
+    """What is shown of a take; what makes no sense is not known."""
+    from tts_cli.folder.record import RowRecord
+
+    names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
+    values = vars(RowRecord.from_line(line))
+    return {name: values[name] for name in names}
+
+
+def described(take: dict[str, Any]) -> str:
+    """A take in a few words."""
+    seconds = take["audio_s"]
+    length = f", {seconds:.2f} s" if isinstance(seconds, (int, float)) else ""
+    suspect = f", suspect: {', '.join(map(str, take['suspect']))}" if take["suspect"] else ""
+    return shown(f"take {take['take']} (seed {take['seed']}{length}{suspect})")
+
+
+def show_takes(out: Path, config: RunConfig) -> None:
+    """List the rows that have takes."""
+    from tts_cli.folder.journal import Journal
+
+    journal = Journal(out, is_read_only=True)
+    found = list(listed(journal))
+    if config.json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    if not found:
+        click.echo(f"no row of {out} has several takes, or a chosen one")
+        return
+    rows = [
+        (
+            str(take["id"]),
+            str(take["take"]),
+            str(take["chosen"] or ""),
+            str(take["seed"]),
+            f"{take['audio_s'] or 0:.2f}",
+            str(take["voice"] or ""),
+            str(take["error"] or ", ".join(map(str, take["suspect"] or []))),
+        )
+        for take in found
+    ]
+    columns = ("row", "take", "chosen", "seed", "seconds", "voice", "remarks")
+    show_table(f"takes in {out}", columns, rows)
+
+
+def listed(journal: Journal) -> Iterator[dict[str, Any]]:
+    """Every take of rows that have several or a chosen one, and whether it is the row's file:
+    `held` where somebody chose it, `yes` where it is what the settings give.
+    """
+    for chosen in journal.chosen():
+        row_id = chosen["id"]
+        file = journal.file(row_id)
+        for line in takes_of(journal, row_id):
+            is_file = file is not None and file.take == line["take"] and line["status"] == "ok"
+            how = "held" if file is not None and file.is_held else "yes"
+            yield {**facts(line), "chosen": how if is_file else None}

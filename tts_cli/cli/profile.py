@@ -1,0 +1,181 @@
+"""`tts-cli profile`: latency of each stage, achieved rates, and audio seconds a second."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from models.registry import SYNTHETIC_PREFIX, synthetic_names
+from tts_cli.cli.command import SectionedCommand
+from tts_cli.cli.options import common_options, device_options, model_options
+from tts_cli.cli.screen import show_table
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+
+log = logging.getLogger(__name__)
+
+BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
+
+
+@click.command("profile", cls=SectionedCommand)
+@model_options
+@click.option(
+    "--synthetic",
+    type=click.Choice(synthetic_names()),
+    help="Random weights of a released size, so that hardware can be judged before any download.",
+)
+@device_options
+@click.option(
+    "--batches",
+    metavar="N,N,...",
+    show_default=f"{BATCHES_CUDA} on cuda, {BATCHES_CPU} on cpu",
+    help="Batch sizes to measure, powers of two.",
+)
+@click.option(
+    "--frames",
+    type=click.IntRange(1, 2000),
+    default=125,
+    show_default=True,
+    help="Length of the rows in frames: where decoding stands, and what the vocoder gets.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    show_default="50 on cuda, 5 on cpu",
+    help="Timed runs of each stage.",
+)
+@click.option(
+    "--stages",
+    metavar="NAME,NAME,...",
+    show_default="all",
+    help="Measure some of them only, with no graphs but theirs, which is sooner done: prompt, "
+    "prefill, parts (of a frame), frame, eager (the frame without its graph), vocoder, write, "
+    "reference, first (audio and row).",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a Chrome trace of one prefill, five frames and one vocoder batch.",
+)
+@common_options
+def command(
+    synthetic: str | None,
+    batches: str | None,
+    frames: int,
+    repeats: int | None,
+    stages: str | None,
+    trace: Path | None,
+    **options: Any,
+) -> int:
+    """Measure each stage: latency, bandwidth, real-time factors.
+
+    For each batch size: prompt, prefill, code predictor, talker, sampling, the whole frame by graph
+    and eagerly, vocoder and file writing; then the time from the asking to the first audio, and to
+    the first row's file; p50, p95 and p99 in ms, the share of the frame, the kernels the device
+    runs, the bytes and operations the model needs at least, GB/s and TFLOP/s against them, their
+    share of what this GPU was measured to reach, and the time that would be left at that peak
+    (roofline). xRT is audio seconds per second, RTF its inverse; together counts frames and vocoder
+    one after the other, which synth runs at the same time on a GPU.
+
+    \b
+    Examples:
+      tts-cli profile --synthetic qwen3-tts-0.6b --batches 1,64,256
+      tts-cli profile --device cpu --json
+    """
+    if synthetic and options.get("model"):
+        raise UsageError("--synthetic and --model exclude each other", "give one")
+    if trace is not None and not trace.parent.is_dir():
+        raise UsageError(f"--trace {trace}: its folder does not exist", "create it first")
+    if synthetic:
+        options["model"] = SYNTHETIC_PREFIX + synthetic
+    config = RunConfig.from_options(options)
+    from tts_cli.app.profile import STAGES, Profiler, parse_batches, parse_names
+    from tts_cli.engine.kernels import with_fallback
+    from tts_cli.engine.load import choose_device, open_session
+    from tts_cli.plan.checkpoint import approved_info
+    from tts_cli.plan.checks import require_speakable
+
+    is_cuda = choose_device(config).type == "cuda"
+    sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
+    chosen = parse_names("--stages", stages, STAGES) if stages else STAGES
+    require_speakable(approved_info(config))
+    if config.max_batch is not None:
+        sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
+    session = open_session(replace(config, max_batch=max(sizes)))
+    profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5), chosen)
+    results: list[dict[str, Any]] = []
+    for size in sorted(sizes, reverse=True):  # slots only ever get fewer
+        if results and size >= results[0]["batch"]:
+            continue
+        results.insert(0, with_fallback(partial(profiler.measure, size), session.model))
+        if trace is not None and len(results) == 1:
+            profiler.write_trace(trace, results[0]["batch"])
+            log.info("trace written to %s", trace)
+    if config.json:
+        click.echo(json.dumps(profiler.report(results), indent=2))
+        return 0
+    for result in results:
+        show(result)
+    sys.stdout.flush()
+    return 0
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print one batch size as a table and a line of conclusions."""
+    rows = [
+        [
+            stage["stage"],
+            f"{stage['p50_ms']:.3f}",
+            f"{stage['p95_ms']:.3f}",
+            f"{stage['p99_ms']:.3f}",
+            percent(stage["share"]),
+            "-" if stage["launches"] is None else str(stage["launches"]),
+            amount(stage["num_bytes"] / 1e6) if stage["num_bytes"] else "-",
+            amount(stage["num_ops"] / 1e9) if stage["num_ops"] else "-",
+            amount(stage["gb_s"]) if stage["gb_s"] else "-",
+            percent(stage["gb_s_share"]),
+            amount(stage["tflop_s"]) if stage["tflop_s"] else "-",
+            percent(stage["tflop_s_share"]),
+            "-" if stage["roofline_ms"] is None else f"{stage['roofline_ms']:.3f}",
+        ]
+        for stage in result["stages"]
+    ]
+    columns = ["stage", "p50 ms", "p95 ms", "p99 ms", "of frame", "kernels", "MB", "GFLOP"]
+    columns += ["GB/s", "of peak", "TFLOP/s", "of peak", "roofline ms"]
+    shown = [i for i in range(len(columns)) if i == 0 or any(row[i] != "-" for row in rows)]
+    show_table(
+        f"batch {result['batch']}",
+        [columns[i] for i in shown],
+        [[row[i] for i in shown] for row in rows],
+    )
+    speedup = result["graph_speedup"]
+    against = "" if speedup is None else f", graph {speedup:.1f} times as fast as eager"
+    shown_rates = [
+        f"{name} {result[key]:.1f} xRT"
+        for name, key in (("codes", "codes_xrt"), ("vocoder", "vocoder_xrt"), ("together", "xrt"))
+        if result[key] is not None
+    ]
+    if shown_rates:
+        rtf = "" if result["rtf"] is None else f" (RTF {result['rtf']:.4f})"
+        click.echo(f"  {', '.join(shown_rates)}{rtf}{against}")
+    if first := [stage for stage in result["stages"] if stage["stage"].startswith("first row")]:
+        since = result["start_s"] + first[0]["p50_ms"] / 1000
+        click.echo(f"  first row {since:.1f} s after the start of loading")
+
+
+def amount(value: float) -> str:
+    """A quantity in the table: three digits of small ones, whole large ones."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """A share in the table."""
+    return "-" if share is None else f"{100 * share:.0f}%"

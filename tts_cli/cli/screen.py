@@ -1,0 +1,282 @@
+"""How far a run is, on stderr: a bar on a terminal, elsewhere a line now and then through the log.
+
+A thread of its own tells the time, so that something is seen also while no row ends.
+
+How long something is, as messages show it.
+
+Tables on stdout: rich on a terminal, plain columns elsewhere.
+
+Standard streams that are closed or full: a message instead of an internal error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, TextIO
+
+import click
+
+from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
+from tts_cli.folder.run_file import Totals
+
+log = logging.getLogger(__name__)
+
+LINE_S = 30.0  # between two lines
+BAR_S = 1.0  # between two looks at the clock of a bar that does not move
+
+
+class Ticker:
+    """Context manager: calls `tick` every so many seconds, in a thread, until it is left."""
+
+    def __init__(self, tick: Callable[[], None], every_s: float) -> None:
+        self._tick = tick
+        self._every_s = every_s
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
+
+    def __enter__(self) -> Ticker:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._every_s):
+            self._tick()
+
+
+@contextlib.contextmanager
+def long_step(what: str, progress: str) -> Iterator[None]:
+    """Say now and then that a step with nothing to count still goes on.
+
+    Args:
+        progress: as in `RunConfig`.
+    """
+    if progress == "none":
+        yield
+        return
+    started_s = time.perf_counter()
+    with Ticker(
+        lambda: log.info("still %s, %s so far", what, _since(started_s)),
+        LINE_S,
+    ):
+        yield
+
+
+def has_screen() -> bool:
+    """Whether stderr is a terminal that shows something: one of 0 columns, as containers and CI
+    make them, would show nothing of a bar.
+    """
+    if not sys.stderr.isatty():
+        return False
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except (OSError, ValueError):  # it does not say
+        return True
+
+
+class Progress:
+    """Context manager around the speaking of rows.
+
+    Args:
+        num_rows: that will end, one way or another.
+        progress: as in `RunConfig`.
+        is_quiet: show nothing.
+    """
+
+    def __init__(self, num_rows: int, progress: str, is_quiet: bool = False) -> None:
+        self.num_rows = num_rows
+        self.has_bar = progress == "auto" and not is_quiet and has_screen()
+        self.has_lines = progress != "none" and not is_quiet and not self.has_bar
+        self._bar: Any = None
+        self._stack = ExitStack()
+        self._started_s = time.perf_counter()
+        self._state = (0, 0, 0.0)  # rows ended, of those failed, seconds of audio
+
+    def __enter__(self) -> Progress:
+        self._started_s = time.perf_counter()
+        if self.has_bar:
+            from tqdm import tqdm
+            from tqdm.contrib.logging import logging_redirect_tqdm
+
+            self._stack.enter_context(logging_redirect_tqdm())  # messages go above the bar
+            self._bar = tqdm(total=self.num_rows, unit="row", file=sys.stderr, dynamic_ncols=True)
+            self._stack.callback(self._bar.close)
+            self._stack.enter_context(Ticker(self._bar.refresh, BAR_S))
+        elif self.has_lines:
+            self._stack.enter_context(Ticker(lambda: log.info("%s", self.line()), LINE_S))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def update(self, totals: Totals) -> None:
+        """Take in the state after one more row."""
+        self._state = (totals.ok + totals.takes + totals.failed, totals.failed, totals.audio_s)
+        if self._bar is None:
+            return
+        self._bar.set_postfix_str(
+            f"{totals.audio_s:,.0f} s audio, {totals.audio_s / self._wall_s:,.1f} xRT"
+            + (f", {totals.failed} failed" if totals.failed else ""),
+            refresh=False,
+        )
+        self._bar.update(1)
+
+    def line(self) -> str:
+        """The state in one line."""
+        ended, failed, audio_s = self._state
+        wall_s = self._wall_s
+        said = f"{ended:,} of {self.num_rows:,} rows after {shown_duration(wall_s)}"
+        if failed:
+            said += f", {failed:,} failed"
+        if audio_s:
+            said += f", {shown_duration(audio_s)} of audio at {audio_s / wall_s:,.1f} xRT"
+        if 0 < ended < self.num_rows:
+            left_s = wall_s / ended * (self.num_rows - ended)
+            said += f", about {shown_duration(left_s)} left"
+        return said
+
+    @property
+    def _wall_s(self) -> float:
+        return max(1e-6, time.perf_counter() - self._started_s)
+
+
+def _since(started_s: float) -> str:
+    return shown_duration(time.perf_counter() - started_s)
+
+
+def shown_duration(seconds: float) -> str:
+    """Seconds in the units that people would use."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under column names; numbers (from the second column on) are right-aligned."""
+    rows = [[shown(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=title, title_justify="left")
+        for index, name in enumerate(columns):
+            table.add_column(
+                name, justify="right" if index and _is_numeric(rows, index) else "left"
+            )
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        Console().print(table)
+        return
+    click.echo(title)
+    widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
+    for row in [columns, *rows]:
+        cells = [
+            cell.rjust(width) if index and _is_numeric(rows, index) else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  " + "  ".join(cells).rstrip())
+
+
+def _is_numeric(rows: Sequence[Sequence[str]], index: int) -> bool:
+    return all(row[index][:1].isdigit() or row[index] in ("", "-") for row in rows)
+
+
+_ERRNOS = frozenset(
+    [errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, getattr(errno, "EDQUOT", 0)]
+)
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def open_closed_streams() -> None:
+    """Put something in the place of streams the process was started without (`>&-`).
+
+    Their numbers must be taken: the next file opened would get one, and with it what libraries
+    print. Writing to such a stdout fails, as a result that nobody gets must be told of.
+    """
+    with contextlib.suppress(OSError):
+        while (handle := os.open(os.devnull, os.O_RDONLY)) <= 2:
+            pass
+        os.close(handle)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def is_stdout_error(error: BaseException) -> bool:
+    """Whether an error is of stdout: errors of files name theirs, or are no OSError any more."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in _ERRNOS
+
+
+def stdout_error(error: OSError) -> TtsCliError:
+    """The error to report for one that `is_stdout_error`; nothing is written there any more."""
+    silence(sys.stdout)
+    remedy = "send it somewhere else"
+    if error.errno == errno.EBADF:
+        return SetupError("cannot write to stdout: it is closed", remedy)
+    return StoppedEarly(f"cannot write to stdout: {error.strerror or error}", remedy)
+
+
+def show_or_warn(text: str, exit_code: int = 0, *, is_json: bool = False) -> int:
+    """Print what came of a command that the folder has as well, so that a lost stdout fails
+    nothing; but a program that is to read JSON must learn that there is none. Returns the exit
+    code.
+    """
+    try:
+        click.echo(text)
+    except OSError as error:
+        if not is_stdout_error(error):
+            raise
+        log.log(logging.ERROR if is_json else logging.WARNING, "%s", stdout_error(error))
+        return StoppedEarly.exit_code if is_json else exit_code
+    return exit_code
+
+
+def shown(text: str) -> str:
+    """A text as a terminal may have it, which would obey control characters of whoever wrote it;
+    half a pair of surrogates cannot be encoded.
+    """
+    return _CONTROL.sub("?", text)
+
+
+def silence(stream: TextIO) -> None:
+    """Nobody reads a stream any more; Python must not complain when it flushes it at exit."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):  # it may be no real file
+        os.dup2(devnull, stream.fileno())
+    os.close(devnull)
+
+
+def flush() -> None:
+    """Write what is left. Raises OSError for stdout; a full stderr has nobody to tell."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        silence(sys.stderr)
+    sys.stdout.flush()

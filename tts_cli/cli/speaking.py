@@ -1,0 +1,182 @@
+"""Speaking the rows of a plan: model or workers are made ready, rows recorded, the run reported."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tts_cli import signals
+from tts_cli import startup as early
+from tts_cli import startup as start
+from tts_cli.cli.options import Invocation
+from tts_cli.cli.run_report import keep_report, note_run, plan_facts, show_report
+from tts_cli.cli.screen import show_or_warn
+from tts_cli.config import RunConfig
+from tts_cli.errors import Interrupted
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.engine.local import WarmModel
+    from tts_cli.engine.session import Speakers
+    from tts_cli.folder.records import Recorder
+    from tts_cli.folder.run_file import RunLog, Totals
+    from tts_cli.plan.plan import RowPlan
+    from tts_cli.plan.tally import Survey
+
+log = logging.getLogger(__name__)
+
+
+def speakers_of(
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, model: WarmModel | None
+) -> Speakers:
+    """Who speaks a run's rows: this process, or workers."""
+    from tts_cli.engine.session import OneProcess
+
+    if not config.has_workers:
+        return OneProcess(config, survey.needs, plan.cloning, model)
+    from tts_cli.audio.tags import synthetic
+    from tts_cli.workers.session import Crew
+
+    pauses = plan.split_rule.pauses
+    return Crew(config, info, survey.needs, plan.cloning, pauses, synthetic(info))
+
+
+def speak(
+    config: RunConfig,
+    info: ModelInfo,
+    plan: RowPlan,
+    survey: Survey,
+    runs: RunLog,
+    model: WarmModel | None = None,
+) -> int:
+    """Make ready, speak the pending rows, report, print the summary. Returns the exit code.
+
+    Args:
+        model: one that is loaded already; None: none is.
+    """
+    from tts_cli.audio.tags import synthetic
+    from tts_cli.cli.screen import Progress, long_step
+    from tts_cli.folder.records import Recorder
+    from tts_cli.folder.run_file import build_report, new_run_id
+    from tts_cli.plan.checkpoint import model_facts
+
+    assert plan.journal is not None
+    assert plan.writer is not None
+    signals.check()
+    start.reach("checked_s")
+    if not config.has_workers:
+        early.use_device(config.device)
+    started = datetime.now(timezone.utc)
+    run_id = new_run_id(started)
+    if survey.summary.split:
+        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, survey.summary.parts)
+    speakers = speakers_of(config, info, plan, survey, model)
+    totals = totals_of(survey)
+    error: BaseException | None = None
+    try:
+        for what, step in speakers.steps():
+            with long_step(what, config.progress):
+                step()
+            signals.check()
+        log.debug("model: %s", listed(model_facts(config, info)))
+        log.debug("device: %s", listed(speakers.device_facts()))
+        note_run(plan, runs, run_id, started)
+        started_s = time.perf_counter()
+        num_rows = survey.pending + survey.takes + survey.bad
+        with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
+            recorder = Recorder(
+                plan.writer,
+                plan.journal,
+                run_id,
+                info.frame_s,
+                totals,
+                progress.update,
+                config.failures_allowed(survey.pending + survey.takes),
+                config.takes,
+                comment=synthetic(info),
+            )
+            for record in survey.unmade:
+                recorder.failures.add(record)
+            try:
+                with signals.stopping(speakers.stop):
+                    speakers.speak(plan.due, recorder)
+                plan.source.require_same()
+            except (Exception, Interrupted) as caught:
+                error = caught
+        totals.wall_s = time.perf_counter() - started_s
+        start.reach("spoken_s")
+    finally:
+        speakers.close()
+    totals.is_interrupted = error is not None
+    totals = speakers.counted(totals)
+    exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
+    report = build_report(
+        plan.maker.config,
+        totals,
+        run_id=run_id,
+        device=speakers.device_facts(),
+        workers=speakers.worker_facts(),
+        started=started,
+        start=start.moments(),
+        exit_code=exit_code,
+        **plan_facts(plan),
+    )
+    report = keep_report(plan, runs, report)
+    if config.json:
+        exit_code = show_report(report, exit_code)
+    elif config.verbosity >= 0:
+        show_summary(config, plan, survey, totals, recorder, is_stopped=error is not None)
+    if error is not None:
+        raise error
+    return exit_code
+
+
+def totals_of(survey: Survey) -> Totals:
+    """What there is to count before a row is spoken."""
+    from tts_cli.folder.run_file import Totals
+    from tts_cli.plan.strays import Stray
+
+    strays = survey.strays
+    return Totals(
+        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
+        skipped=survey.skipped,
+        remade=survey.remade,
+        strays=0 if strays is None else strays.found[Stray.LEFT].count,
+        removed=0 if strays is None else strays.removed,
+    )
+
+
+def show_summary(
+    config: RunConfig,
+    plan: RowPlan,
+    survey: Survey,
+    totals: Totals,
+    recorder: Recorder,
+    *,
+    is_stopped: bool,
+) -> None:
+    """What came of a run, and what to do next."""
+    from tts_cli.cli.summary import next_step, reread_lines, stray_lines, summary_lines, take_lines
+
+    assert plan.writer is not None
+    left_out = "had not failed" if config.retry_failed else "were done already"
+    lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
+    lines[1:1] = reread_lines(survey.reread)
+    lines[-1:-1] = stray_lines(survey.strays, plan.source.name, plan.writer.out)
+    lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, plan.writer.out)
+    num_bad = totals.failed - recorder.failures.count
+    args = click.get_current_context().ensure_object(Invocation).args
+    if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
+        lines.append(step)
+    show_or_warn("\n".join(lines))
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """Values with their names, those that are None left out."""
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)

@@ -1,0 +1,319 @@
+"""The end of a run in plain words: what came of the rows, where they are, and what to type next.
+
+Command lines as other tools have them, or as one guesses: what this one calls it.
+
+click names an option that looks alike, which for `--output` is `--layout` first. Here stands what
+is meant by names that are common elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.manifest.ids import REMOVED, TAKES
+
+if TYPE_CHECKING:
+    from tts_cli.config import RunConfig
+    from tts_cli.folder.records import Failures
+    from tts_cli.folder.run_file import Totals
+    from tts_cli.plan.strays import Strays
+
+
+MAX_REASON_CHARS = 160
+MAX_RETRIES = 100
+
+
+def summary_lines(
+    totals: Totals, out: Path, failures: Failures, left_out: str = "were done already"
+) -> list[str]:
+    """What came of the rows of a run.
+
+    Args:
+        out: the output folder.
+        failures: of this run.
+        left_out: why rows were skipped.
+    """
+    return [
+        *_row_lines(totals, left_out),
+        *_cost_lines(totals),
+        *_failure_lines(failures, totals.failed - failures.count),
+        f"audio, {JOURNAL_NAME} and run.json are in {_folder(out)}",
+    ]
+
+
+def reread_lines(rows: int) -> list[str]:
+    """What is said of rows spoken anew for what is taken out of their texts, or typed, now."""
+    if not rows:
+        return []
+    were = "1 row was" if rows == 1 else f"{rows} rows were"
+    return [
+        f"{were} done, and due again for signs in the text that nobody sees, or that a voice is "
+        "now given as typed ones"
+    ]
+
+
+def take_lines(totals: Totals, rows: int, num_same: int, out: Path) -> list[str]:
+    """What came of takes.
+
+    Args:
+        rows: that takes were to be spoken of.
+        num_same: rows spoken again that came out as they were.
+    """
+    from tts_cli.folder.files import shown_size
+    from tts_cli.folder.takes import room_of_takes
+
+    lines = []
+    if totals.takes:
+        takes = "1 more take" if totals.takes == 1 else f"{totals.takes} more takes"
+        lines.append(f"{takes} of {rows} row{'s' * (rows > 1)} in {_folder(out / TAKES)}")
+        lines.append(f"choose by: {shlex.join(['tts-cli', 'pick', str(out)])} ID=TAKE")
+    if num_same:
+        rows_are = "1 row is" if num_same == 1 else f"{num_same} rows are"
+        lines.append(
+            f"{rows_are} byte for byte what was there: the same seed gives the same audio; "
+            "--seed N gives another, --takes N more"
+        )
+    if size := room_of_takes(out):
+        lines.append(f"takes that are not chosen hold {shown_size(size)} in {TAKES}/")
+    return lines
+
+
+def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
+    """What is told of rows that the manifest no longer has.
+
+    Args:
+        strays: None: nobody has looked for them.
+    """
+    from tts_cli.plan.strays import Stray
+
+    if strays is None:
+        return []
+    left, unknown = strays.found[Stray.LEFT], strays.found[Stray.UNKNOWN]
+    lines, rest = [], left.count - strays.removed
+    if strays.removed:
+        audio = f"taken out, into {_folder(out / REMOVED)}"
+        lines.append(f"{_counted(strays.removed)} no longer in {manifest}: {left}; {audio}")
+    lines += [f"not taken out: {row_id}: {_short(reason)}" for row_id, reason in strays.stayed[:5]]
+    if rest and not strays.stayed:
+        them = "it" if rest == 1 else "them"
+        rows = f"{_counted(rest, f' in {_folder(out)}')} no longer in {manifest}: {left}"
+        lines.append(f"{rows}; --prune takes {them} out")
+    if unknown.count:
+        rows = f"{_counted(unknown.count, f' in {_folder(out)}')} not in {manifest}: {unknown}"
+        lines.append(f"{rows}; spoken from a pipe or by a run that nobody knows, and kept")
+    return lines
+
+
+def _row_lines(totals: Totals, left_out: str) -> list[str]:
+    lines = [f"{totals.ok} of {totals.rows} rows spoken"]
+    if totals.skipped:
+        lines[0] += f", {totals.skipped} {left_out}"
+    if totals.remade:
+        lines[0] += f", {totals.remade} files made of what was kept"
+    if totals.failed:
+        lines[0] += f", {totals.failed} failed"
+    if totals.xrt is not None:
+        lines.append(
+            f"{totals.audio_s:,.1f} s of audio in {totals.wall_s:,.1f} s, "
+            f"{totals.xrt:,.1f} times real time"
+        )
+    if totals.is_length_off:
+        lines.append(
+            f"audio {totals.audio_s:,.0f} s where about {totals.expected_s:,.0f} s were expected: "
+            "words may be missing or repeated"
+        )
+    if totals.wordless:
+        lines.append(f"{_counted(totals.wordless)} silent: no letter or digit in the text")
+    if totals.suspect:
+        lines.append(f"{_counted(totals.suspect)} suspect; {JOURNAL_NAME} says why")
+    return lines
+
+
+def _cost_lines(totals: Totals) -> list[str]:
+    lines = []
+    if totals.load_s or totals.capture_s:
+        graphs = ""
+        if totals.graph_hits or totals.graph_misses:
+            graphs = f", graphs {totals.capture_s:.1f} s"
+        lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
+    if totals.references:
+        lines.append(
+            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
+        )
+    if totals.graph_misses:
+        lines.append(
+            f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"
+        )
+    return lines
+
+
+def _failure_lines(failures: Failures, num_bad: int) -> list[str]:
+    lines = [f"failed: {row_id}: {_short(reason)}" for row_id, reason in failures.first]
+    if failures.count > len(lines):
+        lines.append(f"failed: {failures.count - len(lines)} more; {JOURNAL_NAME} has them all")
+    if num_bad:
+        lines.append(f"failed: {_counted(num_bad)} bad in the manifest, as told before")
+    return lines
+
+
+def next_step(
+    args: Sequence[str], config: RunConfig, failures: Failures, num_bad: int, is_stopped: bool
+) -> str | None:
+    """What to type next, or None where nothing is left to do.
+
+    Args:
+        args: the command line as it was given, without the program's name.
+        num_bad: rows that are bad in the manifest.
+        is_stopped: not every row was tried.
+    """
+    if is_stopped:
+        return f"stopped early; next, for the rest: {_command(args)}"
+    if failures.count:
+        # Overwriting would speak the others again as well.
+        again = [arg for arg in args if arg != "--overwrite"]
+        if failures.count == failures.extras:
+            return f"next, for as many takes once more: {_command(args)}"
+        again = _without(again, "--takes")
+        if not config.retry_failed:
+            again.append("--retry-failed")
+        if failures.runaways:  # the same seeds would end the same way
+            again = _without(again, "--retries")
+            again += ["--retries", str(min(MAX_RETRIES, 2 * config.retries + 2))]
+        return f"next, for what failed: {_command(again)}"
+    if num_bad:
+        return f"next, with the bad rows mended: {_command(args)}"
+    return None
+
+
+def _without(args: Sequence[str], flag: str) -> list[str]:
+    """A command line without an option and its value."""
+    behind = {index + 1 for index, arg in enumerate(args) if arg == flag}
+    return [
+        arg
+        for index, arg in enumerate(args)
+        if index not in behind and arg != flag and not arg.startswith(f"{flag}=")
+    ]
+
+
+def _command(args: Sequence[str]) -> str:
+    """A command line to be copied into a shell."""
+    is_piped = "-" in args
+    note = " (with the manifest on stdin)" if is_piped else ""
+    return f"{shlex.join(['tts-cli', *args])}{note}"
+
+
+def _folder(out: Path) -> str:
+    return f"{out}/" if str(out) != "/" else "/"
+
+
+def _short(reason: str) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 3] + "..."
+
+
+def _counted(rows: int, where: str = "") -> str:
+    return f"1 row{where} is" if rows == 1 else f"{rows} rows{where} are"
+
+
+_FLAGS = {
+    "--out": "--output --output-dir --output-folder --output-path --out-dir --outdir --out-path "
+    "--save-dir --save-path --dest --target -O",
+    "--voice": "--speaker --speaker-id --speaker-name --spk --voice-id --voice-name",
+    "--language": "--lang --language-code --lang-code --locale -l",
+    "--model": "--model-name --model-path --model-id --model-dir --model-name-or-path --checkpoint "
+    "--ckpt --ckpt-path --weights -m",
+    "--max-batch": "--batch --batch-size --batchsize --max-batch-size --bs -b",
+    "--sample-rate": "--sr --sampling-rate --samplerate --rate-hz",
+    "--format": "--output-format --audio-format --ext --extension",
+    "--manifest-format": "--input-format",
+    "--max-seconds": "--max-length --max-len --max-duration --max-tokens --max-new-tokens "
+    "--max-audio-length",
+    "--temperature": "--temp -t",
+    "--overwrite": "--force --force-overwrite --redo -f -y",
+    "--lexicon": "--dictionary --dict --pronunciations",
+    "--save-codes": "--save-tokens",
+    "--dry-run": "--check --plan -n",
+    "--limit": "--max-rows --num-rows --max-samples --head",
+}
+_STYLE = "style is said in the rows' field instruct, where the checkpoint takes one"
+_WORDS = {
+    "a rerun of the same command resumes by itself": "--resume --continue --skip-existing "
+    "--no-overwrite",
+    "the manifest stands by itself: tts-cli {command} MANIFEST": "--input --input-file --manifest "
+    "--file --text-file --input-dir --csv --jsonl -i",
+    "tts-cli say TEXT speaks one text; a manifest has one a row": "--text --sentence --prompt",
+    _STYLE: "--instruct --instructions --style --emotion --description --speed --rate --pitch "
+    "--speaking-rate",
+    "recordings stand in the rows, as ref_audio and ref_text": "--ref-audio --reference "
+    "--reference-audio --speaker-wav --prompt-audio --audio-prompt --ref-text --prompt-text "
+    "--clone",
+    "use --device cuda, or cuda:N": "--gpu --cuda --use-cuda --gpus --use-gpu --gpu-id",
+    "use --device cpu": "--cpu --use-cpu --no-cuda",
+    "use --dtype bfloat16 or float32; float16 overflows in these models": "--fp16 --half --bf16 "
+    "--float16 --bfloat16 --precision --fp32",
+    "a run takes one device; --shard I/N gives each of N runs a part": "--workers --num-workers "
+    "--jobs -j --parallel --num-gpus --tensor-parallel-size --processes",
+    "rows without a voice share one by themselves, and `tts-cli voices add NAME --from DIR --take "
+    "ID` makes one of a row": "--anchor",
+    "the variable OMP_NUM_THREADS says how many": "--threads --num-threads --cpu-threads",
+    "`tts-cli voices` lists what there is": "--list --list-voices --list-speakers --speakers",
+}
+_COMMANDS = {
+    "synth": "tts speak generate synthesize synthesise run batch infer inference convert-text",
+    "voices": "list speakers list-voices list-speakers voice",
+    "validate": "lint verify check-manifest",
+    "profile": "bench benchmark",
+    "doctor": "info env diagnose status",
+    "models": "download convert model",
+    "merge": "join combine concat cat",
+    "export": "dataset to-dataset publish",
+    "lexicon": "normalize normalise dict dictionary",
+    "book": "audiobook epub",
+    "--help": "help usage",
+    "--version": "version",
+}
+
+
+def _by_name(table: dict[str, str]) -> dict[str, str]:
+    return {name: meaning for meaning, names in table.items() for name in names.split()}
+
+
+def command_meant(name: str) -> str | None:
+    """What is said of an argument that stands in the place of a command; None: no idea."""
+    if meant := _by_name(_COMMANDS).get(name.lower()):
+        return f"use tts-cli {meant}" if meant.startswith("-") else f"did you mean '{meant}'?"
+    if os.path.isfile(name):
+        return f"to speak a manifest: tts-cli synth {name} --out DIR"
+    return None
+
+
+def explain(error: click.ClickException) -> click.ClickException:
+    """What is said of a command line, in place of click's error about an unknown option."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error
+    ctx, given = error.ctx, error.option_name
+    if ctx.parent is None:
+        if error.possibilities:  # of the few options of the program itself
+            return error
+        advice = "options stand behind the command, as in tts-cli synth MANIFEST --out DIR"
+        return click.UsageError(f"No such option '{given}': {advice}.", ctx)
+    name = given.replace("_", "-")
+    known = {opt for param in ctx.command.params for opt in param.opts}
+    flag = name if name in known else _by_name(_FLAGS).get(name)
+    words = _by_name(_WORDS).get(name)
+    if flag in known:
+        advice = f"here it is called {flag}"
+    elif words is not None and "MANIFEST" in " ".join(ctx.command.collect_usage_pieces(ctx)):
+        advice = words.format(command=ctx.info_name)
+    elif words is not None and "voices" in words:
+        advice = words
+    else:
+        return error
+    return click.UsageError(f"No such option '{given}': {advice}.", ctx)

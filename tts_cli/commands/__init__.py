@@ -1,1 +1,0 @@
-"""One file per command of the group in `tts_cli.main`."""

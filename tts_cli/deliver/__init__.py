@@ -1,1 +1,0 @@
-"""From spoken parts to what is handed over."""

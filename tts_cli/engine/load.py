@@ -1,0 +1,487 @@
+"""Settings of the whole process that a run needs otherwise: changed while anybody needs them, and
+put back as they were after the last one, however the times of several overlap.
+
+Where a model computes, how precisely, and what of this process that takes.
+
+From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
+
+The order is a contract: load, size, allocate, capture. Slots are as many as asked for and as fit:
+the cache of every slot is as long as the longest row needs, so one very long row can lower the
+number of rows spoken at once, and that is said.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
+from models.base import SpeechModel
+from models.checkpoint.files import CheckpointError
+from models.device.beside import Beside, load_libraries
+from models.device.buckets import next_power_of_two
+from models.device.memory import Room, room_for
+from models.registry import load_model
+from tts_cli import signals
+from tts_cli import startup as start
+from tts_cli.config import BATCH_CPU, BATCH_CUDA, MANY_ROWS, RunConfig
+from tts_cli.engine.kernels import choose_kernels, with_fallback
+from tts_cli.engine.scheduler import BatchSize
+from tts_cli.errors import SetupError
+from tts_cli.folder.files import shown_size
+from tts_cli.plan.checkpoint import model_label, model_source
+from tts_cli.plan.room import Needs
+
+T = TypeVar("T")
+
+
+class HeldSetting(Generic[T]):
+    """One setting, and the value it has while it is held. Any thread may hold it."""
+
+    def __init__(self, read: Callable[[], T], write: Callable[[T], None], value: T) -> None:
+        self._read = read
+        self._write = write
+        self._value = value
+        self._mutex = threading.Lock()
+        self._num_holders = 0
+        self._before: T | None = None
+
+    def hold(self) -> None:
+        """Change it, if nobody holds it yet. Each call wants a `release`."""
+        with self._mutex:
+            if not self._num_holders:
+                self._before = self._read()
+                self._write(self._value)
+            self._num_holders += 1
+
+    def release(self) -> None:
+        """Put it back, if nobody else holds it."""
+        with self._mutex:
+            assert self._num_holders, "released more often than held"
+            self._num_holders -= 1
+            if not self._num_holders:
+                before, self._before = self._before, None
+                self._write(before)  # type: ignore[arg-type]  # read by `hold`
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it inside."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.release()
+
+
+def choose_device(config: RunConfig) -> torch.device:
+    """The device `--device` means. Raises SetupError when it is not there."""
+    signals.check()  # torch has been imported
+    if config.device == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    kind, _, number = config.device.partition(":")
+    index = int(number or 0)  # torch keeps eight bits of it: of cuda:300 it makes cuda:44
+    if kind == "cuda":
+        count = int(torch.cuda.is_available())
+        if count and index:  # who has any has the first: counting them takes 0.1 s
+            count = torch.cuda.device_count()
+        if index >= count:
+            found = f"{count} CUDA devices found" if count else "no CUDA device found"
+            raise SetupError(
+                f"--device {config.device}: {found}",
+                remedy="use --device cpu, or see `tts-cli doctor`",
+            )
+        return torch.device(kind, index)
+    return torch.device(kind)
+
+
+def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
+    """The dtype `--dtype` means on a device."""
+    if config.dtype == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return torch.float32 if config.dtype == "float32" else torch.bfloat16
+
+
+@contextmanager
+def on_device(device: torch.device) -> Iterator[None]:
+    """Inside, this thread's device is the given one; behind, what it was."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield
+
+
+def read_tf32() -> tuple[bool, bool]:
+    """Whether products, and cuDNN, may round float32 to TF32."""
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+def write_tf32(are_allowed: tuple[bool, bool]) -> None:
+    """The same, from now on."""
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = are_allowed
+
+
+# float32 means float32: the parity promise holds without TF32.
+TF32 = HeldSetting(read_tf32, write_tf32, (False, False))
+
+
+log = logging.getLogger(__name__)
+
+POSITION_STEP = 64  # cache lengths are rounded up to this
+COMPILED_STEP = 20  # kernels between two words about compiling
+
+
+@dataclass
+class Session:
+    """A model with its slots, and what making it took. One thread at a time."""
+
+    model: SpeechModel
+    device: torch.device
+    dtype: torch.dtype
+    batch: BatchSize  # slots in use; falls where memory is short, unless shapes are fixed
+    load_s: float
+    is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
+    capture_s: float = 0.0
+    kernels: Compilation = field(default_factory=Compilation)  # met while capturing
+    room: Needs | None = None  # what its slots were made for
+    step_downs: int = 0  # times that fewer slots were tried, for want of memory
+    recorded: tuple[int, float] = (0, 0.0)  # graphs, and ms, before the first row
+    memory: dict[str, int] = field(default_factory=dict)  # bytes on a GPU, see `_note_memory`
+    at_end: Callable[[], object] = lambda: None  # puts back what was changed of the process
+
+    def close(self) -> None:
+        """Let go of the model and of the device's memory; the session is of no use afterwards.
+        Whoever has the model as well keeps its memory taken.
+        """
+        del self.model
+        gc.collect()  # what refers to itself in circles holds tensors
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.at_end()
+
+
+def open_session(config: RunConfig) -> Session:
+    """Load the checkpoint's weights, to which `checkpoint.approved_info` has given leave.
+
+    Raises:
+        SetupError: it cannot be loaded, or not speak as `--reproducible` promises.
+    """
+    start.reach("imported_s")
+    device = choose_device(config)
+    dtype = choose_dtype(config, device)
+    if config.kernel_cache is not None:
+        use_cache_folder(config.kernel_cache)
+    is_fixed = config.reproducible and _needs_fixed_shapes(device, dtype)
+    started = time.perf_counter()
+    source = model_source(config.model)
+    log.debug("device: %s; graphs: %s", _why_device(config, device), _why_graphs(config, device))
+    log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
+    is_cuda = device.type == "cuda"
+    if is_cuda:
+        torch.cuda.set_device(device)
+        TF32.hold()
+    settle_kernels = choose_kernels(config.kernels, device)
+    if is_cuda:
+        Beside(device).start(partial(load_libraries, device, dtype))
+    start.reach("device_s")
+    try:
+        model = load_model(source, device, dtype, config.revision, not config.no_graphs)
+        if is_fixed:
+            model.fix_shapes()
+        settle_kernels()
+    except BaseException as error:
+        if is_cuda:
+            TF32.release()
+        if isinstance(error, CheckpointError):
+            raise SetupError(str(error)) from None
+        if isinstance(error, torch.OutOfMemoryError):
+            raise SetupError(
+                f"{device} has no memory for the weights of {model_label(config.model)}",
+                remedy="free the device, choose another with --device, or a smaller model",
+            ) from None
+        raise
+    max_batch = config.max_batch or (BATCH_CUDA if is_cuda else BATCH_CPU)
+    load_s = time.perf_counter() - started
+    log.debug("loaded in %.1f s", load_s)
+    start.reach("loaded_s")
+    is_chosen = config.max_batch is not None
+    batch = BatchSize(max_batch, is_fixed)
+    session = Session(model, device, dtype, batch, load_s, is_chosen)
+    if is_cuda:
+        session.at_end = weakref.finalize(session, TF32.release)  # once, closed or forgotten
+        _note_memory(session, "weights")
+    return session
+
+
+def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
+    """Allocate slots and capture graphs for the rows of a run.
+
+    Args:
+        is_whole: capture every graph that any rows of these needs could use, instead of the one
+            that all runs begin with; the others are recorded at their second use.
+    Raises:
+        SetupError: not even one row fits into device memory, or not as many as must.
+    """
+    with on_device(session.device):
+        _prepare(session, needs, is_whole)
+
+
+def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
+    model, batch = session.model, session.batch
+    max_positions = -(-needs.max_positions // POSITION_STEP) * POSITION_STEP
+    if not batch.is_fixed:
+        batch.rows = _wanted_rows(session, needs)
+    if session.room is not None and session.device.type == "cuda":
+        drop_slots(session)  # else they would be counted as somebody else's memory
+    _fit_rows(session, needs, max_positions)
+    runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
+    if runners:
+        log.info(
+            "making slots and graphs for up to %d rows at once; the first run on a machine "
+            "compiles kernels too, which takes longer",
+            batch.rows,
+        )
+    started = time.perf_counter()
+    with watch(_say_compiled) as session.kernels:
+        while not _make_slots(session, needs, max_positions, is_whole):
+            _halve(session)
+    session.capture_s = time.perf_counter() - started
+    session.recorded = _recorded(session)
+    if session.device.type == "cuda":
+        session.memory["ready"] = torch.cuda.memory_reserved(session.device)
+    session.room = replace(needs, max_positions=max_positions)
+    log.debug(
+        "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
+        "%d reference frames; they take %s",
+        batch.rows,
+        max_positions,
+        needs.max_frames,
+        needs.max_trailing,
+        needs.max_reference_frames,
+        shown_size(
+            batch.rows * model.slot_bytes(max_positions, needs.max_frames, needs.max_trailing)
+        ),
+    )
+    if runners:
+        count = sum(len(runner.keys) for runner in runners)
+        waiting = sum(len(runner.announced) for runner in runners)
+        graphs = "1 graph" if count == 1 else f"{count} graphs"
+        later = "it is" if waiting == 1 else "they are"
+        more = f"; {waiting} more when {later} used" if waiting else ""
+        log.info("captured %s in %.1f s%s", graphs, session.capture_s, more)
+    if session.kernels.compiled:
+        log.info(
+            "compiled %d kernels in %.1f s of that; they are kept in %s",
+            session.kernels.compiled,
+            session.kernels.compile_s,
+            cache_folder(),
+        )
+
+
+def _wanted_rows(session: Session, needs: Needs) -> int:
+    """Rows to speak at once where memory does not matter.
+
+    Of 1,024 rows of 5 to 15 s an H200 makes 2,287 s a second with 512 at once, 1,998 with 256. Of
+    fewer rows many slots would be empty at the end.
+    """
+    rows = session.batch.rows
+    is_free = session.device.type == "cuda" and not session.is_batch_chosen
+    if is_free and rows == BATCH_CUDA and needs.rows >= MANY_ROWS:
+        return 2 * BATCH_CUDA
+    return min(rows, next_power_of_two(needs.rows))
+
+
+def drop_slots(session: Session) -> None:
+    """Give the memory of slots and graphs back, so that larger ones find it: `prepare` comes
+    next.
+    """
+    session.model.allocate(1, POSITION_STEP, 1)
+    session.room = None
+    if session.device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a row's company matters unless shapes are fixed. Raises SetupError: it always does.
+
+    On a CPU, products and attention are made to sum alike in any batch, in float32 alone.
+    """
+    if device.type == "cuda":
+        return True
+    if dtype != torch.float32:
+        raise SetupError(
+            f"--reproducible: {str(dtype)[6:]} on a CPU rounds a row by the others beside it",
+            remedy="use --dtype float32",
+        )
+    log.info("--reproducible changes nothing: in float32 on a CPU, rows sound alike in any batch")
+    return False
+
+
+def _why_device(config: RunConfig, device: torch.device) -> str:
+    """The device and why it is that."""
+    why = f"--device {config.device}"
+    if config.device == "auto" and device.type == "cpu":
+        why += ", as there is no CUDA device"
+    return f"{device} ({why})"
+
+
+def _why_graphs(config: RunConfig, device: torch.device) -> str:
+    if device.type != "cuda":
+        return "none, they are for CUDA devices"
+    return (
+        "none, by --no-graphs"
+        if config.no_graphs
+        else "captured for the first frame, and when they are used again"
+    )
+
+
+def _say_compiled(found: Compilation) -> None:
+    """A cold cache takes a while: say so at the first kernel, and now and then."""
+    if found.compiled % COMPILED_STEP == 1:
+        log.info("compiling kernels that the cache does not hold (%d so far)", found.compiled)
+
+
+def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
+    """Choose by what is free how many rows are spoken, and how much is decoded, at once."""
+    if session.device.type != "cuda":
+        return
+    model, batch = session.model, session.batch
+    torch.cuda.empty_cache()  # what loading has left is free as well
+    free, _ = torch.cuda.mem_get_info(session.device)
+    slot_bytes = model.slot_bytes(max_positions, needs.max_frames, needs.max_trailing)
+
+    def fit(rows: int) -> Room:
+        choices = model.work_choices
+        work = partial(model.work_bytes, max_batch=rows, max_positions=max_positions)
+        return room_for(rows, free, slot_bytes, choices, work)
+
+    asked, room = batch.rows, fit(batch.rows)
+    if not session.is_batch_chosen and asked > BATCH_CUDA:
+        # Twice the default is not worth less audio decoded at once, nor a device filled up.
+        is_ample = room == Room(asked, model.work_choices[0]) and 2 * asked * slot_bytes <= free
+        if not is_ample:
+            asked, room = BATCH_CUDA, fit(BATCH_CUDA)
+    if batch.is_fixed and room.rows < asked:
+        raise SetupError(
+            f"the longest row needs {shown_size(slot_bytes)} a slot, so {asked} rows "
+            f"do not fit into the {shown_size(free)} that are free, and with --reproducible the "
+            "number of rows is part of what they sound like",
+            remedy=f"use --max-batch {max(1, room.rows)}, which speaks rows of another number "
+            "anew, or shorter rows",
+        )
+    while batch.rows > max(1, room.rows):
+        batch.halve()
+    model.choose_work(room.choice)
+    log.debug(
+        "%s free; %s a slot; work with up to %d lanes takes %s",
+        shown_size(free),
+        shown_size(slot_bytes),
+        room.choice,
+        shown_size(model.work_bytes(room.choice, batch.rows, max_positions)),
+    )
+    if batch.rows < asked:
+        log.log(
+            _level(session),
+            "the longest row needs %s a slot, so %d rows are spoken at once instead of %d; "
+            "splitting long texts or lowering --max-seconds allows more",
+            shown_size(slot_bytes),
+            batch.rows,
+            asked,
+        )
+
+
+def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bool) -> bool:
+    """Allocate and capture; whether there is memory for it. Raises StoppedEarly where a kernel
+    fails whose place no other may take.
+    """
+    rows, model = session.batch.rows, session.model
+
+    def make() -> None:
+        model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
+        _note_memory(session, "slots")
+        model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
+
+    try:
+        # Else the memory of the first slots would be missing for the second.
+        with_fallback(make, model, session.batch.is_fixed, undo=partial(drop_slots, session))
+    except torch.OutOfMemoryError:
+        return False
+    return True
+
+
+def _halve(session: Session) -> None:
+    what = "the slots and their graphs"
+    if session.batch.rows == 1:
+        raise SetupError(
+            f"the device has no memory for {what}, even for one row",
+            remedy="lower --max-seconds, free the device, or use a smaller model",
+        )
+    if session.batch.is_fixed:
+        raise SetupError(
+            f"the device has no memory for {what} of {session.batch.rows} rows",
+            remedy="use a smaller --max-batch; with --reproducible rows sound otherwise then",
+        )
+    session.batch.halve()
+    session.step_downs += 1
+    log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.batch.rows)
+    torch.cuda.empty_cache()
+
+
+def _level(session: Session) -> int:
+    """How loudly to say that fewer rows are spoken at once."""
+    return logging.WARNING if session.is_batch_chosen else logging.INFO
+
+
+def _note_memory(session: Session, what: str) -> None:
+    """Remember how many bytes are in use with what was made last: weights, or slots as well."""
+    if session.device.type == "cuda":
+        session.memory[what] = torch.cuda.memory_allocated(session.device)
+
+
+def _recorded(session: Session) -> tuple[int, float]:
+    """Graphs recorded so far, and the ms that took."""
+    captures = [one for runner in session.model.graph_runners() for one in runner.stats.captures]
+    return len(captures), sum(one["capture_ms"] for one in captures)
+
+
+def device_facts(session: Session) -> dict[str, Any]:
+    """What run.json says of the device and of the path taken."""
+    from kernels.launch.dispatch import describe as describe_kernels
+
+    device = session.device
+    facts: dict[str, Any] = {
+        "device": str(device),
+        "dtype": str(session.dtype).removeprefix("torch."),
+        "max_batch": session.batch.rows,
+        "kernels": describe_kernels(device),
+        "threads": torch.get_num_threads(),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
+        cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
+        facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
+        facts["has_fixed_shapes"] = session.batch.is_fixed
+        runners = session.model.graph_runners()
+        facts["graphs"] = sum(len(runner.keys) for runner in runners)
+        facts["graphs_failed"] = sum(len(runner.stats.failures) for runner in runners)
+        count, took_ms = _recorded(session)
+        facts["graphs_s"] = round(took_ms / 1000, 3)
+        facts["graphs_while_speaking"] = count - session.recorded[0]
+        facts["graphs_while_speaking_ms"] = round(took_ms - session.recorded[1], 1)
+        facts["setup_step_downs"] = session.step_downs
+        facts["memory"] = session.memory | {
+            "peak": torch.cuda.max_memory_allocated(session.device),
+            "reserved": torch.cuda.max_memory_reserved(session.device),
+        }
+    return facts

@@ -1,0 +1,308 @@
+"""Voices are made: what each is to say is spoken once, and encoded for who clones it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import torch
+
+from models.base import ModelInfo, Prompt, RequestError, SpeechRequest, Voice
+from tts_cli.audio.file import encode, encode_codes
+from tts_cli.audio.tags import Tags, synthetic
+from tts_cli.config import RunConfig
+from tts_cli.core import SpeechRow
+from tts_cli.engine.judge import RetryPolicy
+from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.load import drop_slots
+from tts_cli.engine.local import WarmModel
+from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
+from tts_cli.folder.run_file import versions
+from tts_cli.manifest.row import Row
+from tts_cli.manifest.seeds import row_seed
+from tts_cli.plan.checkpoint import never_ends
+from tts_cli.plan.free_voices import Ask, FreeVoices, Maker
+from tts_cli.plan.request import build_request, text_cap
+from tts_cli.plan.room import Needs
+from tts_cli.text.words import usual_s
+from tts_cli.voices.encoding import encode_references, make_voice
+from tts_cli.voices.made import Made
+from tts_cli.voices.needs import MAX_MADE_S, Cloning
+from tts_cli.voices.recording import Reference, load_reference
+from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
+
+if TYPE_CHECKING:
+    import numpy as np
+
+log = logging.getLogger(__name__)
+
+MIN_MADE_S = 3.0  # of what a voice says, MAX_MADE_S at most
+
+
+class Words(NamedTuple):
+    """What a voice is to say, and whose it is."""
+
+    name: str
+    text: str
+    language: str
+    description: str | None
+    seed: int
+    least_s: float = MIN_MADE_S  # of speech
+    most_s: float = MAX_MADE_S
+
+
+Stopping = Callable[[Callable[[], None]], AbstractContextManager[Any]]
+
+
+def _never(_: Callable[[], None]) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def voice_row(words: Words, maker: Maker) -> SpeechRow:
+    """What is spoken for a voice: its text as it stands, neither too short nor too long."""
+    config, info = maker
+    plain = replace(config, normalize="off", lexicon=None, max_seconds=None, voice=None)
+    language = words.language if words.language in info.languages else "auto"
+    row = Row(1, 1, words.name, words.text, language=language, instruct=words.description)
+    request = build_request(replace(row, seed=words.seed), plain, info)
+    cap_s = usual_s(words.text) if never_ends(config.model) else words.most_s
+    frames = min(text_cap(words.text, info), max(1, int(cap_s / info.frame_s)))
+    spoken = SpeechRow(words.name, replace(request, max_frames=frames))
+    if not never_ends(config.model):
+        spoken.least_frames = math.ceil(words.least_s / info.frame_s)
+    return spoken
+
+
+def speak_voices(
+    model: WarmModel, asked: Sequence[Words], stopping: Stopping = _never
+) -> list[SpeechRow]:
+    """Speak what voices are to say, with the checkpoint that makes them up. Each row has its
+    error, if it did not come out well in all its attempts.
+
+    Args:
+        stopping: wraps the run, by what stops it.
+    Raises:
+        Cancelled: somebody has stopped it.
+    """
+    maker = Maker(model.config, model.info)
+    rows = [voice_row(words, maker) for words in asked]
+    policy = RetryPolicy.of(replace(model.config, accept_truncated=False))
+    with _room_for(rows, model):
+        run = model.new_run(lambda _: None, policy=policy)
+        with stopping(run.stop):
+            run.run(rows)
+    if any(row.error is None and row.finish_reason is None for row in rows):
+        raise Cancelled("a voice was not made to its end")
+    return rows
+
+
+@contextmanager
+def _room_for(rows: list[SpeechRow], model: WarmModel) -> Iterator[None]:
+    """Slots for rows: those there are, made larger where they must be; or some for as long."""
+    session, needs = model.session, Needs()
+    if session.room is not None:
+        for row in rows:
+            if not model.has_room(row) and (problem := model.grow(row)):
+                raise RowError(problem)
+        yield
+        return
+    num_slots = session.batch.rows
+    for row in rows:
+        needs.add(row.request, model.info)
+    model.make_room(needs)
+    yield
+    drop_slots(session)
+    session.batch.rows = num_slots  # of which a few voices do not need all
+
+
+def encode_voices(model: WarmModel, references: Sequence[Reference]) -> list[StoredVoice]:
+    """Encode recordings for a checkpoint that clones. Raises SetupError, RowError."""
+    speech, info = model.session.model, model.info
+    try:
+        encoded = with_fallback(partial(encode_references, speech, list(references)), speech)
+    except torch.OutOfMemoryError:
+        raise SetupError(
+            "the device has no memory to encode the reference", "free it, or use --device cpu"
+        ) from None
+    stored = []
+    for reference, found in zip(references, encoded, strict=True):
+        voice = make_voice(reference, *found, info.identity)
+        require_usable(voice, info, speech.prompt)
+        stored.append(stored_voice(voice, info))
+    return stored
+
+
+def require_usable(
+    voice: Voice, info: ModelInfo, prompt: Callable[[SpeechRequest], Prompt]
+) -> None:
+    """Raise RowError for a voice that could not be spoken with."""
+    try:
+        prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
+    except RequestError as error:
+        raise RowError(str(error)) from None
+
+
+def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
+    """A voice as its file holds it."""
+    return StoredVoice(
+        embedding=voice.embedding.numpy(),
+        codes=None if voice.codes is None else voice.codes.numpy().astype("int16"),
+        text=voice.text,
+        mode=voice.mode,
+        identity=voice.identity,
+        model=checkpoint_name(info),
+        sample_rate_hz=info.sample_rate_hz,
+        reference=voice.digest,
+        created_by=created_by(),
+    )
+
+
+def created_by() -> str:
+    """Tool and version."""
+    return f"tts-cli {versions()['tts-cli'] or '(source)'}"
+
+
+def coded_voice(
+    codes: np.ndarray[Any, Any], text: str | None, info: ModelInfo, digest: str
+) -> Voice:
+    """A voice of codes (F, K) that the checkpoint itself has spoken; it clones them as they are."""
+    found = torch.from_numpy(codes.astype("int64"))
+    return Voice(torch.zeros(1), found, text, "icl", info.identity, digest)
+
+
+def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> StoredVoice:
+    """The same as its file holds it, known by codes and text."""
+    digest = hashlib.sha256(codes.astype("<i8").tobytes() + text.encode()).hexdigest()
+    return stored_voice(coded_voice(codes, text, info, digest), info)
+
+
+class Studio(Protocol):
+    """Who speaks and encodes voices: this process, or a worker."""
+
+    def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
+        """See `speak_voices`."""
+        ...
+
+    def encode(
+        self, config: RunConfig, info: ModelInfo, references: list[Reference]
+    ) -> list[StoredVoice]:
+        """See `encode_voices`."""
+        ...
+
+
+class Here:
+    """This process. The checkpoint that speaks rows stays open for them.
+
+    Args:
+        model: that one, if it is open already.
+    """
+
+    def __init__(
+        self, is_two: bool, model: WarmModel | None = None, stopping: Stopping = _never
+    ) -> None:
+        self.model = model
+        self._is_two = is_two
+        self._stopping = stopping
+
+    def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
+        """See `Studio`."""
+        if self._is_two:
+            with WarmModel(*maker) as first:
+                return speak_voices(first, asked, self._stopping)
+        self.model = self.model or WarmModel(*maker)
+        return speak_voices(self.model, asked, self._stopping)
+
+    def encode(
+        self, config: RunConfig, info: ModelInfo, references: list[Reference]
+    ) -> list[StoredVoice]:
+        """See `Studio`."""
+        self.model = self.model or WarmModel(config, info)
+        return encode_voices(self.model, references)
+
+
+def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studio: Studio) -> None:
+    """Make voices that are not there.
+
+    Raises:
+        Cancelled: somebody has stopped it.
+        StoppedEarly: a voice did not come out well; those that did are kept.
+    """
+    unspoken = [ask for ask in asks if ask.is_gone]
+    config, info = voices.config, voices.info
+    if unspoken:
+        asked = [_words(ask, config) for ask in unspoken]
+        rows = studio.speak(voices.maker, asked)
+        for ask, words, row in zip(unspoken, asked, rows, strict=True):
+            if row.error is None:
+                _keep(ask, words, row, voices)
+        for ask, row in zip(unspoken, rows, strict=True):
+            if row.error is not None:
+                raise _failed(ask, row)
+    found = [(ask, voices.made.require_made(ask.voice)) for ask in asks]
+    if voices.is_two:
+        heard = [_reference(made, info, cloning.silence_s) for _, made in found]
+        stored = studio.encode(config, info, heard)
+    else:  # what the checkpoint has spoken it clones as it stands
+        stored = [voice_of_codes(made.codes(), made.text, info) for _, made in found]
+    for ask, voice in zip(asks, stored, strict=True):
+        voices.made.keep_for(info, ask.voice, voice)
+        ask.is_there = True
+
+
+def _reference(made: Made, info: ModelInfo, silence_s: float) -> Reference:
+    return load_reference(
+        str(made.path),
+        None,
+        mode="icl",
+        text=made.text,
+        rate_hz=info.sample_rate_hz,
+        silence_s=silence_s,
+    )
+
+
+def _words(ask: Ask, config: RunConfig) -> Words:
+    text, language = ask.sentence(config.voice_text)
+    return Words(ask.voice, text, language, ask.description, row_seed(config.seed, ask.voice))
+
+
+def _keep(ask: Ask, words: Words, row: SpeechRow, voices: FreeVoices) -> None:
+    """Keep what was spoken."""
+    info = voices.maker.info
+    assert row.samples is not None
+    assert row.codes is not None
+    facts = {
+        "of": {"character": ask.character, "description": ask.description},
+        "text": words.text,
+        "language": row.request.language,
+        "model": info.identity,
+        "checkpoint": checkpoint_name(info),
+        "run_seed": voices.config.seed,
+        "seed": row.seed,
+        "attempts": row.attempts,
+        "audio_s": round(len(row.samples) / info.sample_rate_hz, 6),
+        "suspect": row.suspect,
+        "created_by": created_by(),
+    }
+    tags = Tags(ask.shown, comment=synthetic(info))
+    wav = encode(row.samples, info.sample_rate_hz, "wav", "PCM_16", tags)
+    voices.made.keep(ask.voice, facts, wav, encode_codes(row.codes))
+    ask.is_gone = False
+    path = voices.made.wav(ask.voice)
+    if voices.config.out is not None or voices.config.made_voices is not None:
+        log.info("voice of %s: %.1f s, %s", ask.shown.rstrip("."), facts["audio_s"], path)
+        for what in row.suspect:
+            log.warning("listen to %s: %s", path, what)
+
+
+def _failed(ask: Ask, row: SpeechRow) -> StoppedEarly:
+    return StoppedEarly(
+        f"the voice of {ask.shown} cannot be made: {row.error}",
+        remedy="try another --voice-text or --seed, more --retries, or give its rows a voice or a "
+        "ref_audio",
+    )

@@ -1,0 +1,276 @@
+"""Finished rows on their way to samples on the host: they wait for company, are decoded on a stream
+of their own, and are handed on while their copies are still under way.
+
+On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, beside
+the frames of the rows that still speak (`models.device.streams`); the model itself just runs on
+whatever stream is current. On a CPU every row is decoded alone: in a thread beside the frames where
+that pays (`vocoder.py`), else at once.
+
+A thread for the vocoder beside the frames, on a CPU.
+
+Frames of a small talker take one core (`models.device.threads`), and so does a small vocoder: side
+by side they take two. Where the vocoder falls behind, and where no frames are left, the engine's
+thread decodes rows as well, instead of waiting. Which of the two decodes a row changes no bit of
+it: it is decoded alone, with one thread inside PyTorch's operators, and those are counted by each
+calling thread for itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import KernelFailed
+from models.base import SpeechModel
+from models.device.memory import in_halves
+from models.device.spans import Span
+from models.device.streams import WorkStreams
+from models.device.threads import limited_threads
+from tts_cli.engine.attempt import NOT_A_SAMPLE, Job
+from tts_cli.engine.busy import BusyMeter
+from tts_cli.errors import first_line
+
+SCALE = 32767.0
+MOST_WAITING = 256  # rows of a few frames each would gather by the thousand to fill a batch
+
+
+class VocoderQueue:
+    """Turns jobs with codes into jobs with samples. Belongs to the engine's thread.
+
+    Args:
+        busy: is told what the vocoder took.
+        sink: takes every job; may block. On a CPU called from the thread beside as well.
+        is_int16: turn samples into 16-bit numbers on the device.
+    """
+
+    def __init__(
+        self,
+        model: SpeechModel,
+        device: torch.device,
+        streams: WorkStreams,
+        busy: BusyMeter,
+        sink: Callable[[Job], None],
+        is_int16: bool = False,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.streams = streams
+        self.busy = busy
+        self.sink = sink
+        self.is_int16 = is_int16
+        self.is_patient = device.type == "cuda"  # waits for rows that make a good batch
+        self.waiting: list[Job] = []  # the oldest first; codes on the device
+        self.beside = VocoderThread(self._decode_alone) if model.decodes_beside else None
+        # What the vocoder reads, until it is through: cheaper than to tell the allocator of each.
+        self.read: deque[tuple[Span, list[Tensor]]] = deque()
+        self.spans: deque[Span] = deque()  # of what was decoded, until `busy` is told
+
+    def add(self, job: Job) -> None:
+        """Take in a row that has ended."""
+        if self.beside is not None:
+            self.beside.add(job)
+        else:
+            self.waiting.append(job)
+
+    def run(self, is_last: bool) -> None:
+        """Decode what makes a good batch; all there is when nothing else is coming.
+
+        Raises:
+            KernelFailed: rows that were to be decoded wait again.
+            BaseException: what decoding or the sink has raised, in the thread beside as well.
+        """
+        while self.read and self.read[0][0].is_over():
+            self.read.popleft()
+        if self.beside is not None:
+            self.beside.run(is_last)
+        while batch := self._take(is_last):
+            self._hand_on(batch)
+        while self.spans:
+            self.busy.add("vocoder", self.spans.popleft())
+
+    def end(self) -> None:
+        """Leave no thread behind, whatever has ended the run; rows that it had are handed on."""
+        if self.beside is not None:
+            self.beside.end()
+
+    @property
+    def num_waiting(self) -> int:
+        """Rows that have ended and are not handed on yet, about; any thread may ask."""
+        return len(self.waiting) + (0 if self.beside is None else len(self.beside))
+
+    def _decode_alone(self, job: Job) -> None:
+        self._hand_on([job])
+
+    def _hand_on(self, batch: list[Job]) -> None:
+        """Decode the rows that have codes, and hand all of them on."""
+        speakable = [job for job in batch if job.codes is not None]
+        try:
+            if speakable:
+                in_halves(speakable, self._decode, _give_up)
+        except KernelFailed:
+            self.waiting[:0] = batch  # to be decoded without that kernel
+            raise
+        for job in batch:
+            self.sink(job)
+
+    def _take(self, is_last: bool) -> list[Job]:
+        """The jobs to hand on next."""
+        waiting = self.waiting
+        silent = [index for index, job in enumerate(waiting) if job.codes is None]
+        if not self.is_patient:
+            chosen = [0][: len(waiting)]
+        elif silent:
+            chosen = silent
+        else:
+            chosen = self.model.choose_audio(
+                [job.frames for job in waiting], [job.num_reference_frames for job in waiting]
+            )
+            if not chosen and (is_last or len(waiting) > MOST_WAITING):
+                chosen = list(range(len(waiting)))
+        taken = set(chosen)
+        self.waiting = [job for index, job in enumerate(waiting) if index not in taken]
+        return [waiting[index] for index in chosen]
+
+    def _decode(self, jobs: list[Job]) -> str | None:
+        """Queue a batch; the reason if it finds no memory."""
+        try:
+            self._speak(jobs)
+        except torch.OutOfMemoryError as error:
+            return f"no memory to decode its audio: {first_line(error)}"
+        return None
+
+    def _speak(self, jobs: list[Job]) -> None:
+        """Queue the samples of rows that have codes, and their way to the host."""
+        codes = [job.codes for job in jobs if job.codes is not None]
+        references = [job.reference_codes for job in jobs]
+        fronts = [reference for reference in references if reference is not None]
+        with self.streams.vocoder():
+            copied = Span(self.device, sleeps=True)
+            try:
+                span = Span(self.device)
+                waves = self.model.decode_audio(codes, references if fronts else None)
+                self.spans.append(span.end())
+                on_host = zip(jobs, self._to_host(waves), self._to_host(codes), strict=True)
+            finally:
+                self.read.append((copied.end(), [*codes, *fronts]))
+        total = max(1, sum(job.frames for job in jobs))
+        for job, wave, row_codes in on_host:
+            job.samples, job.codes = wave, row_codes
+            job.vocoder, job.vocoder_share = span, job.frames / total
+            job.copied = copied
+
+    def _to_host(self, rows: list[Tensor]) -> list[Tensor]:
+        """Start one pinned copy of all rows, samples as the run wants them; they are there when the
+        span around it has ended.
+        """
+        is_wanted = self.is_int16 and rows[0].is_floating_point()
+        if rows[0].device.type != "cuda":
+            return [to_int16(row) for row in rows] if is_wanted else rows
+        joined = torch.cat(rows)
+        if is_wanted:
+            joined = to_int16(joined)
+        host = torch.empty(joined.shape, dtype=joined.dtype, pin_memory=True)
+        return list(torch.split(host.copy_(joined, non_blocking=True), [len(row) for row in rows]))
+
+
+def _give_up(job: Job, reason: str) -> None:
+    """A row whose audio finds no memory even alone."""
+    job.reason, job.codes = reason, None
+
+
+def to_int16(samples: Tensor) -> Tensor:
+    """float32 samples to int16: clip to [-1, 1], scale by 32767, round to even.
+
+    On the device, before the copy to the host: half the bytes, and nothing left to do for the
+    threads that write files. The twin of `file.to_int16`, bit for bit, which refuses what is
+    not finite; here that becomes NOT_A_SAMPLE.
+    """
+    scaled = (samples.clamp(-1, 1) * SCALE).round_()
+    return scaled.masked_fill_(samples.isfinite().logical_not_(), NOT_A_SAMPLE).to(torch.int16)
+
+
+MOST_IN_THREAD = 4  # rows: an end of the run that was asked for waits for these
+
+
+class VocoderThread:
+    """Takes rows one by one, in the order they ended. Belongs to the engine's thread.
+
+    Args:
+        decode: turns a row's codes into samples and hands it on; called by both threads at once.
+    """
+
+    def __init__(self, decode: Callable[[Job], None]) -> None:
+        self._decode = decode
+        self._changed = threading.Condition()  # guards all below
+        self._waiting: deque[Job] = deque()  # the oldest first
+        self._has_row = False  # the thread, in hand
+        self._is_over = False
+        self._error: BaseException | None = None  # that has ended the thread
+        self._thread: threading.Thread | None = None  # from the first row on that runs beside
+
+    def __len__(self) -> int:
+        """Rows that are not handed on yet; any thread may ask."""
+        return len(self._waiting) + self._has_row
+
+    def add(self, job: Job) -> None:
+        """Take in a row that has ended."""
+        with self._changed:
+            self._waiting.append(job)
+            self._changed.notify_all()
+
+    def run(self, is_last: bool) -> None:
+        """Decode here what is too much for the thread: the oldest while more than MOST_IN_THREAD
+        wait. With `is_last` share all there is, and return when every row is handed on.
+
+        Raises:
+            BaseException: what `decode` has raised, in either thread. The row is lost, and after an
+                error in the thread those that wait as well.
+        """
+        if self._thread is None and self._waiting and not is_last:
+            self._thread = threading.Thread(target=self._work, name="vocoder", daemon=True)
+            self._thread.start()
+        while (job := self._next_here(is_last)) is not None:
+            self._decode(job)
+
+    def end(self) -> None:
+        """Let the thread decode what still waits, and wait for its end. After an error in the
+        engine's thread those rows had ended before it.
+        """
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _next_here(self, is_last: bool) -> Job | None:
+        """A row for the engine's thread; None where it may go on."""
+        with self._changed:
+            if is_last and not self._waiting:
+                self._changed.wait_for(lambda: not self._has_row)
+            if self._error is not None:
+                raise self._error
+            is_mine = len(self._waiting) > (0 if is_last else MOST_IN_THREAD)
+            return self._waiting.popleft() if is_mine else None
+
+    def _next_there(self) -> Job | None:
+        """The thread's next row; None at the end."""
+        with self._changed:
+            self._has_row = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._waiting or self._is_over)
+            self._has_row = bool(self._waiting)
+            return self._waiting.popleft() if self._has_row else None
+
+    def _work(self) -> None:
+        try:
+            with limited_threads(1):
+                while (job := self._next_there()) is not None:
+                    self._decode(job)
+        except BaseException as error:
+            with self._changed:
+                self._error, self._has_row = error, False
+                self._changed.notify_all()

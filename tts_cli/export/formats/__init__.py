@@ -1,1 +1,0 @@
-"""Layouts of data sets, as their loaders read them."""

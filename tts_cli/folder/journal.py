@@ -1,0 +1,361 @@
+"""`timings.jsonl`: one line a finished row, and what a rerun may skip because of it.
+
+The file only grows. A line is appended after the row's audio is safely on disk and is itself
+fsynced, so a recorded row is a kept row. The last line of an id and take wins. A line torn by a
+crash is cut off before the next append, and its row recorded as failed if it has no other; other
+lines that make no sense are counted and passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from tts_cli.errors import SetupError, UsageError, disk_full, is_disk_error
+from tts_cli.folder.atomic import open_to_append, require_plain_file
+from tts_cli.folder.record import CopiedLine, RowRecord
+from tts_cli.folder.table import TEXT, FolderRows, Line, RecordTable, RowFile, line_of, parse
+from tts_cli.manifest.ids import is_recorded_id
+
+log = logging.getLogger(__name__)
+
+JOURNAL_NAME = "timings.jsonl"
+MAX_LINE_BYTES = 1 << 20
+_FIRST_ID = re.compile(rb'\{"id": "%b"' % TEXT)
+
+
+@dataclass
+class _Entry:
+    """What one call of `append` wants recorded, and what came of it."""
+
+    lines: list[bytes]
+    is_done: bool = False
+    error: OSError | None = None
+
+
+class Journal:
+    """The journal of one output folder; may be used from several threads.
+
+    Args:
+        out: the output folder; its lock must be held unless `is_read_only`.
+        is_read_only: look only, as `--dry-run` does; repair and append nothing.
+        has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
+    Raises:
+        SetupError: the file is there but cannot be read or written, or is no plain file.
+    """
+
+    def __init__(self, out: Path, is_read_only: bool = False, *, has_sums: bool = False) -> None:
+        self.path = out / JOURNAL_NAME
+        self.num_garbage = 0  # lines that made no sense
+        self._table = RecordTable(has_sums)
+        self._mutex = threading.Lock()
+        self._pending: deque[_Entry] = deque()
+        self._handle: int | None = None
+        try:
+            whole_bytes, tail = self._load()
+            if not is_read_only:
+                self._open(whole_bytes, tail)
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, self.path) from error
+            raise SetupError(
+                f"{self.path}: {error.strerror or error}", remedy="check the file's permissions"
+            ) from error
+        if self.num_garbage:
+            log.warning("%s: %d lines make no sense, ignored", self.path, self.num_garbage)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def status(self, row_id: str, take: int | None = None) -> str | None:
+        """As recorded last, of a take or of the row; None if never, or for a row that is gone."""
+        if take is not None:
+            return self._table.status(row_id, take)
+        found = self._table.file(row_id)
+        return None if found is None else "failed" if found.has_failed else "ok"
+
+    def file(self, row_id: str) -> RowFile | None:
+        """Which take the row's file is; None if no line tells of one, or the row is gone."""
+        return self._table.file(row_id)
+
+    def gone(self, row_id: str) -> RowFile | None:
+        """Which take the file of a row was that is gone; None for every other one."""
+        return self._table.gone(row_id)
+
+    def knows(self, row_id: str) -> bool:
+        """Whether a line tells what the row's file is, or was."""
+        return self.file(row_id) is not None or self.gone(row_id) is not None
+
+    def top(self, row_id: str) -> int:
+        """The highest take that has a line; 0 for a row without one."""
+        return self._table.top(row_id)
+
+    def line(self, row_id: str, take: int) -> dict[str, Any] | None:
+        """The last line of a take, whole; None if there is none of sense. Raises OSError."""
+        offset = self._table.offset(row_id, take)
+        return None if offset is None else next(self._lines_at([offset]), None)
+
+    def was_spoken(self, row_id: str, take: int) -> bool:
+        """Whether a take ever came out well. Its number is then its own for ever."""
+        return self._table.spoken_offset(row_id, take) is not None
+
+    def spoken_line(self, row_id: str, take: int) -> dict[str, Any] | None:
+        """The last line that says that a take came out well, whatever failed since; None: it never
+        did. Raises OSError.
+        """
+        offset = self._table.spoken_offset(row_id, take)
+        return None if offset is None else next(self._lines_at([offset]), None)
+
+    def unfinished(self) -> list[dict[str, Any]]:
+        """The last lines, see `RowRecord.unfinished`, of takes whose run died. Raises OSError."""
+        return list(self._lines_at(self._table.offsets_of_unfinished()))
+
+    def ok_line(self, row_id: str) -> dict[str, Any] | None:
+        """The last line of the row's file, whole; None if there is none, or if it failed. Raises
+        OSError.
+        """
+        found = self._table.file(row_id)
+        return None if found is None or found.has_failed else self.line(row_id, found.take)
+
+    def file_lines(self, has_extras: bool = False) -> Iterator[dict[str, Any]]:
+        """The last line of each row's file, in the order in which they stand there. Lines that
+        another journal adds meanwhile are not seen. Raises OSError.
+
+        Args:
+            has_extras: of every take.
+        """
+        is_meant = self._table.is_last if has_extras else self._table.is_file
+        if not len(self._table):
+            return
+        with open(self.path, "rb") as file:
+            offset = 0
+            while raw := file.readline(MAX_LINE_BYTES):
+                line = parse(raw) if raw.endswith(b"\n") else None
+                if line is not None and is_meant(line, offset):
+                    values = _whole(raw, line)
+                    if values is not None:
+                        yield values
+                offset += len(raw)
+
+    def chosen(self) -> Iterator[dict[str, Any]]:
+        """The lines of the takes that are the files of rows with several takes, or that are held;
+        in the order in which they became it. Raises OSError.
+        """
+        return self._lines_at(self._table.offsets_of_chosen())
+
+    def absent(self, has_key: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+        """Lines of takes, see `RecordTable.offsets_of_absent`. Raises OSError."""
+        return self._lines_at(self._table.offsets_of_absent(has_key))
+
+    def gone_rows(self) -> Iterator[dict[str, Any]]:
+        """The lines of the takes that were the files of rows that are gone. Raises OSError."""
+        for line in self._lines_at(self._table.offsets_of_gone()):
+            file = self.gone(line["id"])
+            if file is not None and file.take == line.get("take", 1):
+                yield line
+
+    def schema(self, row_id: str, take: int = 1) -> int | None:
+        """The schema of the last line, see `record.SCHEMA`; None if there is none."""
+        return self._table.schema(row_id, take)
+
+    def done(
+        self, row_id: str, request_hash: str, delivery_hash: str | None, take: int = 1
+    ) -> bool:
+        """Whether this very request is recorded ok, delivered so; whether its file is there is not
+        asked.
+
+        Args:
+            delivery_hash: None for a line of schema 0, whose one hash is a joint one.
+        """
+        return self._table.is_ok_with(row_id, take, request_hash, delivery_hash)
+
+    def is_of(self, row_id: str, request_hash: str, delivery_hash: str, take: int) -> bool:
+        """Whether a take's last line is of this very request, delivered so, ok or not."""
+        return self._table.has_hashes(row_id, take, request_hash, delivery_hash)
+
+    def file_size(self, row_id: str, take: int = 1) -> tuple[int | None, int | None]:
+        """Bytes of a row's audio file, and its frames where an old line does not tell bytes."""
+        return self._table.size(row_id, take)
+
+    def file_sum(self, row_id: str, take: int = 1) -> str | None:
+        """The first 16 digits of the SHA-256 of a row's audio file, or None."""
+        return self._table.digest(row_id, take)
+
+    def rows(self) -> FolderRows:
+        """Sums over the last lines of all rows, extra takes left out."""
+        with self._mutex:
+            return self._table.rows()
+
+    def append(self, *records: RowRecord | CopiedLine) -> None:
+        """Record rows whose audio is safely on disk, with one fsync for all of them.
+
+        Threads that come while another one waits for the disk are recorded together by the next.
+
+        Raises:
+            DiskFull: nothing was recorded.
+        """
+        assert self._handle is not None, "the journal is closed or read-only"
+        entry = _Entry([record.to_line().encode() for record in records])
+        self._pending.append(entry)
+        with self._mutex:
+            if not entry.is_done:
+                self._flush()
+        if entry.error is not None:
+            raise disk_full(entry.error, self.path) from entry.error
+
+    def _flush(self) -> None:
+        """Write what threads have left so far; the caller holds the mutex."""
+        assert self._handle is not None, "the journal is closed or read-only"
+        group = list(self._pending)  # taken out only when it is known what came of them
+        size = os.fstat(self._handle).st_size
+        error: OSError | None = None
+        try:
+            view = memoryview(b"".join(line for entry in group for line in entry.lines))
+            while view:
+                view = view[os.write(self._handle, view) :]
+            os.fsync(self._handle)
+        except OSError as caught:
+            error = caught
+            self._cut(size)
+        for entry in group:
+            self._pending.popleft()
+            entry.error, entry.is_done = error, True
+            for line in entry.lines if error is None else ():
+                is_known = self._learn(line, size)
+                assert is_known, line
+                size += len(line)
+
+    def close(self) -> None:
+        """Close the file; harmless if done already."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _lines_at(self, offsets: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """Lines that made sense before, and do."""
+        if not offsets:
+            return
+        with open(self.path, "rb") as file:
+            for offset in offsets:
+                file.seek(offset)
+                raw = file.readline(MAX_LINE_BYTES)
+                if (values := _whole(raw, parse(raw))) is not None:
+                    yield values
+
+    def _load(self) -> tuple[int, bytes]:
+        """Read all lines; returns the bytes of whole lines, and the last one if it is torn."""
+        if not require_plain_file(self.path):
+            return 0, b""
+        file = open(self.path, "rb")  # noqa: SIM115
+        with file:
+            whole_bytes = 0
+            while raw := file.readline(MAX_LINE_BYTES):
+                if not raw.endswith(b"\n"):
+                    if len(raw) < MAX_LINE_BYTES:
+                        return whole_bytes, raw
+                    raw = _skip_line(file)
+                    if not raw.endswith(b"\n"):
+                        return whole_bytes, raw
+                    self.num_garbage += 1
+                    whole_bytes = file.tell()
+                    continue
+                if raw.strip() and not self._learn(raw, whole_bytes):
+                    self.num_garbage += 1
+                whole_bytes += len(raw)
+            return whole_bytes, b""
+
+    def _learn(self, raw: bytes, offset: int) -> bool:
+        line = parse(raw)
+        if line is None:
+            return False
+        self._table.put(line, offset)
+        return True
+
+    def _open(self, whole_bytes: int, tail: bytes) -> None:
+        self._handle = open_to_append(self.path)
+        if not tail:
+            return
+        if self._learn(tail, whole_bytes):  # only its newline is missing
+            os.write(self._handle, b"\n")
+        else:
+            log.warning("%s: cut off a last line torn by a crash", self.path)
+            os.ftruncate(self._handle, whole_bytes)
+            self._keep_id(tail, whole_bytes)
+
+    def _keep_id(self, torn: bytes, whole_bytes: int) -> None:
+        """Record the row of a torn line as failed: its file is there, and is known to be ours. One
+        that has lines is what they say.
+        """
+        assert self._handle is not None
+        found = _FIRST_ID.match(torn)
+        row_id = json.loads(b'"%b"' % found[1]) if found else None
+        if is_recorded_id(row_id, "failed") and not self.knows(row_id):
+            record = RowRecord(row_id, "failed", error="its line was torn by a crash")
+            line = record.to_line().encode()
+            os.write(self._handle, line)
+            self._learn(line, whole_bytes)
+
+    def _cut(self, size: int) -> None:
+        """Take back a half-written append."""
+        assert self._handle is not None
+        try:
+            os.ftruncate(self._handle, size)
+        except OSError as error:
+            log.debug("%s: a torn line stays: %s", self.path, error)
+
+
+def require_journal(out: Path) -> None:
+    """Raise UsageError for a folder that nothing was spoken into."""
+    if not require_plain_file(out / JOURNAL_NAME):
+        raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
+
+
+def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
+    """Every whole line of a folder's journal that makes sense, as it stands there, behind the hash
+    of its row's id. Raises OSError.
+    """
+    with open(out / JOURNAL_NAME, "rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES):
+            if not raw.endswith(b"\n"):
+                _skip_line(file)
+            elif (line := parse(raw)) is not None:
+                yield line.row_key, raw
+
+
+def _whole(raw: bytes, line: Line | None) -> dict[str, Any] | None:
+    """All that a line says; None where that makes no sense, or is not what was remembered of it:
+    `parse` reads the head alone, and json has the last of two fields of one name.
+    """
+    try:
+        values: dict[str, Any] = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return values if line_of(values) == line else None
+
+
+def _skip_line(file: BinaryIO) -> bytes:
+    """Read to the end of an over-long line; returns its last piece."""
+    raw = b"-"
+    while raw and not raw.endswith(b"\n"):
+        last, raw = raw, file.readline(MAX_LINE_BYTES)
+    return raw or last

@@ -1,0 +1,77 @@
+"""Audio that a run had written, but not yet recorded, when it died.
+
+What lies in an output folder, or stands in its journal, and belongs to no row of a manifest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
+from pathlib import Path
+
+from tts_cli.config import SUBTITLES, SUBTYPES
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.record import RowRecord
+from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
+from tts_cli.named import Named
+
+_ERROR = "the run died before this row was recorded"
+
+
+def unrecorded_rows(
+    out: Path, since_ns: int, journal: Journal, made: Collection[str] = ()
+) -> Iterator[RowRecord]:
+    """A failed row for each file since a time, in ns of the file system's clock, without a line.
+
+    They are told from a user's own files by that time; with a line they may be replaced.
+
+    Args:
+        made: see `audio_files`.
+    """
+    for row_id, path in audio_files(out, made):
+        if not journal.knows(row_id) and path.lstat().st_mtime_ns >= since_ns:
+            yield RowRecord(row_id, "failed", error=_ERROR)
+
+
+def audio_files(
+    out: Path, made: Collection[str] = (), suffixes: Collection[str] = tuple(SUBTYPES)
+) -> Iterator[tuple[str, Path]]:
+    """The files of a folder that could be audio of rows, with these rows' ids.
+
+    Args:
+        made: names of files in the folder itself that were made of rows, such as chapters.
+        suffixes: of the files that are meant.
+    """
+    for folder, _, names in os.walk(out):
+        for name in names:
+            path = Path(folder, name)
+            row_id = path.relative_to(out).with_suffix("").as_posix()
+            if path.suffix.removeprefix(".") not in suffixes or id_problem(row_id):
+                continue
+            if path.relative_to(out).as_posix() in made:
+                continue
+            yield row_id, path
+
+
+def find_orphans(
+    out: Path, journal: Journal, has_id: Callable[[str], bool], made: Collection[str] = ()
+) -> Named:
+    """The ids of audio files, subtitles and lines that `has_id` does not know, each once. Their
+    files are never removed.
+
+    Args:
+        made: names of files that are no row's but made of rows, see `audio_files`.
+    """
+    found, seen = Named(), IdTable()
+    files = audio_files(out, made, (*SUBTYPES, *SUBTITLES))
+    for row_id in chain((row_id for row_id, _ in files), recorded_ids(journal)):
+        if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
+            continue
+        found.add(row_id)
+    return found
+
+
+def recorded_ids(journal: Journal) -> Iterator[str]:
+    """The ids of the journal's rows, those of bad rows without an id left out. Raises OSError."""
+    return (line["id"] for line in journal.file_lines() if is_recorded_id(line["id"]))

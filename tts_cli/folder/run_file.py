@@ -1,0 +1,347 @@
+"""`run.json`: what a run was asked, what it ran on, what came of it, and what its folder holds.
+
+Without the last it is also the run's line of `runs.jsonl`.
+
+`runs.jsonl`: a line for every run before its first row, and one at its end, also where it was
+stopped early. The last one counts; of a run that was killed there is only the first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.errors import disk_full, is_disk_error
+from tts_cli.folder.atomic import open_to_append, require_plain_file, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tts_cli.config import RunConfig
+    from tts_cli.folder.table import FolderRows
+
+
+REPORT_NAME = "run.json"
+LENGTH_SLACK_S = 5.0
+_MAX_REPORT_BYTES = 1 << 24
+PACKAGES = (
+    "tts-cli",
+    "torch",
+    "triton",
+    "transformers",
+    "numpy",
+    "ray",
+    "soundfile",
+    "soxr",
+    "pyloudnorm",
+    "safetensors",
+)
+
+
+@dataclass
+class Totals:
+    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing.
+
+    While rows are spoken `folder.records.Recorder` counts under its lock; before and after the
+    command's own thread fills in the rest.
+    """
+
+    rows: int = 0  # selected rows, bad ones and skipped ones included
+    ok: int = 0
+    takes: int = 0  # more of rows, spoken beside their own
+    failed: int = 0
+    skipped: int = 0  # done by an earlier run
+    remade: int = 0  # whose files were made of what was kept, without speaking
+    strays: int = 0  # of the folder, that the manifest no longer has; in none of the other sums
+    removed: int = 0  # of those, taken out by this run
+    retried: int = 0  # rows that needed more than one attempt
+    frames: int = 0  # kept
+    audio_s: float = 0.0  # kept
+    expected_s: float = 0.0  # what the texts of these rows usually take; 0: not known
+    wordless: int = 0  # rows without any letter or digit, kept as silence, among those that are ok
+    suspect: int = 0  # rows to listen to, among those that are ok
+    decoded_s: float = 0.0  # all audio made, runaways and retries included
+    wall_s: float = 0.0
+    load_s: float = 0.0
+    capture_s: float = 0.0
+    references: int = 0  # encoded; rows that name the same one share it
+    reference_ms: float = 0.0  # on the device, all of them
+    reference_load_ms: float = 0.0  # reading, checking, resampling; beside the device
+    graph_hits: int = 0
+    graph_misses: int = 0
+    peak_memory_bytes: int | None = None  # of the device; None where it is not counted
+    is_interrupted: bool = False
+    bad_rows: int = 0  # of the failed ones, those that were never spoken
+    graph_misses_by: dict[str, int] = field(default_factory=dict)  # what missed -> how often
+
+    @property
+    def xrt(self) -> float | None:
+        """Kept audio seconds per wall second, the effective speed."""
+        return self.audio_s / self.wall_s if self.wall_s and self.audio_s else None
+
+    @property
+    def is_length_off(self) -> bool:
+        """Whether the kept audio is a third longer or shorter than its texts usually take. Short
+        texts take what they like: the first seconds do not count.
+        """
+        off_s = abs(self.audio_s - self.expected_s)
+        return self.expected_s > 0 and off_s > max(self.expected_s / 3, LENGTH_SLACK_S)
+
+    @property
+    def total_xrt(self) -> float | None:
+        """All audio seconds made per wall second."""
+        return self.decoded_s / self.wall_s if self.wall_s and self.decoded_s else None
+
+    @property
+    def rtf(self) -> float | None:
+        """Wall seconds per kept audio second, lower is better."""
+        return self.wall_s / self.audio_s if self.wall_s and self.audio_s else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a report says of them."""
+        sums = {**asdict(self), "xrt": self.xrt, "total_xrt": self.total_xrt, "rtf": self.rtf}
+        return {name: _rounded(value) for name, value in sums.items()}
+
+
+def versions() -> dict[str, str | None]:
+    """Installed versions, read without importing anything; None if absent."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def build_report(
+    config: RunConfig,
+    totals: Totals | None,
+    *,
+    run_id: str | None,
+    model: Mapping[str, Any],
+    text: Mapping[str, Any],
+    device: Mapping[str, Any],
+    started: datetime,
+    exit_code: int | None,
+    manifests: Sequence[str] = (),
+    read_as: Sequence[Mapping[str, Any]] = (),
+    cast: Mapping[str, Any] | None = None,
+    origins: Mapping[str, str] | None = None,
+    voice_model: Mapping[str, Any] | None = None,
+    made_voices: Sequence[Mapping[str, Any]] = (),
+    start: Mapping[str, float] | None = None,
+    workers: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """What is to be known of a run that ends now, or begins.
+
+    Args:
+        totals: None, as the exit code: nothing is spoken yet.
+        run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
+        model: identity, type, size, default voice and the like.
+        text: how texts were read (`TextCare.facts`).
+        device: name, dtype, memory, driver and the like; empty where nothing was spoken.
+        started: in UTC.
+        manifests: absolute paths; none where rows came from a pipe or a book.
+        read_as: how each manifest was read (`Source.facts`).
+        origins: where settings come from that are not built in.
+        cast: file and characters (`Cast.facts`); None: there is none.
+        voice_model: as `model`, of the checkpoint that makes voices for that; None: the same.
+        made_voices: those that rows ask for (`FreeVoices.facts`).
+        start: moments of the process's start (`tts_cli.startup`); None where nothing was spoken.
+        workers: device, work and fate of each; none without `--workers`.
+    """
+    return {
+        "run_id": run_id,
+        "started": iso_time(started),
+        "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
+        "exit_code": exit_code,
+        "manifests": list(manifests),
+        "settings": config.as_dict(),
+        "settings_from": dict(origins or {}),
+        "read_as": [dict(manifest) for manifest in read_as],
+        "cast": None if cast is None else dict(cast),
+        "model": dict(model),
+        "voice_model": None if voice_model is None else dict(voice_model),
+        "text": dict(text),
+        "start": dict(start or {}),
+        "made_voices": [dict(voice) for voice in made_voices],
+        "device": dict(device),
+        "workers": [dict(worker) for worker in workers],
+        "versions": {} if totals is None else versions(),  # which takes 20 ms
+        "totals": None if totals is None else totals.as_dict(),
+    }
+
+
+def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:
+    """The content of run.json, which is what `synth --json` prints too."""
+    sums = {} if folder is None else asdict(folder)
+    return {**report, "folder": {name: _rounded(value) for name, value in sums.items()}}
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def write_report(out: Path, report: Mapping[str, Any]) -> Path:
+    """Write run.json, whole or not at all. Raises DiskFull."""
+    path = out / REPORT_NAME
+    write_atomic(path, (json.dumps(report, indent=2) + "\n").encode())
+    return path
+
+
+def read_report(out: Path) -> dict[str, Any]:
+    """run.json of a folder; empty where there is none that makes sense.
+
+    Raises:
+        SetupError: it is no plain file.
+        OSError: it cannot be read.
+    """
+    path = out / REPORT_NAME
+    if not require_plain_file(path):
+        return {}
+    with open(path, "rb") as file:
+        raw = file.read(_MAX_REPORT_BYTES)
+    try:
+        values = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def measured_xrt(out: Path) -> float | None:
+    """Audio seconds a wall second of the folder's last run, or None."""
+    try:
+        with open(out / REPORT_NAME, "rb") as file:
+            xrt = json.loads(file.read(_MAX_REPORT_BYTES))["totals"]["xrt"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return None
+    return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None
+
+
+RUNS_NAME = "runs.jsonl"
+_MAX_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FolderTotals:
+    """What a folder holds, all runs together; `folder` in run.json."""
+
+    ok: int  # rows by their last lines
+    failed: int
+    audio_s: float  # of the rows that are ok
+    runs: int | None  # lines of runs.jsonl; None where rows are older than that file
+    wall_s: float | None  # of those runs, speaking and writing
+
+
+def new_run_id(now: datetime) -> str:
+    """A name for a run: its second, and something random."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def last_of_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of several lines of one run the last, in the order of the first ones."""
+    found: dict[str, dict[str, Any]] = {}
+    for place, values in enumerate(lines):
+        run_id = values.get("run_id")
+        found[run_id if isinstance(run_id, str) else f"\n{place}"] = values
+    return list(found.values())
+
+
+def iso_time(moment: datetime) -> str:
+    """A moment of UTC as all our files have it: 2026-11-22T13:05:00.250Z."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+class RunLog:
+    """The runs of one output folder, whose lock must be held to append.
+
+    Raises:
+        SetupError: the file is there, but is no plain file.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / RUNS_NAME
+        require_plain_file(self.path)
+
+    def append(self, report: Mapping[str, Any]) -> None:
+        """Add a line. Raises DiskFull, OSError; nothing is added then."""
+        handle = open_to_append(self.path)
+        try:
+            size = _cut_torn(handle)
+            try:
+                view = memoryview((json.dumps(report, allow_nan=False) + "\n").encode())
+                while view:
+                    view = view[os.write(handle, view) :]
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, self.path) from error
+            raise
+        finally:
+            os.close(handle)
+
+    def totals(self, rows: FolderRows) -> FolderTotals:
+        """What the folder holds. Raises OSError."""
+        runs, wall_s = (None, None) if rows.has_first_lines else self._sums()
+        return FolderTotals(rows.ok, rows.failed, rows.audio_s, runs, wall_s)
+
+    def _sums(self) -> tuple[int, float]:
+        """Number and wall seconds of the runs; lines that make no sense are passed over."""
+        runs, wall_s = 0, 0.0
+        for line in self.lines():
+            seconds = _wall_s(line)
+            if seconds is not None:
+                runs += 1
+                wall_s += seconds
+        return runs, wall_s
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The runs, whatever their fields are; lines that are no objects are passed over. Raises
+        OSError.
+        """
+        if not require_plain_file(self.path):
+            return
+        with open(self.path, "rb") as file:
+            while raw := file.readline(_MAX_LINE_BYTES):
+                try:
+                    values = json.loads(raw)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(values, dict):
+                    yield values
+
+
+def _wall_s(line: Mapping[str, Any]) -> float | None:
+    try:
+        seconds = line["totals"]["wall_s"]
+    except (LookupError, TypeError):
+        return None
+    return seconds if isinstance(seconds, (int, float)) and 0 <= seconds < 1e12 else None
+
+
+def _cut_torn(handle: int) -> int:
+    """Cut off a last line that a crash has torn; returns the size of the file."""
+    size = end = os.fstat(handle).st_size
+    while end:
+        start = max(0, end - _MAX_LINE_BYTES)
+        os.lseek(handle, start, os.SEEK_SET)
+        newline = os.read(handle, end - start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(handle, end)
+    return end

@@ -1,0 +1,424 @@
+"""What a run must know of the last line of each row, in flat arrays: about 70 bytes a row.
+
+A row's file is one of its takes, by its lines: that of the last one that is ok and no extra take. A
+failure behind it, of another take, leaves the file, but makes the row a failed one. Of a row that
+is gone every take is, and it has no file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tts_cli.folder.record import (
+    EXTRA,
+    FAILED,
+    GONE,
+    HELD,
+    OK,
+    OWN,
+    REPLACING_ERROR,
+    ROLES,
+    SCHEMA,
+    STATUSES,
+    is_unfinished,
+)
+from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
+
+# The low bits of a take's state; the others are of its hashes.
+_IS_OK = 1
+_SCHEMA_SHIFT = 1
+_SCHEMA_BITS = 6
+_IS_HELD = 8
+_IS_EXTRA = 16  # not what the row's file is
+_HAS_FAILED_SINCE = 32  # the row's file is this take, and a later one that was to replace it failed
+_IS_GONE = 64  # no manifest has the row any more
+_LOW_BITS = 127
+_STATUS_BITS = {OK: _IS_OK, FAILED: 0, GONE: _IS_GONE}
+_ROLE_BITS = {OWN: 0, HELD: _IS_HELD, EXTRA: _IS_EXTRA}
+_MAX_FILE = 1 << 62
+_MAX_AUDIO_S = 1 << 32
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# A string as our own lines have it.
+TEXT = rb'((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)'
+# The head of our own lines. Their rest is not read: that takes three times as long.
+_HEAD = re.compile(
+    rb'\{"id": "%b", "status": "(ok|failed|gone)", "take": ([0-9]{1,6}), '
+    rb'(?:"role": "(own|held|extra)", )?'
+    rb'"schema": %d, "request_hash": "([0-9a-f]*)", "delivery_hash": "([0-9a-f]*)", '
+    rb'"bytes": ([0-9]{1,18}), "sha256": (?:null|"([0-9a-f]{64})"), "frames": ([0-9]{1,18}), '
+    rb'"audio_s": ([0-9]{1,9}\.[0-9]{1,6}), ' % (TEXT, SCHEMA)
+)
+# In most lines that are: their quotes are no text of a row, which has a `\` before each.
+_UNFINISHED = re.compile(rb'"unfinished": "|"error": "%b"' % REPLACING_ERROR.encode())
+
+
+class Line(NamedTuple):
+    """What is remembered of a line."""
+
+    key: int  # hash of id and take
+    row_key: int  # hash of the id
+    take: int
+    state: int  # hashes, schema, whether it is ok, gone, held or an extra take
+    size: int  # twice the bytes of the audio file; where they are not told, twice frames and one
+    audio_us: int  # of audio, microseconds
+    digest: int  # the first 64 bits of the file's SHA-256; 0: not told
+    is_unfinished: bool = False
+
+
+class RowFile(NamedTuple):
+    """What the file of a row is, by the journal."""
+
+    take: int
+    is_held: bool
+    has_failed: bool  # it, or what was to replace it
+
+
+@dataclass
+class FolderRows:
+    """Sums over the last lines of all rows, extra takes left out."""
+
+    ok: int
+    failed: int
+    audio_s: float  # of those that are ok
+    has_first_lines: bool  # lines that do not tell their run
+
+
+class RecordTable:
+    """The last line of every (id, take).
+
+    Args:
+        has_digests: remember the files' hashes too.
+    """
+
+    def __init__(self, has_digests: bool = False) -> None:
+        self._places = IdTable()  # key -> place in the arrays
+        self._states = array("Q")
+        self._sizes = array("Q")
+        self._audio_us = array("Q")
+        self._offsets = array("Q")
+        self._digests = array("Q") if has_digests else None
+        # Of rows that have or had more than a first take of their own; of the others it is that.
+        self._files = IdTable()  # row key -> place of the take that is the row's file, and one
+        self._tops = IdTable()  # row key -> highest take
+        self._spoken: dict[int, int] = {}  # place of a failed take -> its last line that was ok
+        self._unfinished: set[int] = set()  # places
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def put(self, line: Line, offset: int = 0) -> None:
+        """Remember a line in place of the take's earlier one.
+
+        Args:
+            offset: where it begins in the file.
+        """
+        place = self._places.get(line.key)
+        is_plain = line.take == 1 and not line.state & (_IS_HELD | _IS_EXTRA)
+        is_plain = is_plain and not (len(self._files) and self._files.get(line.row_key))
+        file = None if is_plain else self._file_place(line.row_key)
+        if place is None:
+            place = len(self._states)
+            self._places.put(line.key, place)
+            self._states.append(line.state)
+            self._sizes.append(line.size)
+            self._audio_us.append(line.audio_us)
+            self._offsets.append(offset)
+            if self._digests is not None:
+                self._digests.append(line.digest)
+        else:
+            if self._states[place] & _IS_OK and not line.state & _IS_OK:
+                self._spoken[place] = self._offsets[place]
+            elif self._spoken and line.state & _IS_OK:
+                self._spoken.pop(place, None)
+            self._states[place] = line.state
+            self._sizes[place] = line.size
+            self._audio_us[place] = line.audio_us
+            self._offsets[place] = offset
+            if self._digests is not None:
+                self._digests[place] = line.digest
+        if line.is_unfinished:
+            self._unfinished.add(place)
+        elif self._unfinished:
+            self._unfinished.discard(place)
+        if not is_plain:
+            self._settle(line, place, file)
+
+    def _settle(self, line: Line, place: int, file: int | None) -> None:
+        """Find out what the file of a row with takes is, now that one has a line.
+
+        Args:
+            file: the place of what it was, if there was one.
+        """
+        top = self._tops.get(line.row_key) or 0
+        self._tops.put(line.row_key, max(top, line.take))
+        if line.state & _IS_EXTRA and file != place:
+            if file is not None:
+                self._files.put(line.row_key, file + 1)
+            return
+        self._states[place] &= ~_IS_EXTRA  # a line of the take that is the file
+        if file is None or file == place or line.state & _IS_OK or not self._states[file] & _IS_OK:
+            if file is not None and file != place:
+                self._states[file] = (self._states[file] | _IS_EXTRA) & ~_HAS_FAILED_SINCE
+            self._files.put(line.row_key, place + 1)
+        else:
+            self._states[file] |= _HAS_FAILED_SINCE
+            self._states[place] |= _IS_EXTRA
+            self._files.put(line.row_key, file + 1)
+
+    def _file_place(self, row_key: int) -> int | None:
+        """The place of the take that is the row's file, or was to be."""
+        if found := self._files.get(row_key):
+            return found - 1
+        place = self._places.get(row_key)  # of take 1
+        return None if place is None or self._states[place] & _IS_EXTRA else place
+
+    def file(self, row_id: str) -> RowFile | None:
+        """What the row's file is; None if no line tells of one, or the row is gone."""
+        return self._file(row_id, is_gone=False)
+
+    def gone(self, row_id: str) -> RowFile | None:
+        """What the file of a row was that is gone; None for every other one."""
+        return self._file(row_id, is_gone=True)
+
+    def _file(self, row_id: str, *, is_gone: bool) -> RowFile | None:
+        row_key = id_hash(row_id)
+        place = self._file_place(row_key)
+        if place is None or bool(self._states[place] & _IS_GONE) != is_gone:
+            return None
+        state = self._states[place]
+        take = 1
+        if place != self._places.get(row_key):
+            tops = range(2, (self._tops.get(row_key) or 1) + 1)
+            take = next(n for n in tops if self._places.get(_key(row_id, n)) == place)
+        has_failed = not state & _IS_OK or bool(state & _HAS_FAILED_SINCE)
+        return RowFile(take, bool(state & _IS_HELD), has_failed)
+
+    def is_file(self, line: Line, offset: int) -> bool:
+        """Whether a line is the last one of the take that is its row's file.
+
+        Args:
+            offset: where it begins in the file.
+        """
+        place = self._places.get(line.key)
+        return self.is_last(line, offset) and not self._states[place or 0] & _IS_EXTRA
+
+    def offsets_of_absent(self, has_key: Callable[[int], bool]) -> array[int]:
+        """Where the lines begin of takes whose key no row of a manifest has, in order: each row
+        that it lacks is among them, as are rows and takes whose key is not that of their folded id.
+
+        Args:
+            has_key: whether a row has such an `id_hash`.
+        """
+        found = (
+            self._offsets[place]
+            for key, place in self._places.items()
+            if not self._states[place] & _IS_GONE and not has_key(key)
+        )
+        return array("Q", sorted(found))
+
+    def offsets_of_gone(self) -> array[int]:
+        """Where the last lines begin of takes that are gone, in order."""
+        pairs = zip(self._offsets, self._states, strict=True)
+        return array("Q", sorted(offset for offset, state in pairs if state & _IS_GONE))
+
+    def is_last(self, line: Line, offset: int) -> bool:
+        """Whether a line is the last one of its take, be it the row's file or not, and that is not
+        gone.
+        """
+        place = self._places.get(line.key)
+        if place is None or self._states[place] & _IS_GONE:
+            return False
+        return self._offsets[place] == offset
+
+    def top(self, row_id: str) -> int:
+        """The highest take that has a line; 0 for a row without one."""
+        row_key = id_hash(row_id)
+        return self._tops.get(row_key) or int(self._places.get(row_key) is not None)
+
+    def offset(self, row_id: str, take: int) -> int | None:
+        """Where the take's last line begins; None if there is none."""
+        return self._find(self._offsets, row_id, take)
+
+    def spoken_offset(self, row_id: str, take: int) -> int | None:
+        """Where the last line begins that says that a take came out well, whatever was recorded of
+        it since; None: it never did.
+        """
+        place = self._places.get(_key(row_id, take))
+        if place is None:
+            return None
+        return self._offsets[place] if self._states[place] & _IS_OK else self._spoken.get(place)
+
+    def offsets_of_unfinished(self) -> list[int]:
+        """Where the lines begin that no other one has followed, though it should, in order."""
+        return sorted(self._offsets[place] for place in self._unfinished)
+
+    def offsets_of_chosen(self) -> list[int]:
+        """Where the lines begin of the takes that are the files of rows with several takes, or that
+        are held, in order.
+        """
+        places = (found - 1 for found in self._files.values())
+        states, offsets = self._states, self._offsets
+        return sorted(offsets[place] for place in places if not states[place] & _IS_GONE)
+
+    def status(self, row_id: str, take: int) -> str | None:
+        """`ok`, `failed` or `gone`; None if there is no line."""
+        state = self._find(self._states, row_id, take)
+        if state is None:
+            return None
+        return OK if state & _IS_OK else GONE if state & _IS_GONE else FAILED
+
+    def schema(self, row_id: str, take: int) -> int | None:
+        """The schema of the line, see `record.SCHEMA`; None if there is none."""
+        state = self._find(self._states, row_id, take)
+        return None if state is None else (state & _SCHEMA_BITS) >> _SCHEMA_SHIFT
+
+    def has_hashes(
+        self, row_id: str, take: int, request_hash: str, delivery_hash: str | None
+    ) -> bool:
+        """Whether there is a line, and has these hashes."""
+        state = self._find(self._states, row_id, take)
+        return state is not None and state & ~_LOW_BITS == _hash_bits(request_hash, delivery_hash)
+
+    def is_ok_with(
+        self, row_id: str, take: int, request_hash: str, delivery_hash: str | None
+    ) -> bool:
+        """Whether the line is ok and has these hashes."""
+        state = self._find(self._states, row_id, take)
+        if state is None or not state & _IS_OK:
+            return False
+        return state & ~_LOW_BITS == _hash_bits(request_hash, delivery_hash)
+
+    def size(self, row_id: str, take: int) -> tuple[int | None, int | None]:
+        """Bytes of the audio file, and its frames where an old line does not tell bytes."""
+        value = self._find(self._sizes, row_id, take)
+        if not value:
+            return None, None
+        return (None, value >> 1) if value & 1 else (value >> 1, None)
+
+    def digest(self, row_id: str, take: int) -> str | None:
+        """The first 16 digits of the SHA-256 of the audio file, or None."""
+        value = None if self._digests is None else self._find(self._digests, row_id, take)
+        return f"{value:016x}" if value else None
+
+    def rows(self) -> FolderRows:
+        """Count."""
+        states = np.array(self._states, np.uint64)
+        is_file = (states & np.uint64(_IS_EXTRA | _IS_GONE)) == 0
+        is_ok = is_file & (states & np.uint64(_IS_OK | _HAS_FAILED_SINCE) == _IS_OK)
+        schemas = (states & np.uint64(_SCHEMA_BITS)) >> np.uint64(_SCHEMA_SHIFT)
+        return FolderRows(
+            ok=int(is_ok.sum()),
+            failed=int(is_file.sum() - is_ok.sum()),
+            audio_s=float(np.array(self._audio_us, np.uint64)[is_ok].sum()) / 1e6,
+            has_first_lines=bool((schemas < SCHEMA).any()),
+        )
+
+    def _find(self, column: array[int], row_id: str, take: int) -> int | None:
+        place = self._places.get(_key(row_id, take))
+        return None if place is None else column[place]
+
+
+def parse(raw: bytes) -> Line | None:
+    """What is remembered of a whole line of the file; None for one that makes no sense."""
+    found = _HEAD.match(raw)
+    is_odd = found is None or not raw.endswith(b"}\n")
+    if found is None or is_odd or (found[2] == b"failed" and _UNFINISHED.search(raw)):
+        try:
+            return line_of(json.loads(raw))
+        except (ValueError, RecursionError):
+            return None
+    row_id, status, take, role, request_hash, delivery_hash, size, sha256, frames, audio_s = (
+        found.groups()
+    )
+    name = json.loads(b'"%b"' % row_id) if b"\\" in row_id else row_id.decode()
+    said = status.decode()
+    if not is_recorded_id(name, said):
+        return None
+    hashes = request_hash.decode(), delivery_hash.decode()
+    return Line(
+        key=_key(name, int(take)),
+        row_key=id_hash(name),
+        take=int(take),
+        state=_state(said, OWN if role is None else role.decode(), SCHEMA, *hashes),
+        size=_size(int(size), int(frames)),
+        audio_us=round(1e6 * float(audio_s)),
+        digest=int(sha256[:16], 16) if sha256 else 0,
+    )
+
+
+def line_of(values: Any) -> Line | None:
+    """The same of what a line says, of any form: of earlier versions, or rewritten by somebody."""
+    if not isinstance(values, dict) or values.get("status") not in STATUSES:
+        return None
+    row_id, request_hash = values.get("id"), values.get("request_hash")
+    delivery_hash = values.get("delivery_hash")
+    schema = values.get("schema", 0 if delivery_hash is None else 1)
+    take, role = values.get("take", 1), values.get("role", OWN)
+    if role not in ROLES:
+        return None
+    if not is_recorded_id(row_id, values["status"]) or not isinstance(request_hash, str):
+        return None
+    if not isinstance(delivery_hash, (str, type(None))) or (schema and delivery_hash is None):
+        return None
+    if not all(isinstance(number, int) and number >= 0 for number in (schema, take)):
+        return None
+    if take >= _MAX_FILE:
+        return None
+    return Line(
+        key=_key(row_id, take),
+        row_key=id_hash(row_id),
+        take=take,
+        state=_state(values["status"], role, schema, request_hash, delivery_hash),
+        size=_size(_count(values.get("bytes")), _count(values.get("frames"))),
+        audio_us=_microseconds(values.get("audio_s")),
+        digest=_digest(values.get("sha256")),
+        is_unfinished=values["status"] == "failed" and is_unfinished(values),
+    )
+
+
+def _key(row_id: str, take: int) -> int:
+    """The hash that stands for a row and its take."""
+    return id_hash(row_id if take == 1 else f"{row_id}\n{take}")
+
+
+def _state(
+    status: str, role: str, schema: int, request_hash: str, delivery_hash: str | None
+) -> int:
+    low = min(schema, SCHEMA) << _SCHEMA_SHIFT  # a later one is taken for ours
+    low |= _STATUS_BITS[status] | _ROLE_BITS[role]
+    return _hash_bits(request_hash, delivery_hash) | low
+
+
+def _hash_bits(request_hash: str, delivery_hash: str | None) -> int:
+    """57 bits of the hashes, above the low bits."""
+    text = request_hash if delivery_hash is None else f"{request_hash}\n{delivery_hash}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") & ~_LOW_BITS
+
+
+def _size(num_bytes: int, frames: int) -> int:
+    return num_bytes << 1 if num_bytes else frames << 1 | 1 if frames else 0
+
+
+def _count(value: Any) -> int:
+    """A number of a line, or 0 if it is none or makes no sense."""
+    return value if isinstance(value, int) and 0 <= value < _MAX_FILE else 0
+
+
+def _digest(value: Any) -> int:
+    is_sum = isinstance(value, str) and _SHA256.fullmatch(value)
+    return int(value[:16], 16) if is_sum else 0
+
+
+def _microseconds(value: Any) -> int:
+    """The same of seconds."""
+    is_sensible = isinstance(value, (int, float)) and 0 <= value < _MAX_AUDIO_S
+    return round(1e6 * value) if is_sensible else 0

@@ -1,0 +1,1 @@
+"""The library: a model kept ready to speak, for programs."""

@@ -1,0 +1,285 @@
+"""A model that is loaded once and speaks whatever it is given: the library, and what the commands
+stand on.
+
+    with Speaker() as speaker:
+        speaker.say("Good morning.", voice="clara").save("morning.wav")
+        for speech in speaker.batch(rows):
+            ...
+
+A row that a `Speaker` is given is checked, read, split and spoken as a manifest's; with the same
+seed, or the same id and run seed, it gives the samples that `synth` gives.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tts_cli.core import SpeechRow
+from tts_cli.engine.load import choose_device, on_device
+from tts_cli.engine.local import SpeechRun, WarmModel
+from tts_cli.engine.made_voices import Here, make_voices
+from tts_cli.errors import (
+    Cancelled,
+    DiskFull,
+    RowError,
+    SetupError,
+    SpeakerBusy,
+    StoppedEarly,
+    UsageError,
+    is_device_lost,
+)
+from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
+from tts_cli.library.speech import Speech, speech_of
+from tts_cli.library.stream import SpeechStream
+from tts_cli.manifest.row import BadRow
+from tts_cli.plan.checkpoint import approved_info
+from tts_cli.plan.planner import RowMaker
+from tts_cli.plan.room import usual_needs
+from tts_cli.voices.made import MadeVoices
+from tts_cli.voices.needs import Cloning
+from tts_cli.voices.voice_folder import VoiceFolder
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+LEAST_AHEAD = 32  # rows that `batch` pulls ahead, at least
+
+
+class Speaker(WarmModel):
+    """A checkpoint in memory, with its slots and its graphs, until it is closed.
+
+    It does one thing at a time: a call in the middle of another one, from whatever thread, raises
+    `SpeakerBusy`. `cancel` and `close` may come from any thread.
+
+    Args:
+        model: a folder, a repository on the Hugging Face hub, or synthetic:NAME; None: the sample
+            voice that ships with the tool.
+        device: auto, cpu, cuda or cuda:N.
+        dtype: auto (bfloat16 on cuda, float32 on cpu), float32 or bfloat16.
+        max_batch: rows spoken at once, a power of two; None: 256 on cuda, 16 on cpu, fewer where
+            memory is short. Where only `say` is used, 1 starts faster.
+        revision: of a hub repository.
+        voices: folder of voice files; None: the user's own.
+        seed: run seed; a row without a seed has one made of it and its id.
+        longest: UTF-8 bytes of the longest text spoken in one that room is made for at once; None:
+            400, or what the checkpoint speaks well, if that is less. A longer one makes the room
+            grow when it comes: graphs are captured again, and rows of a batch wait for that.
+        settings: what `tts-cli synth` has as flags, see `Settings`. Files of settings and
+            variables of the environment count for commands only.
+    Raises:
+        UsageError: a setting is unknown, has no such value, or does not fit the checkpoint.
+        SetupError: there is no such model or device, or no memory for it.
+    """
+
+    def __init__(
+        self,
+        model: StrPath | None = None,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        max_batch: int | None = None,
+        revision: str | None = None,
+        voices: StrPath | None = None,
+        seed: int = 0,
+        longest: int | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        own = {"model": model, "device": device, "dtype": dtype, "max_batch": max_batch}
+        own |= {"revision": revision, "voices": voices, "seed": seed}
+        config = config_of({**own, **settings})
+        if longest is not None and longest < 1:
+            raise UsageError(f"longest: must be at least 1, not {longest}")
+        info = approved_info(config)
+        self.maker = RowMaker(config, info)  # before a weight is read
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
+        self._busy = threading.Lock()  # somebody is in the middle of a call
+        self._current: SpeechRun | SpeechStream | None = None
+        self._stop_voice: Callable[[], None] | None = None  # that is being made
+        self._is_lost = False  # its device has failed
+        with on_device(choose_device(config)):
+            super().__init__(config, info)
+            if self.maker.voices.is_one and config.made_voices is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
+                self.maker.voices.made = MadeVoices(Path(self._folder.name))
+            _open.add(self)
+            try:
+                self.make_room(usual_needs(config, info, longest, self.session.batch.rows))
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """Names that a row's `voice` can have: speakers, or voice files where it clones."""
+        if self.info.takes_voice_files:
+            return tuple(VoiceFolder(self.config.voices).names())
+        return self.info.voices
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Names that a row's `language` can have."""
+        return self.info.languages
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """Of all its samples."""
+        return self.info.sample_rate_hz
+
+    def say(self, text: str, **fields: Unpack[RowFields]) -> Speech:
+        """Speak one text, as the only row of a manifest would be.
+
+        Args:
+            fields: of the row beside its text.
+        Raises:
+            RowError: it cannot be spoken, or was not spoken well.
+            SpeakerBusy: it is in the middle of another call.
+            Cancelled: another thread called `cancel` or `close`.
+            StoppedEarly: the device failed.
+        """
+        with self._call():
+            cloning = self.new_cloning()
+            row = self.maker.make({**fields, "text": text}, 1, cloning)
+            if isinstance(row, BadRow):
+                raise RowError(row.message)
+            if not row.is_silent:
+                self._say(row, cloning)
+            speech = speech_of(row, self.info, self.maker.warnings(row, cloning))
+        if speech.error is not None:
+            raise RowError(speech.error)
+        return speech
+
+    def _say(self, row: SpeechRow, cloning: Cloning) -> None:
+        with self.in_use:
+            if not self.is_ready(row) and (problem := self.prepare(row, cloning)):
+                raise RowError(problem)
+            self._current = run = self.new_run(lambda _: None, cloning=cloning)
+            run.run([row])
+        if row.error is None and row.finish_reason is None:
+            raise Cancelled("the text was not spoken to its end")
+
+    def is_ready(self, row: SpeechRow) -> bool:
+        """Whether a row can be spoken as things are."""
+        return self.has_room(row) and (row.need is None or bool(row.need.digest))
+
+    def prepare(self, row: SpeechRow, cloning: Cloning) -> str | None:
+        """Make the voice that a row lacks, and room for the row, while none is spoken; why that
+        cannot be, or None.
+        """
+        if row.need is not None and not row.need.digest:
+            voices, here = self.maker.voices, Here(False, self, self._stoppable)
+            ask = voices.asks[row.request.voice or ""]
+            try:
+                make_voices(voices, [ask], cloning, here)
+            except (StoppedEarly, SetupError, RowError) as error:
+                if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
+                    raise
+                if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
+                    ask.problem = str(error)
+                return str(error)
+            row.need = cloning.need(row.request)
+        return None if self.has_room(row) else self.grow(row)
+
+    @contextmanager
+    def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
+        self._stop_voice = stop
+        try:
+            yield
+        finally:
+            self._stop_voice = None
+
+    def batch(
+        self, rows: Iterable[GivenRow], *, ordered: bool = True, look_ahead: int | None = None
+    ) -> Generator[Speech, None, None]:
+        """Speak rows as they come, many at once, and give each one's speech.
+
+        A row that cannot be spoken gives a `Speech` with an `error`. Leaving the loop early, by
+        `break`, an exception or the generator's `close`, ends what is being spoken; then the
+        speaker is ready for the next call.
+
+        Args:
+            rows: texts, rows of a manifest as mappings, or `Row`s; may never end. They are pulled
+                in a thread of their own, no further ahead than need be.
+            ordered: results come in the order of the rows; else each as soon as it is there.
+            look_ahead: rows pulled whose results were not handed over, at most; None: twice as
+                many as are spoken at once, and 32 at least.
+        Raises:
+            UsageError: `rows` is one text, or `look_ahead` is no number of rows.
+            SpeakerBusy: when the first result is asked for, as `say`; so the next.
+            Cancelled, StoppedEarly: as `say`.
+            BaseException: what the iterator of rows raised, behind the results of rows before.
+        """
+        if isinstance(rows, (str, Mapping)):
+            raise UsageError("rows: is one row", remedy="put it in a list, or use say()")
+        if look_ahead is not None and look_ahead < 1:
+            raise UsageError(f"look_ahead: must be at least 1, not {look_ahead}")
+        return self._batch(rows, ordered, look_ahead)
+
+    def _batch(
+        self, rows: Iterable[GivenRow], is_ordered: bool, look_ahead: int | None
+    ) -> Generator[Speech, None, None]:
+        with self._call():
+            if look_ahead is None:
+                look_ahead = max(LEAST_AHEAD, 2 * self.session.batch.rows)
+            stream = SpeechStream(self, rows, look_ahead, is_ordered=is_ordered)
+            self._current = stream
+            yield from stream.results()
+
+    def cancel(self) -> None:
+        """End the call that another thread is in the middle of, which raises `Cancelled` there."""
+        if (current := self._current) is not None:
+            current.stop()
+        self.stop_voice()
+
+    def stop_voice(self) -> None:
+        """End the making of a voice, if one is being made."""
+        if (stop := self._stop_voice) is not None:
+            stop()
+
+    def close(self) -> None:
+        """Cancel what is going on, drop the model and free the device's memory. A closed speaker
+        speaks no more.
+        """
+        if isinstance(current := self._current, SpeechStream):
+            current.close()
+        self.cancel()
+        super().close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """One call at a time; and none once the speaker is of no use any more."""
+        if self.is_closed:
+            raise UsageError("the speaker is closed", remedy="make another one")
+        if self._is_lost:
+            raise StoppedEarly("the speaker's device has failed", remedy="make another speaker")
+        if not self._busy.acquire(blocking=False):
+            raise SpeakerBusy(
+                "the speaker is in the middle of another call",
+                remedy="finish or close that batch, wait for the other thread, or make another one",
+            )
+        try:
+            yield
+        except StoppedEarly as error:
+            self._is_lost = is_device_lost(error.__cause__ or error)
+            raise
+        finally:
+            self._current = None
+            self._busy.release()
+
+
+_open: weakref.WeakSet[Speaker] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """At the end of the process: threads amid the work of C++ would abort it."""
+    for speaker in list(_open):
+        speaker.close()

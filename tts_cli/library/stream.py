@@ -1,0 +1,206 @@
+"""Rows that come one by one, perhaps without end, to speech that comes one by one.
+
+One thread pulls rows from their iterator, one runs the engine, and results wait for the thread that
+wants them. A permit stands for each row between the two ends: it is taken before a row is pulled
+and given back when its result is handed over, so that nothing piles up anywhere, however slow
+either end is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.core import SpeechRow
+from tts_cli.errors import Cancelled
+from tts_cli.library.settings import GivenRow
+from tts_cli.library.speech import Speech, speech_of, unspoken
+from tts_cli.manifest.row import BadRow
+
+if TYPE_CHECKING:
+    from tts_cli.engine.local import SpeechRun
+    from tts_cli.library.speaker import Speaker
+
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 0.1  # between two looks at what else there is to do, where no row comes
+PATIENCE_S = 0.5  # that an iterator has for the row it was asked for, once nobody wants it
+_NO_ROW = object()
+
+
+@dataclass(frozen=True)
+class _End:
+    """What comes behind the last row, and behind the last result."""
+
+    error: BaseException | None = None
+
+
+class SpeechStream:
+    """One pass over rows. `results` is iterated once, in one thread; the rest is for any.
+
+    Args:
+        speaker: whose model speaks; nobody else uses it meanwhile.
+        look_ahead: rows that may be pulled while their results are not handed over.
+        is_ordered: results come in the order of the rows, not as they are ready.
+    """
+
+    def __init__(
+        self, speaker: Speaker, rows: Iterable[GivenRow], look_ahead: int, *, is_ordered: bool
+    ) -> None:
+        self._speaker = speaker
+        self._cloning = speaker.new_cloning()
+        self._rows = rows
+        self._is_ordered = is_ordered
+        self._permits = threading.Semaphore(look_ahead)
+        self._pulled: queue.SimpleQueue[tuple[int, GivenRow] | _End] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[int, Speech] | _End] = queue.SimpleQueue()
+        self._numbers: dict[SpeechRow, int] = {}  # of the rows that are being spoken
+        self._stop = threading.Event()
+        self._is_pulling = False  # the iterator of rows was asked and has not answered
+        self._run: SpeechRun | None = None
+        self._larger: SpeechRow | None = None  # room or a voice must be made first, or cannot
+        self._last: _End | None = None  # what the rows ended with
+        self._threads = [
+            threading.Thread(target=work, name=name, daemon=True)
+            for name, work in (("engine", self._speak), ("rows", self._pull))
+        ]
+
+    def results(self) -> Generator[Speech, None, None]:
+        """Each row's speech. However this is left, no thread is left behind, see `close`.
+
+        Raises:
+            Cancelled: somebody called `stop` or `close`.
+            StoppedEarly: the device failed.
+            BaseException: what the iterator of rows raised; after the results of the rows before.
+        """
+        ready: dict[int, Speech] = {}
+        expected = 1
+        try:
+            for thread in self._threads:
+                thread.start()
+            while not isinstance(got := self._ended.get(), _End):
+                ready[got[0]] = got[1]
+                del got
+                while ready and not self._stop.is_set():
+                    number = expected if self._is_ordered else next(iter(ready))
+                    if number not in ready:
+                        break
+                    expected += 1
+                    self._permits.release()
+                    yield ready.pop(number)
+            if got.error is not None:
+                raise got.error
+            if self._stop.is_set():
+                raise Cancelled("the batch was cancelled before its rows ended")
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Let everything end as soon as it can."""
+        self._stop.set()
+        if self._run is not None:
+            self._run.stop()
+        self._speaker.stop_voice()
+        self._permits.release()  # who pulls may wait for one
+
+    def close(self) -> None:
+        """Stop, and wait for the threads. An iterator of rows that waits for something of its own
+        cannot be interrupted: its thread is left waiting, does nothing more with what comes, and
+        does not keep the process.
+        """
+        self.stop()
+        deadline_s = time.monotonic() + PATIENCE_S
+        for thread in self._threads:
+            if thread.ident is None or thread is threading.current_thread():
+                continue
+            while thread.is_alive():
+                if self._is_pulling and time.monotonic() > deadline_s and thread.name == "rows":
+                    log.debug("the iterator of rows is left waiting")
+                    break
+                thread.join(WAIT_S)
+
+    def _pull(self) -> None:
+        """The thread that asks for rows."""
+        last = _End()
+        try:
+            self._is_pulling = True
+            rows = iter(self._rows)
+            for number in itertools.count(1):
+                self._is_pulling = False
+                self._permits.acquire()
+                if self._stop.is_set():
+                    return
+                self._is_pulling = True
+                given: Any = next(rows, _NO_ROW)
+                if given is _NO_ROW or self._stop.is_set():
+                    break
+                self._pulled.put((number, given))
+        except BaseException as error:
+            last = _End(error)
+        finally:
+            self._is_pulling = False
+            self._pulled.put(last)
+
+    def _speak(self) -> None:
+        """The engine's thread: a run over the rows, and another one behind each row that needs more
+        room than there is, or a voice that is to be made.
+        """
+        error: BaseException | None = None
+        try:
+            with self._speaker.in_use:
+                while self._last is None and not self._stop.is_set():
+                    self._run_on()
+            error = None if self._last is None else self._last.error
+        except BaseException as caught:
+            error = caught
+        self._ended.put(_End(error))
+
+    def _run_on(self) -> None:
+        """Speak rows until one needs more room, or all are spoken."""
+        first = self._larger
+        if first is not None and (problem := self._speaker.prepare(first, self._cloning)):
+            self._larger, first.error = None, problem
+            self._take(first)
+        self._run = self._speaker.new_run(self._take, cloning=self._cloning)
+        self._run.run(self._feed(self._run))
+
+    def _feed(self, run: SpeechRun) -> Iterator[SpeechRow | None]:
+        """The rows of a run; None where none comes."""
+        if self._larger is not None:
+            row, self._larger = self._larger, None
+            yield row
+        while not (run.is_stopped() or self._stop.is_set()):
+            try:
+                found = self._pulled.get(timeout=WAIT_S)
+            except queue.Empty:
+                yield None
+                continue
+            if isinstance(found, _End):
+                self._last = found
+                return
+            number, given = found
+            made = self._speaker.maker.make(given, number, self._cloning)
+            if isinstance(made, BadRow):
+                self._ended.put((number, unspoken(made, self._speaker.info)))
+                continue
+            self._numbers[made] = number
+            if made.is_silent:
+                self._take(made)
+            elif self._speaker.is_ready(made):
+                yield made
+            else:
+                self._larger = made
+                return
+
+    def _take(self, row: SpeechRow) -> None:
+        """A row at its end; any thread."""
+        speaker = self._speaker
+        speech = speech_of(row, speaker.info, speaker.maker.warnings(row, self._cloning))
+        self._ended.put((self._numbers.pop(row), speech))

@@ -1,0 +1,266 @@
+"""`checks.jsonl`: what `tts-cli check` found in the audio of a folder. Its page is `README.md`
+beside this file; a test compares the two.
+
+One line a take that was judged, the whole file written at once. A line holds for the audio it
+names by its SHA-256 and for no other: where the journal has another sum for that row and take, the
+line is stale and says nothing (`Check.fits`). `check` leaves such lines out when it writes.
+
+The file may be of any version, and may have been rewritten by anyone: what is not of its type is
+taken for unknown, lines that make no sense are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tts_cli.errors import SetupError
+from tts_cli.folder.atomic import require_plain_file, write_atomic
+from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.manifest.ids import is_recorded_id
+
+SCHEMA = 1
+OK, SUSPECT = "ok", "suspect"
+UNITS = ("words", "characters")
+MAX_LINE_BYTES = 1 << 20
+MAX_REASONS = 20
+MAX_STRETCHES = 20_000
+
+
+class Reason(NamedTuple):
+    """Why a take is suspect."""
+
+    kind: str
+    text: str  # with figures
+    weight: float  # 1: just so; 10 at most
+
+
+class Stretch(NamedTuple):
+    """What was wanted and what was heard there, word by word or character by character."""
+
+    wanted: str  # empty: heard beside the text
+    heard: str  # empty: not heard
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the two differ."""
+        return self.wanted != self.heard
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a recogniser heard in a take, held against its text."""
+
+    recogniser: str  # its name and what its result depends on
+    heard: str  # as the recogniser wrote it
+    error: float  # wrong units by units wanted, 0 to above 1
+    unit: str  # of `error`, `longest_wrong` and `num_wanted`: words or characters
+    num_wanted: int  # units of the text
+    longest_wrong: int  # most wrong units in a row, wanted or heard
+    # The same by letters and digits, which forgives a word that was nearly heard.
+    letter_error: float = 0.0
+    wrong_letters: int = 0  # most in a row
+    stretches: tuple[Stretch, ...] = ()  # all of the text in order, after normalisation
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How like its voice a take sounds, by a checkpoint's speaker encoder."""
+
+    encoder: str  # the checkpoint's identity
+    similarity: float  # cosine to the middle of its voice, -1 to 1
+    lowest_part: float | None = None  # of the parts of a long row; None: it was not cut
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of `checks.jsonl`."""
+
+    id: str
+    take: int
+    sha256: str  # of the audio that was judged
+    verdict: str  # ok or suspect
+    reasons: tuple[Reason, ...] = field(default=())  # the weightiest first; none: ok
+    severity: float = 0.0  # sum of the weights; the worst take has the highest
+    asr: Heard | None = None  # None: no recogniser has heard this audio
+    drift: Likeness | None = None  # None: not measured
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether somebody should listen to it."""
+        return self.verdict == SUSPECT
+
+    def fits(self, sha256: str | None) -> bool:
+        """Whether it was made of the audio with this sum."""
+        return self.sha256 == sha256
+
+    def to_line(self) -> str:
+        """The line with its newline."""
+        values: dict[str, Any] = {
+            "id": self.id,
+            "take": self.take,
+            "schema": SCHEMA,
+            "sha256": self.sha256,
+            "verdict": self.verdict,
+            "severity": round(self.severity, 2),
+            "reasons": [reason._asdict() for reason in self.reasons],
+            "error": None,
+            "unit": None,
+            "wanted": None,
+            "longest_wrong": None,
+            "letter_error": None,
+            "wrong_letters": None,
+            "recogniser": None,
+            "heard": None,
+            "stretches": [],
+            "similarity": None,
+            "lowest_part": None,
+            "encoder": None,
+        }
+        if self.asr is not None:
+            values.update(
+                error=round(self.asr.error, 4),
+                unit=self.asr.unit,
+                wanted=self.asr.num_wanted,
+                longest_wrong=self.asr.longest_wrong,
+                letter_error=round(self.asr.letter_error, 4),
+                wrong_letters=self.asr.wrong_letters,
+                recogniser=self.asr.recogniser,
+                heard=self.asr.heard,
+                stretches=[list(stretch) for stretch in self.asr.stretches],
+            )
+        if self.drift is not None:
+            values.update(
+                similarity=round(self.drift.similarity, 4),
+                lowest_part=None
+                if self.drift.lowest_part is None
+                else round(self.drift.lowest_part, 4),
+                encoder=self.drift.encoder,
+            )
+        return json.dumps(values, allow_nan=False) + "\n"
+
+
+def read_checks(out: Path) -> Iterator[Check]:
+    """All lines of a folder that make sense, in their order; none where there is no file. The last
+    of an id and take counts.
+
+    Raises:
+        SetupError: the file is no plain file, or cannot be read.
+    """
+    path = out / CHECKS_NAME
+    try:
+        if not require_plain_file(path):
+            return
+        with open(path, "rb") as file:
+            while raw := file.readline(MAX_LINE_BYTES):
+                try:
+                    check = check_of(json.loads(raw))
+                except (ValueError, RecursionError):
+                    continue
+                if check is not None:
+                    yield check
+    except OSError as error:
+        raise SetupError(
+            f"{path}: {error.strerror or error}", remedy="check the file's permissions"
+        ) from error
+
+
+def checks_by_take(out: Path) -> dict[tuple[str, int], Check]:
+    """The line that counts of each id and take. Raises SetupError."""
+    return {(check.id, check.take): check for check in read_checks(out)}
+
+
+def write_checks(out: Path, checks: Iterable[Check]) -> None:
+    """Write the file, whole or not at all.
+
+    Raises:
+        DiskFull, OSError: nothing has changed.
+    """
+    write_atomic(out / CHECKS_NAME, "".join(check.to_line() for check in checks).encode())
+
+
+def check_of(values: Any) -> Check | None:
+    """A line's content; None for what is no check's line."""
+    if not isinstance(values, dict) or values.get("verdict") not in (OK, SUSPECT):
+        return None
+    row_id, take, sha256 = values.get("id"), _whole(values.get("take")), values.get("sha256")
+    if not is_recorded_id(row_id) or take is None or not isinstance(sha256, str):
+        return None
+    reasons = values.get("reasons")
+    return Check(
+        id=row_id,
+        take=take,
+        sha256=sha256,
+        verdict=values["verdict"],
+        reasons=tuple(_reasons(reasons if isinstance(reasons, list) else [])),
+        severity=_number(values.get("severity")) or 0.0,
+        asr=_heard(values),
+        drift=_likeness(values),
+    )
+
+
+def _reasons(values: list[Any]) -> Iterator[Reason]:
+    for value in values[:MAX_REASONS]:
+        if not isinstance(value, dict):
+            continue
+        kind, text, weight = value.get("kind"), value.get("text"), _number(value.get("weight"))
+        if isinstance(kind, str) and isinstance(text, str):
+            yield Reason(kind, text, weight or 1.0)
+
+
+def _heard(values: dict[str, Any]) -> Heard | None:
+    recogniser, heard, unit = (values.get(name) for name in ("recogniser", "heard", "unit"))
+    error, wanted = _number(values.get("error")), _whole(values.get("wanted"))
+    longest = _whole(values.get("longest_wrong"))
+    if not isinstance(recogniser, str) or not isinstance(heard, str) or unit not in UNITS:
+        return None
+    if error is None or error < 0 or wanted is None or longest is None:
+        return None
+    return Heard(
+        recogniser,
+        heard,
+        error,
+        str(unit),
+        wanted,
+        longest,
+        max(0.0, _number(values.get("letter_error")) or 0.0),
+        _whole(values.get("wrong_letters")) or 0,
+        _stretches(values.get("stretches")),
+    )
+
+
+def _stretches(value: Any) -> tuple[Stretch, ...]:
+    """All of them, or none where one makes no sense."""
+    if not isinstance(value, list) or len(value) > MAX_STRETCHES:
+        return ()
+    found = []
+    for entry in value:
+        if not isinstance(entry, list) or len(entry) != 2:
+            return ()
+        wanted, heard = entry
+        if not isinstance(wanted, str) or not isinstance(heard, str):
+            return ()
+        found.append(Stretch(wanted, heard))
+    return tuple(found)
+
+
+def _likeness(values: dict[str, Any]) -> Likeness | None:
+    encoder, similarity = values.get("encoder"), _number(values.get("similarity"))
+    if not isinstance(encoder, str) or similarity is None:
+        return None
+    return Likeness(encoder, similarity, _number(values.get("lowest_part")))
+
+
+def _whole(value: Any) -> int | None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and value >= 0 else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) < 2**53 and math.isfinite(value) else None

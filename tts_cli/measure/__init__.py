@@ -1,1 +1,0 @@
-"""Latencies of stages, peaks of the device, and rows to measure with."""

@@ -1,1 +1,0 @@
-"""Output folders, of shards or of machines, become one."""

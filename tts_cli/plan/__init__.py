@@ -1,0 +1,1 @@
+"""Which rows of a manifest a run speaks, and as what: read, judged, held against the folder."""

@@ -1,0 +1,296 @@
+"""Which checkpoint a run speaks with, and what it offers: the one named, or the sample voice that
+travels with the tool. No torch: a checkpoint is described from its small files.
+
+Consent to the terms of weights that ask for it: shown before the first use, recorded for good.
+
+What was accepted is kept in `licences.json` in the user's configuration folder, each licence with
+a hash of the terms that were shown; other terms ask again.
+
+Checkpoints at hand, in the hub's cache, and how others come there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shlex
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.base import ModelInfo
+from models.checkpoint.files import HUB_FILES, CheckpointError, NoSuchCheckpoint, fetch
+from models.registry import describe, did_you_mean, family_of, is_synthetic, load_prompt_counter
+from tts_cli.config import RunConfig
+from tts_cli.errors import SetupError, StoppedEarly, UsageError
+from tts_cli.folder.atomic import write_atomic
+from tts_cli.plan.room import Count
+
+if TYPE_CHECKING:
+    from models.base import Licence, ModelInfo
+    from tts_cli.config import RunConfig
+
+
+CHECKOUT_FOLDER = Path("samples") / "voice" / "checkpoint"
+INSTALLED_FOLDER = "sample_voice"  # pyproject.toml puts it there
+
+
+def sample_voice() -> Path:
+    """The embedded checkpoint's folder: in the checkout, or inside the installed package.
+
+    Raises:
+        SetupError: neither is there, so the installation is incomplete.
+    """
+    package = Path(__file__).resolve().parents[1]
+    installed = package / INSTALLED_FOLDER
+    for folder in (package.parent / CHECKOUT_FOLDER, installed):
+        if (folder / "config.json").is_file():
+            return folder
+    raise SetupError(
+        f"the sample voice is not where it should be ({installed})",
+        remedy="install tts-cli again, or name a checkpoint with --model",
+    )
+
+
+def model_source(model: str | None) -> str:
+    """The source `models.registry` takes for a `--model` value."""
+    return str(sample_voice()) if model is None else model
+
+
+def model_label(model: str | None) -> str:
+    """How messages and reports name the model."""
+    return "sample voice" if model is None else model
+
+
+def never_ends(model: str | None) -> bool:
+    """Whether a `--model` value stands for random weights, which never end their speech."""
+    return model is not None and is_synthetic(model)
+
+
+def prompt_counter(config: RunConfig) -> Count:
+    """What counts the tokens of a request's prompt, with so many reference frames; its tokenizer is
+    read once. Raises SetupError.
+    """
+    try:
+        return _prompt_counter(model_source(config.model), config.revision)
+    except CheckpointError as error:
+        raise SetupError(str(error)) from None
+
+
+@lru_cache(maxsize=1)
+def _prompt_counter(source: str, revision: str | None) -> Count:
+    return load_prompt_counter(source, revision)
+
+
+def read_info(config: RunConfig) -> ModelInfo:
+    """What the run's checkpoint offers, from its small files. Raises SetupError."""
+    try:
+        return describe(model_source(config.model), config.revision)
+    except CheckpointError as error:
+        raise SetupError(
+            str(error), remedy="see `tts-cli voices --help` for what --model takes"
+        ) from None
+
+
+def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
+    """What run.json says of the model."""
+    return {
+        "source": model_label(config.model),
+        "family": info.family,
+        "type": info.type,
+        "size": info.size,
+        "identity": info.identity,
+        "licence": None if info.licence is None else info.licence.name,
+        "default_voice": config.voice or (info.voices[0] if info.voices else None),
+    }
+
+
+log = logging.getLogger(__name__)
+
+
+def consent_file() -> Path:
+    """Where accepted licences are kept."""
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(folder) if os.path.isabs(folder) else Path.home() / ".config"
+    return base / "tts-cli" / "licences.json"
+
+
+def accepted_on(licence: Licence) -> str | None:
+    """The day these very terms were accepted, None if they were not."""
+    entry = _read().get(licence.name)
+    if not isinstance(entry, dict) or entry.get("terms") != _hash(licence):
+        return None
+    return str(entry.get("accepted"))
+
+
+def require_consent(licence: Licence | None, config: RunConfig) -> None:
+    """Go on only where a licence is accepted; `--accept-licence` does so, and is remembered.
+
+    Args:
+        licence: of the weights about to be used; None where they ask for nothing.
+    Raises:
+        UsageError: it was never accepted; the message holds its terms.
+    """
+    if licence is None or accepted_on(licence) is not None:
+        return
+    if not config.accept_licence:
+        raise UsageError(
+            f"these weights are under the {licence.name}. {licence.terms} It must be accepted "
+            "before their first use",
+            remedy="if you do, add --accept-licence once",
+        )
+    log.warning("accepted: the %s. %s", licence.name, licence.terms)
+    accept(licence)
+
+
+def approved_info(config: RunConfig) -> ModelInfo:
+    """`read_info` for a run that goes on to load the weights: their licence is accepted.
+
+    Raises:
+        SetupError: the checkpoint cannot be read.
+        UsageError: its licence was never accepted.
+    """
+    info = read_info(config)
+    require_consent(info.licence, config)
+    return info
+
+
+def accept(licence: Licence) -> None:
+    """Record consent. Where that cannot be written it holds for this run, and is said."""
+    path = consent_file()
+    known = _read()
+    today = datetime.now(timezone.utc).date().isoformat()
+    known[licence.name] = {"accepted": today, "terms": _hash(licence)}
+    text = json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text.encode())
+    except (OSError, StoppedEarly) as error:
+        log.warning("%s cannot be written (%s): --accept-licence is needed again", path, error)
+
+
+def describe_consent(licence: Licence) -> str:
+    """One line: name, whether it was accepted, terms."""
+    day = accepted_on(licence)
+    state = "not accepted yet, see --accept-licence" if day is None else f"accepted on {day}"
+    return f"{licence.name} ({state}). {licence.terms}"
+
+
+def _hash(licence: Licence) -> str:
+    return hashlib.sha256(f"{licence.name}\0{licence.terms}".encode()).hexdigest()[:16]
+
+
+def _read() -> dict[str, Any]:
+    path = consent_file()
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        log.warning("%s cannot be read, so no licence counts as accepted: %s", path, error)
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A checkpoint on this machine."""
+
+    name: str  # what --model takes; "sample voice" where it is left out
+    family: str
+    path: str
+    size_bytes: int
+    licence: Licence | None = None
+
+    @property
+    def licence_state(self) -> str:
+        """Whether there is one to be accepted, and when it was."""
+        if self.licence is None:
+            return "none asked for"
+        day = accepted_on(self.licence)
+        return f"{self.licence.name}, " + (f"accepted on {day}" if day else "not accepted yet")
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        licence = self.licence
+        return {
+            "model": self.name,
+            "family": self.family,
+            "folder": self.path,
+            "bytes": self.size_bytes,
+            "licence": None if licence is None else licence.name,
+            "licence_accepted": None if licence is None else accepted_on(licence),
+        }
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """A checkpoint that was fetched."""
+
+    folder: Path
+    family: str
+    next_step: str | None  # a command without which it cannot be used yet
+
+
+def stored_models() -> list[StoredModel]:
+    """The sample voice, and every checkpoint of our families in the hub's cache.
+
+    Raises:
+        SetupError: the sample voice is missing.
+    """
+    sample = sample_voice()
+    size = sum(path.stat().st_size for path in sample.rglob("*") if path.is_file())
+    found = [StoredModel("sample voice", family_of(sample)[0], str(sample), size)]
+    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+
+    try:
+        cache = scan_cache_dir(constants.HF_HUB_CACHE)
+    except (CacheNotFound, OSError) as error:
+        log.debug("no hub cache: %s", error)
+        return found
+    for repository in sorted(cache.repos, key=lambda repository: repository.repo_id):
+        for revision in sorted(repository.revisions, key=lambda revision: -revision.last_modified):
+            try:
+                family, licence = family_of(revision.snapshot_path)
+            except CheckpointError:
+                continue  # something else
+            name, folder = repository.repo_id, str(revision.snapshot_path)
+            if not {"main"} & revision.refs:
+                name += f" --revision {min(revision.refs, default=revision.commit_hash)}"
+            found.append(StoredModel(name, family, folder, revision.size_on_disk, licence))
+    return found
+
+
+def download(config: RunConfig) -> Downloaded:
+    """Fetch the checkpoint that `config.model` names.
+
+    Raises:
+        SetupError: there is no such repository, the hub cannot be reached, or it is of no family.
+        UsageError: its licence was never accepted, or it is a folder.
+    """
+    assert config.model is not None
+    model, revision = config.model, config.revision
+    if Path(model).expanduser().exists():
+        raise UsageError(f"{model}: is on this machine already", "name a repository of the hub")
+    try:
+        family, licence = family_of(fetch(model, revision, ["config.json"]))
+        require_consent(licence, config)
+        log.info("fetching %s", model)
+        folder = fetch(model, revision, HUB_FILES)
+    except NoSuchCheckpoint as error:
+        raise SetupError(f"{error}{did_you_mean(model)}") from None
+    except CheckpointError as error:
+        raise SetupError(str(error)) from None
+    next_step = None
+    try:
+        describe(str(folder))
+    except CheckpointError as error:
+        if "models convert" not in str(error):
+            raise SetupError(f"{model} was fetched, but is not whole: {error}") from None
+        flags = f" --revision {shlex.quote(revision)}" if revision else ""
+        next_step = f"tts-cli models convert {shlex.quote(model)}{flags}"
+    return Downloaded(folder, family, next_step)

@@ -1,0 +1,479 @@
+"""What can be said of a manifest's rows before any weight is read: each by itself, ids against each
+other, and what the checkpoint can speak.
+
+Characters of rows to voices: by the cast file, or by a speaker of the same name.
+
+`--only`: the rows that somebody names: by id, by pattern, in a file, or as suspects.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import heapq
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.listen.judgement import judged
+from tts_cli.listen.speech import Speech, speech_of
+from tts_cli.listen.usual import Voices
+from tts_cli.listen.verdicts import read_checks
+from tts_cli.manifest.cast import Cast, read_cast, with_character
+from tts_cli.manifest.columns import as_flag, parse_map
+from tts_cli.manifest.ids import IdTable, fold_id, id_hash
+from tts_cli.manifest.manifest import read_rows
+from tts_cli.manifest.row import BadRow, Row, RowProblem, nearest, shown
+from tts_cli.manifest.source import Manifest
+from tts_cli.text.languages import named_language
+from tts_cli.voices.voice_folder import VoiceFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from models.base import ModelInfo
+
+
+MAX_PATH_BYTES = 4096  # PATH_MAX of Linux
+PATH_EXTRAS = 80  # folder of runaways, suffix and temporary name around an id
+_MAX_NAMES = 20  # voices or languages a message lists
+_LINE_BITS = 40
+
+
+class CheckedRows:
+    """Every row of a manifest with its final verdict. It remembers one compact table of ids, 24 to
+    48 bytes a row.
+
+    Args:
+        makes_voices: for rows that have none.
+    Raises:
+        UsageError: `--voice` or `--language` is not one of the checkpoint's, or the cast asks for
+            what it does not have.
+    """
+
+    def __init__(
+        self, source: Manifest, config: RunConfig, info: ModelInfo, *, makes_voices: bool = False
+    ) -> None:
+        self._source = source
+        self._config = config
+        self._info = info
+        self._voices = VoiceFolder(config.voices)
+        self._places = IdTable()  # hash of a folded id -> manifest and first line it stands on
+        self.has_nameless = False  # rows that were read without an id of their own
+        names = [one.name for one in source.all]
+        self._file_bits = {name: index << _LINE_BITS for index, name in enumerate(names)}
+        check_settings(config, info, self._voices)
+        self._makes_voices = makes_voices
+        self.casting = Casting(config, info, self._voices, self._setting_problem, makes_voices)
+
+    def read(self, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
+        """The rows in order, or those that are wanted, see `read_rows`; again, with the same
+        verdicts.
+
+        Raises:
+            ManifestError: the file cannot be used at all.
+            StoppedEarly: it is not what it was when it was read first.
+        """
+        longest = MAX_PATH_BYTES - len(os.fsencode(self._config.out or "")) - PATH_EXTRAS
+        for row in read_rows(self._source, wanted):
+            if row.id is not None:
+                place = row.line if not row.file else row.line | self._file_bits[row.file]
+                first = self._places.setdefault(id_hash(fold_id(row.id)), place)
+                if first != place:
+                    row = _bad(row, self._taken(row.id, first), has_id=False)
+            if row.id is None:
+                self.has_nameless = True
+                self._places.setdefault(id_hash(fold_id(row.record_id)), row.line)
+                yield row
+                continue
+            if isinstance(row, Row) and row.character is not None:
+                try:
+                    row = self.casting.played(row)
+                except RowProblem as error:
+                    row = _bad(row, str(error))
+            if isinstance(row, Row) and (problem := self._problem(row)):
+                row = _bad(row, problem)
+            elif len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
+                problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes of any path"
+                row = _bad(row, problem)
+            yield row
+
+    def has_id(self, row_id: str) -> bool:
+        """Whether a row that was read has this id, letter case ignored, or is recorded under it."""
+        return self.has_key(id_hash(fold_id(row_id)))
+
+    def has_key(self, key: int) -> bool:
+        """Whether this is the `id_hash` of the folded id of a row that was read."""
+        return self._places.get(key) is not None
+
+    def _problem(self, row: Row) -> str | None:
+        return row_problem(row, self._config, self._info, self._voices, self._makes_voices)
+
+    def _setting_problem(self, row: Row) -> str | None:
+        return setting_problem(row, self._config, self._info, self._voices)
+
+    def _taken(self, row_id: str, place: int) -> str:
+        line = place & ((1 << _LINE_BITS) - 1)
+        by = f"line {line}"
+        if len(self._source.all) > 1:
+            by = f"{self._source.all[place >> _LINE_BITS].name}:{line}"
+        return f"id '{row_id}' is taken by {by} (letter case is ignored); make ids unique"
+
+
+def _num_bytes(row_id: str) -> int:
+    return len(row_id.encode("utf-8", "surrogatepass"))
+
+
+def _bad(row: Row | BadRow, problem: str, has_id: bool = True) -> BadRow:
+    row_id = row.id if has_id else None
+    return BadRow(row.line, row.number, row_id, problem, row.text, file=row.file)
+
+
+def require_speakable(info: ModelInfo) -> None:
+    """Raise SetupError for a checkpoint that can speak no row at all."""
+    if info.needs_reference and not info.can_clone:
+        raise SetupError(
+            "a Base checkpoint speaks only by cloning a reference recording, and this one cannot: "
+            f"{info.needs or 'its encoders are missing'}",
+            remedy="get the whole checkpoint, or use a CustomVoice or VoiceDesign one",
+        )
+
+
+def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> None:
+    """Check the flags that name something of the checkpoint. Raises UsageError."""
+    if config.voice is not None and (problem := _voice_problem(config.voice, info, voices)):
+        raise UsageError(f"--{problem}")
+    if problem := _name_problem("language", config.language, info):
+        raise UsageError(f"--{problem}")
+    problem = _seconds_problem(config.max_seconds, info)
+    if problem:
+        raise UsageError(f"--max-seconds {problem}")
+
+
+def row_problem(
+    row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder, makes_voices: bool = False
+) -> str | None:
+    """Why the checkpoint cannot speak this row, or None.
+
+    A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
+    """
+    problem = setting_problem(row, config, info, voices)
+    if problem is not None or makes_voices:
+        return problem
+    return _voice_missing(row, config, info)
+
+
+def setting_problem(
+    row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder
+) -> str | None:
+    """The same, whatever a row leaves open."""
+    if problem := _clone_problem(row, config, info):
+        return problem
+    if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
+        return problem
+    if row.language is not None and (problem := _name_problem("language", row.language, info)):
+        return problem
+    if row.max_frames is not None and row.max_frames > info.max_positions:
+        return f"max_frames: is {row.max_frames}, the checkpoint holds {info.max_positions}"
+    if problem := _seconds_problem(row.max_seconds, info):
+        return f"max_seconds: {problem}"
+    return None
+
+
+def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
+    if row.ref_audio is not None and not info.can_clone:
+        what = f"a {info.type} checkpoint cannot clone"
+        if config.model is None:
+            what = "the sample voice cannot clone"
+        return f"gives ref_audio, but {what}; leave it out, or name a Base checkpoint by --model"
+    if not info.takes_voice_files:
+        return None
+    if row.ref_audio is not None and row.voice is not None:
+        return "gives both ref_audio and voice; give one"
+    if row.clone_mode is not None and row.clone_mode not in info.clone_modes:
+        return (
+            f"clone_mode {row.clone_mode}: this checkpoint clones by {', '.join(info.clone_modes)} "
+            "only; give ref_text, what the reference says"
+        )
+    return None
+
+
+def _voice_missing(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
+    if not info.needs_reference:
+        return None
+    if row.ref_audio is None and row.voice is None and config.voice is None:
+        return (
+            "gives no ref_audio and no voice, and a base checkpoint speaks only in a reference's "
+            "voice"
+        )
+    return None
+
+
+def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
+    """A checkpoint that clones takes the names of voice files, the others those of speakers."""
+    if not info.takes_voice_files:
+        problem = _name_problem("voice", value, info)
+        if problem and voices.find(value) is not None:
+            problem += f"; a voice file has that name, but a {info.type} checkpoint cannot clone"
+        return problem
+    try:
+        voices.require(value, info)
+    except RowError as error:
+        return f"voice: {error}"
+    return None
+
+
+def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
+    valid = list(info.voices if field == "voice" else info.languages)
+    if field == "language":
+        value = named_language(value, info.languages)
+    if value.casefold() in (entry.casefold() for entry in valid):
+        return None
+    if not valid:
+        return f"{field}: a {info.type} checkpoint has no named voices; leave it out"
+    close = nearest(value, valid)
+    advice = f"did you mean '{close}'? " if close else ""
+    listed = ", ".join(valid[:_MAX_NAMES]) + (", ..." if len(valid) > _MAX_NAMES else "")
+    return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}"
+
+
+def _seconds_problem(seconds: float | None, info: ModelInfo) -> str | None:
+    if seconds is None:
+        return None
+    if seconds / info.frame_s < 1 - 1e-6:
+        return f"{seconds:g} s is less than one frame ({info.frame_s:g} s)"
+    if seconds > info.max_positions * info.frame_s:
+        return f"{seconds:g} s is more than the {info.max_positions * info.frame_s:g} s it can hold"
+    return None
+
+
+_MAX_CAST = 20
+_MAX_REMEMBERED = 4096
+_MAX_STRANGERS = 1000
+
+
+class Casting:
+    """The cast of a run.
+
+    Args:
+        problem_of: why the checkpoint cannot do what a row asks, or None.
+        makes_voices: for characters that have none.
+    Raises:
+        UsageError: the cast file cannot be read, or asks for what the checkpoint does not have.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        info: ModelInfo,
+        voices: VoiceFolder,
+        problem_of: Callable[[Row], str | None],
+        makes_voices: bool = False,
+    ) -> None:
+        self.cast = Cast() if config.cast is None else read_cast(config.cast)
+        self.strangers: dict[str, None] = {}  # characters without a voice, as they came
+        self._fields = parse_map(config.map or "")
+        self._info = info
+        self._voices = voices
+        self._makes_voices = makes_voices and config.free_voice != "each"
+        self._could_make = makes_voices and not self._makes_voices
+        self._find = lru_cache(_MAX_REMEMBERED)(self._character)
+        for name, row in self.cast.characters.items():
+            if problem := problem_of(row):
+                raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
+
+    def played(self, row: Row) -> Row:
+        """A row in its character's voice. Raises RowProblem: nobody knows the character."""
+        assert row.character is not None
+        character = self._find(row.character)
+        if character is None:
+            if self.cast.path is None and (self._makes_voices or row.voice or row.ref_audio):
+                return row
+            if len(self.strangers) < _MAX_STRANGERS:
+                self.strangers[row.character] = None
+            raise RowProblem(self._unknown(row.character))
+        return with_character(row, character)
+
+    def _character(self, name: str) -> Row | None:
+        """What a character is given; None: it has no table, and is no speaker either."""
+        found = self.cast.find(name)
+        if found is not None and (found.voice or found.ref_audio):
+            return found
+        speaker = self._speaker(name)
+        if found is None and speaker is None:
+            return None
+        return replace(found or Row(1, 1, "", "."), voice=speaker)
+
+    def _speaker(self, name: str) -> str | None:
+        """The speaker of that name, or the voice file."""
+        if self._info.takes_voice_files:
+            return name if self._voices.find(name) is not None else None
+        same = (voice for voice in self._info.voices if voice.casefold() == name.casefold())
+        return next(same, None)
+
+    def _unknown(self, name: str) -> str:
+        names = [*self.cast.characters, *self._info.voices]
+        close = nearest(name, names)
+        advice = f"did you mean {shown(close)}? " if close else ""
+        path = self.cast.path
+        if path is None:
+            column = next((key for key in self._fields if self._fields[key] == "character"), None)
+            flag = as_flag({**self._fields, column or "character": ""})
+            remedy = f"name its voice in a file for --cast, or leave the column out: {flag}"
+            if self._could_make:
+                remedy = f"--free-voice one makes it a voice; or {remedy}"
+            return f"character {shown(name)} is no speaker here; {advice}{remedy}"
+        listed = ", ".join(names[:_MAX_CAST]) + ", ..." * (len(names) > _MAX_CAST)
+        return f"character {shown(name)} is not in {path}; {advice}there are {listed}"
+
+
+SUSPECTS = "suspects"
+_MAX_FILE_BYTES = 1 << 28
+_MAX_NAMED = 5  # names that a message tells of
+_NUM_NEAREST = 3
+_WILD = re.compile(r"[*?[]")
+
+
+class Only:
+    """The rows that are named. It remembers which names have met a row.
+
+    Args:
+        values: as `RunConfig.only` has them; none: every row is named.
+        out: the output folder, whose journal tells of suspects; None: there is none.
+    Raises:
+        UsageError: a file of names cannot be read, or nobody can tell what is suspect.
+    """
+
+    def __init__(self, values: Sequence[str], out: Path | None) -> None:
+        self.is_given = bool(values)
+        self._ids: dict[str, bool] = {}  # folded -> whether a row has it
+        self._patterns: list[tuple[str, re.Pattern[str]]] = []
+        self._met: set[str] = set()
+        self._suspects: set[int] | None = None
+        for name in _names(values):
+            if name == SUSPECTS:
+                self._suspects = suspects_of(out)
+            elif _WILD.search(name):
+                self._patterns.append((name, re.compile(fnmatch.translate(fold_id(name)))))
+            else:
+                self._ids[fold_id(name)] = False
+
+    def names(self, row_id: str) -> bool:
+        """Whether a row is named."""
+        if not self.is_given:
+            return True
+        folded = fold_id(row_id)
+        is_named = folded in self._ids
+        if is_named:
+            self._ids[folded] = True
+        for name, pattern in self._patterns:
+            if pattern.fullmatch(folded):
+                is_named = True
+                self._met.add(name)
+        return is_named or (self._suspects is not None and id_hash(row_id) in self._suspects)
+
+    def strays(self) -> list[str]:
+        """Names that have met no row."""
+        strays = [name for name, has_met in self._ids.items() if not has_met]
+        return strays + [name for name, _ in self._patterns if name not in self._met]
+
+    def require_rows(self, manifest: str, ids: Iterable[str]) -> None:
+        """Raise UsageError if a name has met no row, with the ids that come nearest.
+
+        Args:
+            ids: of the manifest's rows; read only if there is something to tell.
+        """
+        strays = self.strays()
+        if not strays:
+            return
+        found = list(ids) if len(strays) > 1 else ids
+        advice = [f"'{name}'{nearest_ids(name, found)}" for name in strays[:_MAX_NAMED]]
+        more = f" and {len(strays) - _MAX_NAMED} more" if len(strays) > _MAX_NAMED else ""
+        raise UsageError(f"--only: no row of {manifest} is called {', '.join(advice)}{more}")
+
+
+def suspects_of(out: Path | None) -> set[int]:
+    """Hashes of the ids whose file failed or is suspect: what `tts-cli report` and `tts-cli check`
+    show as such. That is by the last line of each row, extra takes left out, held against its voice
+    in this folder, and by `checks.jsonl` as far as it was made of this very audio.
+
+    Lines of the journal are read twice, not kept; of checks only those of suspects are.
+
+    Raises:
+        UsageError: there is no journal that could tell.
+        SetupError: it cannot be read.
+    """
+    path = None if out is None else out / JOURNAL_NAME
+    if out is None or path is None or not path.is_file():
+        raise UsageError(
+            f"--only {SUSPECTS}: {path or 'no --out'}: no journal tells of suspect rows",
+            remedy="speak the manifest into --out first",
+        )
+    checks = {
+        (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
+    }
+    journal = Journal(out, is_read_only=True)
+    voices = Voices(_speeches(journal))
+    found: set[int] = set()
+    for speech in _speeches(journal):
+        key = id_hash(speech.id)
+        if not speech.is_ok or judged(speech, voices, checks.get((key, speech.take))):
+            found.add(key)
+    return found
+
+
+def _speeches(journal: Journal) -> Iterator[Speech]:
+    """The last line of each row's file."""
+    for place, line in enumerate(journal.file_lines()):
+        speech = speech_of(line, place)
+        if speech is not None:
+            yield speech
+
+
+def _names(values: Sequence[str]) -> Iterator[str]:
+    """Every name that the values give. Raises UsageError."""
+    for value in values:
+        names = value.split(",")
+        if value.startswith("@"):
+            names = _read(value[1:])
+        yield from filter(None, map(str.strip, names))
+    if values and not any(value.strip(", ") for value in values):
+        raise UsageError("--only is empty", remedy="name a row, or leave it out")
+
+
+def _read(path: str) -> list[str]:
+    """The lines of a file of names, those that begin with # left out."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read(_MAX_FILE_BYTES)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"--only @{path}: cannot be read: {reason}") from error
+    names = [line.strip() for line in text.splitlines()]
+    names = [name for name in names if name and not name.startswith("#")]
+    if not names:
+        raise UsageError(f"--only @{path}: names no row", remedy="write one id a line")
+    return names
+
+
+def nearest_ids(name: str, ids: Iterable[str]) -> str:
+    """What to say of the ids that come nearest to a name."""
+    matcher = SequenceMatcher(b=name, autojunk=False)
+
+    def likeness(row_id: str) -> float:
+        return max(ratio(part) for part in {fold_id(row_id), fold_id(row_id.rpartition("/")[2])})
+
+    def ratio(text: str) -> float:
+        matcher.set_seq1(text)
+        return matcher.ratio() if matcher.real_quick_ratio() > 0.5 else 0.0
+
+    best = heapq.nlargest(_NUM_NEAREST, ((likeness(row_id), row_id) for row_id in ids))
+    close = [f"'{row_id}'" for ratio, row_id in best if ratio > 0.5]
+    return f" (nearest: {', '.join(close)})" if close else ""

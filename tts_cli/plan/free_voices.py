@@ -1,0 +1,317 @@
+"""Rows whose voice nothing fixes, and the voices that are made for them before the first row.
+
+Fish Speech makes up another person in every row without a reference, and a VoiceDesign checkpoint
+for every row of a description. `--free-voice one` gives them voices that are made once
+(`voices.made`): one for each character, for each description, or for all rows together. Then they
+are rows with a voice file like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.manifest.ids import VOICES
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.plan.checkpoint import model_label, never_ends, read_info
+from tts_cli.text.pauses import without_pauses
+from tts_cli.text.split import sentences
+from tts_cli.text.words import usual_s
+from tts_cli.voices.made import MadeVoices, Recipe, damaged, whose
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo, SpeechRequest
+
+ONE, EACH = "one", "each"
+GOOD_S = (5.0, 10.0)  # usual seconds of what a voice is to say
+BUILT_IN = (
+    "The morning was quiet, and a thin mist lay over the fields, when the first train of the day "
+    "came slowly around the hill."
+)
+MANY_VOICES, FEW_ROWS = 20, 3
+_REMEDY = "name a Base checkpoint, such as --clone-model Qwen/Qwen3-TTS-12Hz-1.7B-Base"
+
+
+class Maker(NamedTuple):
+    """The checkpoint that makes up voices: the run's own, or the one before `--clone-model`."""
+
+    config: RunConfig  # as it was given
+    info: ModelInfo
+
+
+def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo, Maker]:
+    """The settings and the checkpoint that rows are spoken with, and who makes up voices for them.
+
+    Args:
+        config, info: of `--model`.
+    Raises:
+        UsageError: the checkpoint of `--clone-model` cannot clone, or has nothing to.
+        SetupError: it cannot be read.
+    """
+    maker = Maker(config, info)
+    if config.clone_model is None:
+        return config, info, maker
+    flag = f"--clone-model {config.clone_model}"
+    if info.can_clone or info.voices or info.needs_reference:
+        raise UsageError(
+            f"{flag}: the {model_label(config.model)} ({info.type}) makes up no voice that another "
+            "checkpoint would have to keep",
+            remedy="leave it out; it is for VoiceDesign checkpoints",
+        )
+    if config.free_voice == EACH:
+        raise UsageError(
+            f"{flag}: clones the voices that --free-voice {EACH} does not make",
+            remedy="leave one out",
+        )
+    second = replace(config, model=config.clone_model, revision=None, clone_model=None)
+    try:
+        found = read_info(second)
+    except SetupError as error:
+        raise SetupError(f"{flag}: {error.message}", remedy=_REMEDY) from None
+    if not found.can_clone or "icl" not in found.clone_modes:
+        reason = found.needs or f"a {found.type} checkpoint cannot clone"
+        raise UsageError(f"{flag}: {reason}", remedy=_REMEDY)
+    return second, found, maker
+
+
+def makes_voices(info: ModelInfo, maker: Maker) -> bool:
+    """Whether voices can be made for rows that have none."""
+    if maker.info is not info:
+        return True
+    is_free = not info.voices and not info.needs_reference
+    return is_free and info.can_clone and "icl" in info.clone_modes
+
+
+@dataclass
+class Ask:
+    """A voice that rows ask for."""
+
+    voice: str  # what rows call it
+    character: str | None  # whose it is
+    description: str | None  # what the checkpoint is told: the first one of a character
+    language: str  # of what it is to say, as the checkpoint names it
+    rows: int = 0  # it serves
+    due: int = 0  # of them, to be spoken
+    lost: int = 0  # of them, spoken with it while it was there
+    is_there: bool = False  # for the checkpoint that speaks
+    is_gone: bool = False  # nothing is there of it
+    problem: str = ""  # why it cannot be made; empty: nobody tried, or it can
+    text: str = ""  # what it is to say; empty: no row's text is of the right length
+    joined: str = ""  # of shorter ones, or a piece of a longer one
+
+    def hear(self, text: str, language: str) -> None:
+        """A further text of its rows, without markup."""
+        text = " ".join(text.split())
+        if self.text or language != self.language:
+            return
+        if GOOD_S[0] <= usual_s(text) <= GOOD_S[1]:
+            self.text = text
+        if usual_s(self.joined) >= GOOD_S[0]:
+            return
+        for one in sentences(text):
+            longer = f"{self.joined} {text[one.start : one.end]}".strip()
+            if usual_s(longer) <= GOOD_S[1]:
+                self.joined = longer
+
+    def sentence(self, given: str | None) -> tuple[str, str]:
+        """What it says as a reference, and in which language."""
+        joined = self.joined if usual_s(self.joined) >= GOOD_S[0] else ""
+        text = given or self.text or joined
+        return (text, self.language) if text else (BUILT_IN, "auto")
+
+    @property
+    def shown(self) -> str:
+        """Whose voice it is, in words."""
+        return whose(self.character, self.description)
+
+
+@dataclass
+class FreeVoices:
+    """The made voices of a run. Where none can be made, it does nothing.
+
+    Args:
+        config, info: that rows are spoken with.
+    """
+
+    config: RunConfig
+    info: ModelInfo
+    maker: Maker
+    made: MadeVoices
+    asks: dict[str, Ask] = field(default_factory=dict)
+    _names: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.is_possible = makes_voices(self.info, self.maker)
+        can_end = self.is_two or self.config.free_voice == ONE or not never_ends(self.config.model)
+        self.is_one = self.is_possible and self.config.free_voice != EACH and can_end
+
+    @property
+    def is_two(self) -> bool:
+        """Whether one checkpoint makes the voices, and another one speaks."""
+        return self.maker.info is not self.info
+
+    def find(
+        self,
+        read: Callable[[], Iterator[Row | BadRow]],
+        request_of: Callable[[Row], SpeechRequest | None],
+        is_split: Callable[[SpeechRequest], bool],
+        line_of: Callable[[str], Mapping[str, Any]],
+    ) -> None:
+        """Read the whole manifest for the voices that its rows ask for.
+
+        Args:
+            request_of: what a row asks of the model; None: nothing, it has no words.
+            is_split: whether a request would be spoken in parts, if it had a voice.
+            line_of: what the output folder says of a row, by its id.
+        Raises:
+            UsageError: a voice is damaged, or so many are asked for that it must be a mistake.
+        """
+        for ask in self.asks.values():
+            ask.due = 0
+        if not self.is_one or self.config.voice is not None or self.asks:
+            return
+        is_any_split = False
+        for row in read():
+            if not isinstance(row, Row) or (request := request_of(row)) is None:
+                continue
+            if not is_free(request):
+                continue
+            ask = self.ask(row, request)
+            ask.rows += 1
+            if ask.is_gone:
+                ask.lost += line_of(row.id).get("voice") == ask.voice
+            is_any_split = is_any_split or is_split(request)
+        is_worth = sum(ask.rows for ask in self.asks.values()) > 1 or is_any_split
+        is_worth = is_worth or not all(ask.is_gone for ask in self.asks.values())
+        if not (is_worth or self.is_two or self.config.free_voice == ONE):
+            self.is_one = False  # a single short text has the voice that it gets
+            self.asks.clear()
+        self._require_few()
+
+    def _require_few(self) -> None:
+        described = [ask for ask in self.asks.values() if not ask.character and ask.description]
+        few = sum(ask.rows < FEW_ROWS for ask in described)
+        if self.config.many_voices or len(described) <= MANY_VOICES or 2 * few <= len(described):
+            return
+        raise UsageError(
+            f"{len(described)} descriptions would be {len(described)} voices, {few} of them for "
+            f"fewer than {FEW_ROWS} rows",
+            remedy="give rows of one person the same character, or add --many-voices",
+        )
+
+    def ask(self, row: Row, request: SpeechRequest) -> Ask:
+        """The voice that a row asks for."""
+        voice = self._voice(row)
+        if voice not in self.asks:
+            self.asks[voice] = self._new(row, voice, request.language)
+        ask = self.asks[voice]
+        if ask.is_gone and not ask.text:
+            text, pace = without_pauses(request.text), self.info.pace
+            ask.hear(text if pace is None else pace.without_markup(text), request.language)
+        return ask
+
+    def _new(self, row: Row, voice: str, language: str) -> Ask:
+        """A voice that no row has asked for yet. Raises UsageError: it is damaged."""
+        ask = Ask(voice, row.character, self._description(row), language)
+        try:
+            made = self.made.made(voice)
+            ask.is_there = self.made.find(voice, self.info) is not None
+            if not ask.is_there and made is not None and not self.is_two:
+                made.codes()  # it is cloned by these
+        except RowError as error:
+            raise damaged(voice, error) from None
+        ask.is_gone = made is None and not ask.is_there
+        if made is not None:
+            ask.description = made.description
+        return ask
+
+    def _voice(self, row: Row) -> str:
+        """What the voice of a row is called."""
+        key = (row.character, None if row.character else self._description(row))
+        if key not in self._names:
+            recipe = Recipe(*key, self.maker.info.identity, self.config.seed)
+            self._names[key] = recipe.voice
+        return self._names[key]
+
+    def _description(self, row: Row) -> str | None:
+        return row.instruct if self.maker.info.needs_instruct else None
+
+    def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
+        """A row's request in the voice that is made for it."""
+        if not self.is_one or not is_free(request):
+            return request
+        instruct = None if self.is_two else request.instruct
+        return replace(request, voice=self._voice(row), instruct=instruct)
+
+    def count(self, request: SpeechRequest) -> None:
+        """A row is to be spoken."""
+        if (ask := self.asks.get(request.voice or "")) is not None:
+            ask.due += 1
+
+    def is_unheard(self, row: Row, request: SpeechRequest) -> bool:
+        """Whether a row is described otherwise than its character's voice is, or is to be, made."""
+        ask = self.asks.get(request.voice or "")
+        return ask is not None and self._description(row) not in (None, ask.description)
+
+    def require_there(self) -> None:
+        """Raise UsageError where voices are gone that rows were spoken with, where a run looks for
+        voices in a folder that has none, and where a shard would make one: each would have another
+        narrator.
+        """
+        lost = {voice: ask.lost for voice, ask in self.asks.items() if ask.lost}
+        if lost and not self.config.overwrite:
+            raise UsageError(
+                f"{', '.join(lost)}: gone, and {sum(lost.values())} rows were spoken with it",
+                remedy="copy it back, or add --overwrite to make it and speak them again",
+            )
+        missing = [ask for ask in self.to_make() if ask.is_gone]
+        given = self.config.made_voices
+        if given is not None and missing and not (given / VOICES).is_dir():
+            raise UsageError(
+                f"--made-voices {given}: there is no {VOICES} in it, and so no voice",
+                remedy="give the --out of the run that made them",
+            )
+        if self.config.shard is not None and missing and not self.config.voices_only:
+            raise UsageError(
+                f"--shard: the voice of {missing[0].shown} is not made, and every shard would make "
+                "another one",
+                remedy="make it once, by the same command with --voices-only and another --out DIR "
+                "in place of --shard, then give all shards --made-voices DIR",
+            )
+
+    def hint(self) -> str | None:
+        """How to keep a voice, where nothing does."""
+        if self.is_two or not self.info.needs_instruct:
+            return None
+        return (
+            "every row is another person, also those of one description; --clone-model with a Base "
+            "checkpoint gives each description one voice"
+        )
+
+    def to_make(self) -> list[Ask]:
+        """The voices that rows to be spoken need, or all of them for --voices-only, and that are
+        not there.
+        """
+        wanted = (ask for ask in self.asks.values() if ask.due or self.config.voices_only)
+        return [ask for ask in wanted if not ask.is_there]
+
+    def facts(self) -> list[dict[str, Any]]:
+        """The voices of the rows, as JSON can hold them."""
+        return [
+            {
+                "voice": ask.voice,
+                "of": ask.shown,
+                "rows": ask.rows,
+                "is_made": not ask.is_gone,
+                "says": ask.sentence(self.config.voice_text)[0] if ask.is_gone else None,
+            }
+            for ask in self.asks.values()
+        ]
+
+
+def is_free(request: SpeechRequest) -> bool:
+    """Whether nothing fixes a request's voice, so that the model would make one up."""
+    return request.voice is None and request.ref_audio is None

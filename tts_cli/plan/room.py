@@ -1,0 +1,161 @@
+"""How much room the rows of a run need, bounded before any of them is tokenised; and whether a row
+fits at all, which only rows near the limit are tokenised for.
+
+Room for rows that nobody has seen yet.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from models.base import RequestError, SpeechRequest
+from tts_cli.core import Need
+from tts_cli.plan.request import text_cap
+from tts_cli.plan.split_rule import SplitRule
+from tts_cli.voices.needs import reference_silence_s
+from tts_cli.voices.recording import MAX_SECONDS
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo, Prompt, SpeechRequest
+    from tts_cli.config import RunConfig
+
+
+# Prompt tokens, with so many reference frames; None: no voice is cloned.
+Count = Callable[["SpeechRequest", "int | None"], int]
+_SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
+
+
+@dataclass
+class Needs:
+    """What slots and graphs are made for."""
+
+    rows: int = 0  # to be spoken, or parts of them; more slots than that are not made
+    max_positions: int = 1  # prompt and frames of the longest row
+    max_frames: int = 1  # of the longest row
+    max_trailing: int = 0  # text tokens of a streaming layout that come after the prompt
+    max_reference_frames: int = 0  # of the longest reference that a row is decoded behind
+
+    def add(self, request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> None:
+        """Make room for one more row, which may clone a voice."""
+        positions = most_positions(request, info, voice)
+        if voice is not None:
+            self.max_reference_frames = max(self.max_reference_frames, voice.num_frames)
+        self.rows += 1
+        self.max_positions = min(max(self.max_positions, positions), info.max_positions)
+        self.max_frames = min(max(self.max_frames, request.max_frames), info.max_positions)
+        layout = info.default_layout if request.layout == "auto" else request.layout
+        if layout == "streaming":
+            text = most_tokens(request.text) + info.prompt_overhead
+            text += 0 if voice is None else voice.num_bytes
+            self.max_trailing = max(self.max_trailing, text)
+
+    def fits(self, room: Needs) -> bool:
+        """Whether slots and graphs made for `room` do for these needs, whatever their number."""
+        return all(getattr(self, name) <= getattr(room, name) for name in _SIZES)
+
+    def joined(self, other: Needs) -> Needs:
+        """Room for both."""
+        sizes = {name: max(getattr(self, name), getattr(other, name)) for name in _SIZES}
+        return replace(self, **sizes)
+
+    def problem(self, prompt: Prompt) -> str | None:
+        """Why slots made for these needs cannot hold a prompt and its frames, or None."""
+        frames = prompt.request.max_frames
+        if (
+            prompt.num_tokens + frames <= self.max_positions
+            and frames <= self.max_frames
+            and len(prompt.trailing_ids) <= self.max_trailing
+        ):
+            return None
+        return (
+            f"{prompt.num_tokens} prompt tokens and {frames} frames are more than this run made "
+            "room for; run the same command again"
+        )
+
+
+def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> int:
+    """Positions of a row's prompt and frames, at most."""
+    texts = most_tokens(request.text) + most_tokens(request.instruct or "")
+    reference = 0 if voice is None else voice.num_bytes + voice.num_frames
+    return info.prompt_overhead + texts + reference + request.max_frames
+
+
+def room_problem(
+    request: SpeechRequest, info: ModelInfo, voice: Need | None, count: Callable[[], Count]
+) -> str | None:
+    """Why a row is certain not to fit into the checkpoint's positions, or None.
+
+    Args:
+        voice: the least that is known of what it clones.
+        count: gives what counts prompt tokens; asked only where bytes cannot tell.
+    """
+    if most_positions(request, info, voice) <= info.max_positions:
+        return None
+    try:
+        tokens = count()(request, None if voice is None else voice.num_frames)
+    except RequestError as error:
+        return str(error)
+    return too_long(tokens, request.max_frames, info)
+
+
+def too_long(tokens: int, frames: int, info: ModelInfo) -> str | None:
+    """What is said of prompt tokens and frames that do not fit, or None."""
+    if tokens + frames <= info.max_positions:
+        return None
+    return (
+        f"{tokens} prompt tokens and {frames} frames are more than the {info.max_positions} "
+        "positions of this checkpoint; split the text or lower max_frames"
+    )
+
+
+def most_tokens(text: str) -> int:
+    """A byte is at most one token, once normalised as tokenizers do: NFC can lengthen a text."""
+    if text.isascii():
+        return len(text)
+    return len(unicodedata.normalize("NFC", text).encode())
+
+
+# Half a minute of speech, and more than nearly all rows have. Every slot's cache is as long as the
+# longest row needs: with the 1,600 that large checkpoints speak well, an H200 would hold 64 rows of
+# them instead of 256.
+USUAL_BYTES = 400
+INSTRUCT_BYTES = 200
+TRANSCRIPT_BYTES = 500  # of a recording of 30 s
+
+
+def usual_needs(
+    config: RunConfig, info: ModelInfo, longest: int | None = None, rows: int = 1
+) -> Needs:
+    """What slots and graphs are made for before the first row is known.
+
+    Args:
+        longest: UTF-8 bytes of the longest text that is spoken in one; None: `USUAL_BYTES`, or
+            what the checkpoint speaks well in one, if that is less.
+        rows: to be spoken at once.
+    """
+    if longest is None:
+        limit = SplitRule.of(config, info).longest
+        longest = USUAL_BYTES if limit is None else min(limit, USUAL_BYTES)
+    text = "x" * longest
+    frames = text_cap(text, info)
+    if config.max_seconds is not None:
+        frames = max(1, int(config.max_seconds / info.frame_s + 1e-6))
+    request = SpeechRequest(
+        text,
+        instruct="x" * INSTRUCT_BYTES if info.takes_instruct else None,
+        layout=config.layout,
+        max_frames=frames,
+    )
+    needs = Needs()
+    needs.add(request, info, _longest_reference(config, info) if info.can_clone else None)
+    needs.rows = rows
+    return needs
+
+
+def _longest_reference(config: RunConfig, info: ModelInfo) -> Need:
+    seconds = MAX_SECONDS + reference_silence_s(config, info)
+    return Need("", math.ceil(seconds / info.frame_s) + 1, TRANSCRIPT_BYTES)

@@ -1,0 +1,445 @@
+"""What the output folder holds of a row: whether it is done, and if not, whether its file can be
+made without speaking; and which take its speech is to be.
+
+Whether the take that somebody chose still fits its row, which take a speech is to be, and how
+many of them an earlier run has spoken already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tts_cli.config import SUBTYPES, RunConfig
+from tts_cli.core import RUNAWAYS, Need, Place, SpeechRow
+from tts_cli.errors import RowError
+from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.hashes import Delivery, joint_hash, request_hash
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.recode import Order
+from tts_cli.folder.record import EXTRA, HELD, OWN, SCHEMA, RowRecord
+from tts_cli.folder.removed import Removed
+from tts_cli.folder.run_file import RunLog
+from tts_cli.folder.sources import find_kept
+from tts_cli.folder.table import RowFile
+from tts_cli.plan.identity import RowIdentity
+from tts_cli.plan.request import first_request
+from tts_cli.text.unseen import as_seen
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo, SpeechRequest
+    from tts_cli.core import Need
+    from tts_cli.manifest.row import Row
+    from tts_cli.plan.split_rule import SplitRule
+    from tts_cli.text.care import TextCare
+
+
+_MOST_ATTEMPTS = 1 << 20  # that a line is believed
+
+
+def attempts_in_vain(record: RowRecord) -> int:
+    """How many draws a failed row's line tells of. Another run goes on behind them: the same ones
+    would end the same way.
+    """
+    return _count(record.attempts) if record.finish_reason in RUNAWAYS else 0
+
+
+def attempts_at_parts(record: RowRecord, num_parts: int) -> tuple[int, ...]:
+    """The same of each part of a row; none at parts that came out well, which nobody has kept. If
+    all have, they were too long together, and all are drawn anew.
+    """
+    parts = record.parts
+    if record.finish_reason not in RUNAWAYS or len(parts) != num_parts:
+        return ()
+    if not all(isinstance(part, dict) for part in parts):
+        return ()
+    have_failed = [part.get("error") is not None for part in parts]
+    is_any = any(have_failed)
+    return tuple(
+        _count(part.get("attempts")) if has_failed or not is_any else 0
+        for part, has_failed in zip(parts, have_failed, strict=True)
+    )
+
+
+def _count(value: Any) -> int:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value < _MOST_ATTEMPTS else 0
+
+
+class State(Enum):
+    """What the folder holds of a row."""
+
+    NEW = "new"  # no line in the journal
+    FAILED = "failed"  # the last line says so
+    CHANGED = "changed"  # recorded ok, for another request or delivery
+    KEPT = "kept"  # recorded ok for another delivery only; its file can be made without speaking
+    DAMAGED = "damaged"  # recorded ok, but its file is gone, or not what was written
+    DONE = "done"
+    BACK = "back"  # gone, and its speech of this very request is in `removed/`
+
+
+class Standing(NamedTuple):
+    """A row, and what the folder holds of it."""
+
+    state: State
+    choice: Line | None = None  # of a take that somebody chose, and that fits
+    has_fallen: bool = False  # one that was chosen does not fit any more
+    is_expected: bool = False  # its file is what these very settings give
+    order: Order | None = None  # of State.KEPT
+    not_kept: str = ""  # why its file cannot be made, though only its delivery is another one
+
+
+class OutputFolder:
+    """What a folder holds of the rows of a run.
+
+    Args:
+        journal: of the folder; None: it has none, so every row is new.
+        writer: None: there is no folder.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        info: ModelInfo,
+        split_rule: SplitRule,
+        identity: RowIdentity,
+        journal: Journal | None = None,
+        writer: AudioWriter | None = None,
+    ) -> None:
+        self._config = config
+        self._info = info
+        self._split_rule = split_rule
+        self._identity = identity
+        self.journal = journal
+        self.writer = writer
+
+    def is_due(self, state: State) -> bool:
+        """Whether a row is to be spoken."""
+        if self._config.retry_failed:
+            return state is State.FAILED
+        return state not in (State.DONE, State.BACK) or self._config.overwrite
+
+    def standing(
+        self,
+        row_id: str,
+        request: SpeechRequest,
+        need: Need | None,
+        is_silent: bool,
+    ) -> Standing:
+        """What the folder holds of a row; for --retry-failed no more than its journal says."""
+        file = None if self.journal is None else self.journal.file(row_id)
+        if file is None:
+            is_back = self._is_back(row_id, request, need, is_silent)
+            return Standing(State.BACK if is_back else State.NEW)
+        if self._config.retry_failed:
+            return Standing(State.FAILED if file.has_failed else State.DONE)
+        if need is not None and not need.digest:  # its voice is still to be made
+            return Standing(State.FAILED if file.has_failed else State.CHANGED)
+        assert self.journal is not None
+        assert self.writer is not None
+        planned = self._identity.planned(row_id, request, need, is_silent)
+        if file.has_failed:
+            return Standing(State.FAILED)
+        if self._is_recorded(planned, file.take) and not file.is_held:
+            state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+            return Standing(state, is_expected=True)
+        line = self.journal.line(row_id, file.take) or {}
+        if not file.is_held:
+            return self._or_kept(Standing(State.CHANGED), planned, file, line)
+        if not fits(line, request, self._identity.content(request, need, is_silent), need):
+            return Standing(State.CHANGED, has_fallen=True)
+        if line.get("delivery_hash") != self.writer.delivery_hash:
+            return self._or_kept(Standing(State.CHANGED, line), planned, file, line)
+        state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+        is_expected = line.get("request_hash") == planned.request_hash
+        return Standing(state, line, is_expected=is_expected)
+
+    def _is_back(
+        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
+    ) -> bool:
+        """Whether a row is gone and can come back: what was spoken of it is what it asks for now,
+        and lies in `removed/`. How that is delivered is not asked.
+        """
+        if self.journal is None or (file := self.journal.gone(row_id)) is None:
+            return False
+        if self._config.retry_failed or (need is not None and not need.digest):
+            return False
+        assert self.writer is not None
+        removed = Removed(self.writer.out, self.journal)
+        line = removed.line(row_id) or {}
+        if file.is_held:
+            content = self._identity.content(request, need, is_silent)
+            is_same = fits(line, request, content, need)
+        else:
+            planned = self._identity.planned(row_id, request, need, is_silent)
+            is_same = line.get("request_hash") == planned.request_hash
+        return is_same and removed.holds(line)
+
+    def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, line: Line) -> Standing:
+        """The same, or that the row's file can be made without speaking; or why it cannot, though
+        only its delivery is another one.
+        """
+        if row.is_silent:
+            return standing
+        try:
+            order = self._order(row, file, line)
+        except RowError as error:
+            return standing._replace(not_kept=str(error))
+        if order is None:
+            return standing
+        choice = line if file.is_held else None
+        return standing._replace(state=State.KEPT, choice=choice, order=order)
+
+    def _order(self, row: SpeechRow, file: RowFile, line: Line) -> Order | None:
+        """A row's file to be made of what is kept; None where its speech is another one.
+
+        Raises:
+            RowError: only its delivery is another one, and nothing is kept that it can be made of.
+        """
+        journal, writer = self.journal, self.writer
+        assert journal is not None
+        assert writer is not None
+        record = RowRecord.from_line(line)
+        if file.is_held:  # what was chosen stays, whatever seed this run has
+            content = self._identity.content(row.request, row.need, row.is_silent)
+            known = record if fits(line, row.request, content, row.need) else None
+        elif journal.schema(row.id, file.take) == SCHEMA:
+            known = record if record.request_hash == row.request_hash else None
+        else:
+            known = self._of_first_schemas(row, record)
+        if known is None:
+            return None
+        kept = find_kept(writer.out, known, self._info.sample_rate_hz)
+        if writer.has_codes and not writer.codes_path_of(row.id).is_file():
+            raise RowError("its codes are to be kept, and were not")
+        return Order(known, kept)
+
+    def _of_first_schemas(self, row: SpeechRow, record: RowRecord) -> RowRecord | None:
+        """A line of an earlier version in the form of schema 1, if it is of this very request."""
+        if self._split_rule.is_split(row.request):
+            return None
+        assert self.writer is not None
+        request = first_request(row.request, row.id, self._config)
+        identity, ref_digest = self._info.identity, row.need.digest if row.need else None
+        digest = request_hash(request, identity, ref_digest)
+        if record.delivery_hash:
+            return replace(record, schema=1) if record.request_hash == digest else None
+        # One hash stands for both: it tells the request only with the delivery of that file.
+        for delivery in self._first_deliveries(record):
+            if record.request_hash == joint_hash(request, delivery, identity, ref_digest):
+                return replace(record, schema=1, request_hash=digest)
+        return None
+
+    def _first_deliveries(self, record: RowRecord) -> Iterator[Delivery]:
+        rate_hz = self._info.sample_rate_hz  # of another one nothing could be made
+        suffix = (record.path or "").rpartition(".")[2]
+        for subtype in SUBTYPES.get(suffix, ()):
+            yield Delivery(suffix, subtype, rate_hz)
+
+    def is_reread(self, row: Row, request: SpeechRequest, care: TextCare) -> bool:
+        """Whether a changed row was spoken of the same text by a version that left signs in it
+        which nobody sees, or that the checkpoint never learnt.
+        """
+        line = self.line_of(row.id)
+        written = str(line.get("text") or "")
+        spoken = str(line.get("spoken_text") or written)
+        if spoken == request.text or as_seen(written) != row.text:
+            return False
+        return written != row.text or care.finished(spoken) == request.text
+
+    def line_of(self, row_id: str) -> Line:
+        """The line of a row's file; empty: there is none."""
+        if self.journal is None or (file := self.journal.file(row_id)) is None:
+            return {}
+        return self.journal.line(row_id, file.take) or {}
+
+    def place(self, row: SpeechRow, standing: Standing) -> Place:
+        """Which take a row's own speech is to be. One that --overwrite makes by other settings than
+        those of its file is a choice.
+        """
+        file = None if self.journal is None else self.journal.file(row.id)
+        is_in_place = file is not None and self._is_again(row, file.take, standing.state)
+        is_held = standing.choice is not None
+        if self._config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
+            is_held = is_held or not standing.is_expected
+        return place_of(
+            self.journal,
+            row.id,
+            is_in_place=is_in_place,
+            is_held=is_held,
+            has_extras=self._config.takes > 0,
+        )
+
+    def _is_again(self, row: SpeechRow, take: int, state: State) -> bool:
+        """Whether a row's speech is what its file is, or was to be: this very request failed, or
+        its file is gone or damaged, or is one of another format, which stays beside the new one.
+        """
+        journal, writer = self.journal, self.writer
+        assert journal is not None
+        assert writer is not None
+        if state in (State.DAMAGED, State.FAILED):
+            is_of = journal.is_of(row.id, row.request_hash, writer.delivery_hash, take)
+            # One that is fine stays where only what was to replace it failed.
+            return is_of and journal.status(row.id, take) == journal.status(row.id)
+        if state is not State.CHANGED:
+            return False
+        line = journal.line(row.id, take) or {}
+        paths = writer.path_of(row.id), writer.path_of(row.id, take=take)
+        is_same = line.get("request_hash") == row.request_hash
+        return is_same and not any(path.exists() for path in paths)
+
+    def go_on(self, row: SpeechRow) -> None:
+        """Let a row that failed go on behind the attempts that were made at it, so that no draw is
+        made twice.
+        """
+        assert self.journal is not None
+        record = RowRecord.from_line(self.journal.line(row.id, row.place.take) or {})
+        is_same = record.status == "failed" and record.request_hash == row.request_hash
+        if not is_same or row.request.sampling.draws_nothing:
+            return
+        if row.parts:
+            row.part_attempts_before = attempts_at_parts(record, len(row.parts))
+        else:
+            row.attempts_before = attempts_in_vain(record)
+
+    def _is_whole(self, row_id: str, file: RowFile) -> bool:
+        """Whether the files of a row that is recorded ok are what was written."""
+        assert self.journal is not None
+        assert self.writer is not None
+        size, frames = self.journal.file_size(row_id, file.take)
+        if frames is not None:
+            size = self.writer.recorded_bytes(frames * self._info.samples_per_frame)
+        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
+
+    def foreign(self, row_id: str) -> list[str]:
+        """Names of files that stand where those of a new row are to go."""
+        if self._config.overwrite or self.writer is None:
+            return []
+        names = (self.writer.format, *self._config.subtitle_formats)
+        paths = (self.writer.sibling(row_id, name) for name in names)
+        return [path.name for path in paths if path.is_file()]
+
+    def _is_recorded(self, row: SpeechRow, take: int) -> bool:
+        """Whether a take's last line is ok and of this request, by the rules of that line."""
+        journal, writer = self.journal, self.writer
+        assert journal is not None
+        assert writer is not None
+        schema = journal.schema(row.id, take)
+        if schema is None or schema == SCHEMA:
+            return journal.done(row.id, row.request_hash, writer.delivery_hash, take)
+        if self._split_rule.settings(row.request, row.is_silent) is not None:
+            return False  # nothing was split by those rules
+        request = first_request(row.request, row.id, self._config)
+        identity, ref_digest = self._info.identity, row.need.digest if row.need else None
+        if schema == 0:
+            joint = joint_hash(request, writer.delivery, identity, ref_digest)
+            return journal.done(row.id, joint, None, take)
+        digest = request_hash(request, identity, ref_digest)
+        return journal.done(row.id, digest, writer.delivery_hash, take)
+
+
+Line = dict[str, Any]
+
+_WHICH_ROWS = ("only", "shard", "limit")  # settings
+
+
+def fits(line: Line, request: SpeechRequest, content: str, need: Need | None) -> bool:
+    """Whether a recorded take is speech of what a row asks for now, drawn as it may be.
+
+    Args:
+        line: of the take. What is older than `content_hash` is compared by the fields it has.
+        content: the row's `content_hash`.
+    """
+    if found := line.get("content_hash"):
+        return bool(found == content)
+    spoken = line.get("spoken_text")
+    return (
+        (line.get("text") if spoken is None else spoken) == request.text
+        and line.get("voice") == request.voice
+        and line.get("language") == request.language
+        and line.get("instruct") == request.instruct
+        and line.get("clone_mode") == request.clone_mode
+        and line.get("ref_sha256") == (None if need is None else need.ref_sha256)
+    )
+
+
+def place_of(
+    journal: Journal | None,
+    row_id: str,
+    *,
+    is_in_place: bool,
+    is_held: bool,
+    has_extras: bool,
+) -> Place:
+    """Which take a row's own speech is to be.
+
+    Args:
+        is_in_place: the same speech is made again. What came out well keeps its number for good.
+        is_held: it is to stay, whatever seed later runs have.
+        has_extras: more takes are spoken of the row.
+    """
+    role = HELD if is_held else OWN
+    top = 0 if journal is None else journal.top(row_id)
+    if journal is None or (file := journal.file(row_id)) is None:
+        is_free = journal is None or journal.status(row_id, 1) is None
+        return Place(1 if is_free else top + 1, role, has_extras or top > 0)
+    if is_in_place or not journal.was_spoken(row_id, file.take):
+        return Place(file.take, role, has_extras or top > 1)
+    # The number of one that only ever failed is free.
+    return Place(top + journal.was_spoken(row_id, top), role, True)
+
+
+def extra_places(
+    journal: Journal | None, row_id: str, own: Place | None, extras: int
+) -> list[Place]:
+    """Which takes the further speeches of a row are to be: the first numbers that no line has, be
+    they those of a run that was killed.
+
+    Args:
+        own: where its own goes; None: it is not spoken.
+    """
+    taken = 1 if own is None else own.take
+    numbers = (
+        take
+        for take in count(2)
+        if take != taken and (journal is None or journal.status(row_id, take) is None)
+    )
+    return [Place(take, EXTRA, True) for take in islice(numbers, extras)]
+
+
+class ServedTakes:
+    """Takes that a run for `--takes` has spoken that did not come to its end: the same command goes
+    on with them. Behind one that did, it asks for as many more.
+    """
+
+    def __init__(self, config: RunConfig, journal: Journal) -> None:
+        self._journal = journal
+        self._most = config.takes
+        self._ended: set[str] = set()
+        self._since = ""  # when the last run began that was of these rows, or more, and has ended
+        mine = json.loads(json.dumps(config.as_dict()))
+        for run in RunLog(journal.path.parent).lines():
+            settings = run.get("settings")
+            if run.get("exit_code") not in (0, 1) or not isinstance(settings, dict):
+                continue
+            self._ended.add(str(run.get("run_id")))
+            is_of_mine = all(settings.get(name) in (None, [], mine[name]) for name in _WHICH_ROWS)
+            if settings.get("takes") and is_of_mine:
+                self._since = max(self._since, str(run.get("started")))
+
+    def count(self, row_id: str) -> int:
+        """How many of a row's, as many as are asked for at most."""
+        num_served = 0
+        for take in range(self._journal.top(row_id), 1, -1):
+            line = self._journal.line(row_id, take)
+            num_served += line is not None and self._is_served(line)
+        return min(num_served, self._most)
+
+    def _is_served(self, line: Line) -> bool:
+        run_id, started = line.get("run_id"), str(line.get("started") or "")
+        is_extra = line.get("role") in (EXTRA, HELD)
+        return is_extra and run_id not in (None, *self._ended) and started > self._since

@@ -1,0 +1,116 @@
+"""Rows of a folder that the manifest they were spoken from no longer has.
+
+Which manifest that was is told by the run of a row's line, and the run by its line in `runs.jsonl`.
+A row of another manifest, or of another sheet of the same workbook, is no stray.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from tts_cli.folder.atomic import require_plain_file
+from tts_cli.folder.journal import MAX_LINE_BYTES, Journal
+from tts_cli.folder.record import FAILED
+from tts_cli.folder.removed import Removed
+from tts_cli.folder.run_file import RUNS_NAME
+from tts_cli.manifest.source import Manifest
+from tts_cli.named import Named
+from tts_cli.plan.checks import CheckedRows
+
+_Manifests = frozenset[tuple[str, str | None]]  # paths and sheets
+
+
+class Stray(Enum):
+    """Why a row is of no manifest that is read now."""
+
+    LEFT = "left"  # that which it was spoken from no longer has it
+    GHOST = "ghost"  # the same, and there is no file of it: it was a bad row, and is mended
+    UNKNOWN = "unknown"  # it is of a pipe, or nobody knows where it is from
+
+
+class Strays:
+    """The strays of a folder, none of which is remembered by more than a number.
+
+    Args:
+        rows: of the manifest, which was read to its end.
+        own: what ids begin with that are of this manifest whoever spoke them; empty: none do.
+    Raises:
+        OSError, SetupError: `runs.jsonl` or the journal cannot be read; while iterating too.
+    """
+
+    def __init__(
+        self, out: Path, journal: Journal, source: Manifest, rows: CheckedRows, own: str = ""
+    ) -> None:
+        self.found = {kind: Named() for kind in Stray}
+        self.removed = 0  # of those that have left
+        self.stayed: list[tuple[str, str]] = []  # ids and reasons of those that could not be
+        self._journal = journal
+        self._removed = Removed(out, journal)
+        self._rows = rows
+        self._own = own
+        here = frozenset(
+            (os.path.realpath(path), one.found.sheet) for one in source.all for path in one.paths
+        )
+        self._is_here: dict[str, bool | None] = dict(_runs(out / RUNS_NAME, here))
+        answers = set(self._is_here.values())
+        # A line that names no run is of one of these.
+        self._is_all_here = answers.pop() if len(answers) == 1 else None
+        for row_id, kind in self:
+            self.found[kind].add(row_id)
+
+    def __iter__(self) -> Iterator[tuple[str, Stray]]:
+        for line in self._journal.absent(self._rows.has_key):
+            row_id = line["id"]
+            file = self._journal.file(row_id)
+            if file is None or file.take != line.get("take", 1) or self._rows.has_id(row_id):
+                continue
+            if (kind := self._kind(line)) is not None:
+                yield row_id, kind
+
+    def ids(self, kind: Stray) -> Iterable[str]:
+        """Those of a kind."""
+        return (row_id for row_id, found in self if found is kind)
+
+    def _kind(self, line: dict[str, Any]) -> Stray | None:
+        is_ghost = line["status"] == FAILED and self._journal.top(line["id"]) == 1
+        is_ghost = is_ghost and not self._removed.has_files(line["id"])
+        run_id = line.get("run_id")
+        is_here = self._is_all_here if run_id is None else self._is_here.get(str(run_id))
+        if self._own and line["id"].startswith(self._own):
+            is_here = True
+        if is_here is None:  # the record of a row without an id has nothing that could be lost
+            return Stray.GHOST if is_ghost and line["id"].startswith("#") else Stray.UNKNOWN
+        return None if not is_here else Stray.GHOST if is_ghost else Stray.LEFT
+
+
+def _runs(path: Path, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
+    """Each run, and whether all of its manifests are read now; None for one of a pipe."""
+    if not require_plain_file(path):
+        return
+    with open(path, "rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES):
+            try:
+                values = json.loads(raw)
+                run_id, manifests = values["run_id"], _manifests_of(values)
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                continue
+            if isinstance(run_id, str):
+                yield run_id, None if manifests is None else manifests <= here
+
+
+def _manifests_of(run: dict[str, Any]) -> _Manifests | None:
+    """The manifests of a run; None where some came from a pipe, or it does not tell them.
+
+    Raises:
+        LookupError, TypeError, AttributeError, ValueError: it makes no sense.
+    """
+    paths, read_as = run["manifests"], run["read_as"]
+    if not paths or len(paths) != len(read_as):
+        return None
+    sheets = (one.get("sheet") for one in read_as)
+    return frozenset(zip(map(os.path.realpath, paths), sheets, strict=True))

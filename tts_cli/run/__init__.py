@@ -1,1 +1,0 @@
-"""One run: what is to be done, the model it needs, consent, and the speaking itself."""

@@ -1,1 +1,0 @@
-"""The rows of a manifest, judged before anything is spoken."""

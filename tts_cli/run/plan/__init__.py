@@ -1,1 +1,0 @@
-"""Which rows of a manifest a run speaks, and as what."""

@@ -1,1 +1,0 @@
-"""Files made of what a folder keeps, without speaking."""

@@ -1,0 +1,371 @@
+"""What lies between two parts of a text.
+
+Characters by what they do at a boundary.
+
+Where clauses end: behind `;`, `:`, dashes and commas, and at the marks of a quotation.
+
+A mark needs a space behind it, which keeps 12:30 and 1,299.50 whole, unless it is a Chinese or
+Japanese one. A comma, an enumerating one and a bracket's or quotation's edge are weak.
+
+Quotations and what stands in brackets, by their marks.
+
+Marks are paired within a paragraph; one without its partner is no quotation. A straight mark opens
+where nothing or a space is before it. An apostrophe closes a single quotation only behind another
+mark, since it mostly stands in words.
+
+Where paragraphs and sentences end, in any of the models' languages.
+
+A blank line ends a paragraph, and so does a form feed. A sentence ends behind `.`, `!`, `?` or an
+ellipsis, with the quotation marks and brackets that close there, where a space and no small letter
+follow, and the dot is no abbreviation's; where a small letter follows it may be cut like a clause.
+Chinese and Japanese marks need no space. The end of a line ends a sentence before an entry of a
+list; lines may be broken anywhere else.
+
+Rules rather than a package: syntok, the best one met, knows English, German and Spanish only, reads
+no 。, and cuts "Jan. | 3rd" and "3. | Oktober".
+
+What must stay in one piece: markup, addresses, and quotations that fit into a part.
+
+Where words end, and how well a text can be cut there.
+
+Spaces, except where what stands beside them belongs together: a number and what is counted,
+an abbreviation and its name, French punctuation and the word before it. Chinese and Japanese have
+no spaces: Japanese is cut best where kana are followed by an ideograph or by katakana, otherwise
+between any two characters, but not before closing punctuation, behind opening punctuation or in a
+word of katakana. Where there is nothing better, between any two letters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from tts_cli.text.abbreviations import is_abbreviation
+
+
+class Boundary(IntEnum):
+    """The kinds, the strongest first."""
+
+    PARAGRAPH = 0
+    SENTENCE = 1
+    CLAUSE = 2
+    WORD = 3
+
+    @property
+    def label(self) -> str:
+        """As options and the journal name it."""
+        return self.name.lower()
+
+
+class Cut(NamedTuple):
+    """A place where a text may be cut: right behind what is before it, spaces come after."""
+
+    place: int  # index into the text
+    boundary: Boundary
+    is_weak: bool = False  # of two places of one kind the other one is better
+
+
+OPENERS = "\"'“‘„‚«»‹›([{「『（【《〈¿¡*_—–-"  # may stand before the first letter of a sentence
+CLOSERS = "\"'”’“‘«»‹›)]}」』）】》〉*_"  # may stand behind its last mark
+NO_BREAK = "\u00a0\u202f\u2007\u2060\ufeff"  # spaces and joiners that hold together
+CURRENCY = "$€£¥₽₩₹#№§"
+
+_CJK = (
+    (0x2E80, 0x303F),  # radicals, punctuation
+    (0x3040, 0x30FF),  # kana
+    (0x3400, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0xFE30, 0xFE4F),
+    (0xFF00, 0xFF9D),  # full and half width forms
+    (0x20000, 0x3FFFF),
+)
+
+
+def is_cjk(char: str) -> bool:
+    """Whether it is of Chinese or Japanese writing, which puts no space between words."""
+    return char >= "\u2e80" and any(first <= ord(char) <= last for first, last in _CJK)
+
+
+def is_hiragana(char: str) -> bool:
+    """Whether it is of the kana that end Japanese words."""
+    return "\u3041" <= char <= "\u309f"
+
+
+def is_katakana(char: str) -> bool:
+    """Whether it is of the kana that foreign words are written in, its long mark included."""
+    return "\u30a0" <= char <= "\u30ff" or "\uff66" <= char <= "\uff9d"
+
+
+def is_space(char: str) -> bool:
+    """Whether a text may be cut at it: white space that does not hold together."""
+    return char.isspace() and char not in NO_BREAK
+
+
+WIDE_CLAUSE_MARKS = "；：，、﹔﹕﹐︰"
+WEAK = ",，、،﹐"
+_CLAUSE_MARKS = re.compile(rf"[;:,،؛{WIDE_CLAUSE_MARKS}][{re.escape(CLOSERS)}]*")
+_DASHES = re.compile(r"-{2,}|[—―]+|(?<=\s)[-–](?=\s)")
+
+
+def clause_cuts(text: str) -> Iterator[Cut]:
+    """Ends of clauses, in no order."""
+    for found in _CLAUSE_MARKS.finditer(text):
+        mark, start, place = found.group()[0], found.start(), found.end()
+        if place >= len(text):
+            continue
+        is_wide = mark in WIDE_CLAUSE_MARKS or (
+            start and is_cjk(text[start - 1]) and is_cjk(text[place])
+        )
+        if not is_wide and not is_space(text[place]):
+            continue
+        if not _is_in_number(text, start, place):
+            yield Cut(place, Boundary.CLAUSE, is_weak=mark in WEAK)
+    for found in _DASHES.finditer(text):
+        start, place = found.start(), found.end()
+        if start and place < len(text) and not _is_in_number(text, start, place):
+            yield Cut(place, Boundary.CLAUSE)
+
+
+def edge_cuts(text: str, quotations: list[tuple[int, int]]) -> Iterator[Cut]:
+    """The edges of quotations that have a space outside, as weak ends of clauses."""
+    for start, end in quotations:
+        if start and text[start - 1].isspace():
+            yield Cut(_behind_word(text, start), Boundary.CLAUSE, is_weak=True)
+        if end < len(text) and is_space(text[end]):
+            yield Cut(end, Boundary.CLAUSE, is_weak=True)
+
+
+def _behind_word(text: str, place: int) -> int:
+    """The end of what stands before the spaces before `place`."""
+    return len(text[max(0, place - 8) : place].rstrip()) + max(0, place - 8)
+
+
+def _is_in_number(text: str, start: int, place: int) -> bool:
+    """Whether digits stand on both sides of a mark, as in "Jan. 3, 2020" or 1990—1995."""
+    after = place
+    while after < len(text) and after < place + 2 and text[after].isspace():
+        after += 1
+    return text[start - 1 : start].isdigit() and text[after : after + 1].isdigit()
+
+
+PAIRS = {
+    "“": "”",
+    "„": "“”",
+    "«": "»",
+    "»": "«",
+    "‹": "›",
+    "‘": "’",
+    "「": "」",
+    "『": "』",
+    "（": "）",
+    "《": "》",
+    "(": ")",
+    '"': '"',
+}
+_QUOTES = re.compile("[" + re.escape("".join(PAIRS) + "".join(PAIRS.values())) + r"]|\n\s*\n")
+_BEFORE_APOSTROPHE = ".,!?…;:—"
+
+
+def quotations(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end (behind the closing mark) of every quotation, inner ones before outer ones."""
+    waiting: list[tuple[str, int]] = []  # opening marks with their places
+    closers: Counter[str] = Counter()  # how many of those that wait are closed by a mark
+    for found in _QUOTES.finditer(text):
+        mark, place = found.group(), found.start()
+        if len(mark) > 1 or mark == "\n":
+            waiting.clear()
+            closers.clear()
+        elif closers[mark] and _may_close(text, mark, place):
+            while True:
+                opening, start = waiting.pop()
+                closers.subtract(PAIRS[opening])
+                if mark in PAIRS[opening]:
+                    break
+            yield start, place + 1
+        elif mark in PAIRS and _may_open(text, mark, place):
+            waiting.append((mark, place))
+            closers.update(PAIRS[mark])
+
+
+def _may_close(text: str, mark: str, place: int) -> bool:
+    if mark == "’":
+        return text[place - 1] in _BEFORE_APOSTROPHE
+    return True
+
+
+def _may_open(text: str, mark: str, place: int) -> bool:
+    if mark == '"':
+        return place == 0 or not text[place - 1].isalnum()
+    return True
+
+
+WIDE_END_MARKS = "。！？｡।؟"  # these end sentences without a space behind them
+_SPACE = re.compile(r"\s+")
+_NEW_PARAGRAPH = re.compile(r"[\f\x1c-\x1e\u2029]")
+_ENTRY = re.compile(r"\s*(?:[-*•‣–—]\s|\(?\d{1,3}[.)]\s|\(?[a-z]\)\s)")
+# Some marks close in one language and open in another: these close where no letter follows.
+_EITHER = "“«»‹›"
+_CLOSED = "".join(mark for mark in CLOSERS if mark not in _EITHER)
+_NO_LETTER = r"(?![^\s.,;:!?…，、；：。！？”’)])"
+_SENTENCE_MARKS = re.compile(
+    rf"[.!?…．{WIDE_END_MARKS}]+"
+    rf"(?:[{re.escape(_CLOSED)}]|[{_EITHER}]{_NO_LETTER}|[ \u00a0\u202f][»›]{_NO_LETTER})*"
+)
+# Behind a quotation these go on with the sentence that it stands in.
+_SAYS = re.compile(r"と|って|、|，|,|；|：|の|が|を|は(?!い)|.{0,5}?(?:说|說|道|问|問|喊|答)")
+_I = re.compile(r"I\b")
+_BREATH = 40  # characters of a line that may be one of a poem or a heading
+
+
+def sentence_cuts(text: str, skipped: dict[int, int]) -> Iterator[Cut]:
+    """Ends of paragraphs and sentences, and of what might be a sentence as weak ends of clauses;
+    in no order. The end of the text is none.
+
+    Args:
+        skipped: start to end of what is not spoken, such as tags: they are looked past.
+    """
+    for found in _SPACE.finditer(text):
+        start, end, space = found.start(), found.end(), found.group()
+        if start == 0 or end == len(text):
+            continue
+        if space.count("\n") > 1 or _NEW_PARAGRAPH.search(space):
+            yield Cut(start, Boundary.PARAGRAPH)
+        elif "\n" in space and (boundary := _line_end(text, start, end)) is not None:
+            yield Cut(start, boundary, is_weak=True)
+    for found in _SENTENCE_MARKS.finditer(text):
+        place = found.end()
+        while place in skipped:
+            place = skipped[place]
+        boundary = _end_of(text, found.group(), found.start(), place, skipped)
+        if boundary is not None:
+            yield Cut(place, boundary, is_weak=boundary is Boundary.CLAUSE)
+
+
+def _line_end(text: str, end: int, after: int) -> Boundary | None:
+    """What the end of a line ends that ends with no mark."""
+    if _ENTRY.match(text, after, after + 16):
+        return Boundary.SENTENCE
+    is_short = text.rfind("\n", max(0, end - _BREATH - 1), end) >= 0 or end <= _BREATH
+    if is_short and not text[after : after + 1].islower():
+        return Boundary.CLAUSE
+    return None
+
+
+def _end_of(
+    text: str, marks: str, start: int, place: int, skipped: dict[int, int]
+) -> Boundary | None:
+    """What ends behind a run of marks and closing ones at `start`, if anything."""
+    if place >= len(text):
+        return None
+    has_space = is_space(text[place])
+    after = _first_letter(text, place, skipped)
+    if any(mark in WIDE_END_MARKS for mark in marks):
+        is_quoted = marks[-1] in '」』”’"'
+        goes_on = not has_space and (
+            text[place] in "、，,；：" or (is_quoted and _SAYS.match(text, place, place + 8))
+        )
+        return Boundary.CLAUSE if goes_on else Boundary.SENTENCE
+    core = marks.rstrip(CLOSERS + " \u00a0\u202f")
+    if not has_space:
+        is_inside_cjk = start and is_cjk(text[start - 1]) and is_cjk(text[place])
+        if not is_inside_cjk or text[place].isdigit():
+            return None
+        return Boundary.CLAUSE if "…" in core or ".." in core else Boundary.SENTENCE
+    if core == "." and is_abbreviation(text, start, after):
+        return None
+    if after < len(text) and text[after].islower() and text[after - 1] not in "¿¡":
+        return Boundary.CLAUSE
+    if ("…" in core or ".." in core) and _I.match(text, after):
+        return Boundary.CLAUSE  # English writes it with a capital letter wherever it stands
+    return Boundary.SENTENCE
+
+
+def _first_letter(text: str, place: int, skipped: dict[int, int]) -> int:
+    """Index of what a reader would say first behind `place`, past spaces, tags and opening marks;
+    len(text) if nothing.
+    """
+    while place < len(text):
+        if place in skipped:
+            place = skipped[place]
+        elif text[place].isspace() or text[place] in OPENERS:
+            place += 1
+        else:
+            break
+    return place
+
+
+_ADDRESS = re.compile(r"[!-~]+")  # candidates: runs of ASCII without a space
+
+
+def spans_of(pattern: str | None, text: str) -> list[tuple[int, int]]:
+    """Start and end of what a regular expression matches."""
+    if pattern is None:
+        return []
+    return [found.span() for found in re.finditer(pattern, text) if found.group()]
+
+
+def addresses(text: str) -> list[tuple[int, int]]:
+    """Start and end of web and e-mail addresses, with the punctuation that touches them."""
+    return [
+        found.span()
+        for found in _ADDRESS.finditer(text)
+        if "://" in found.group() or "@" in found.group() or found.group().startswith("www.")
+    ]
+
+
+def inside(length: int, spans: list[tuple[int, int]]) -> bytearray:
+    """(length + 1,) flags: 1 where a cut would fall inside of a span, not at its edges."""
+    depth = [0] * (length + 2)
+    for start, end in spans:
+        if end - start > 1:
+            depth[start + 1] += 1
+            depth[end] -= 1
+    flags, level = bytearray(length + 1), 0
+    for place in range(length + 1):
+        level += depth[place]
+        flags[place] = level > 0
+    return flags
+
+
+GOOD, POOR, BAD, NEVER = 0, 1, 2, 3
+_LEANS_BACK = (
+    "。．，、；：！？!?,.;:…‥・ー～%％)」』）】》〉]}”’»›"
+    "ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ々ゝゞ"
+)
+_LEANS_FORWARD = "([{「『（【《〈“‘„«‹¿¡" + CURRENCY
+_JOINERS = "\u200d\u2060\ufeff"
+
+
+def quality(text: str, place: int) -> int:
+    """How well a text can be cut before `place` (0 < place < len(text)): GOOD to NEVER."""
+    before, after = text[place - 1], text[place]
+    if is_space(after):
+        return NEVER if before.isspace() else _at_space(text, place)
+    if before.isspace():
+        return NEVER  # the cut stands before the spaces
+    if unicodedata.combining(after) or before in _JOINERS or after in _JOINERS:
+        return NEVER
+    if "\ufe00" <= after <= "\ufe0f" or "\U0001f3fb" <= after <= "\U0001f3ff":
+        return NEVER  # says how the character before it looks
+    if not (is_cjk(before) and is_cjk(after)) or after in _LEANS_BACK or before in _LEANS_FORWARD:
+        return BAD
+    if is_katakana(before) and is_katakana(after):
+        return BAD
+    if is_hiragana(before) and not is_hiragana(after):
+        return GOOD
+    return POOR
+
+
+def _at_space(text: str, place: int) -> int:
+    """Before the spaces at `place`."""
+    before = text[place - 1]
+    after = text[place : place + 8].lstrip()[:1]
+    if not after or after in _LEANS_BACK or before in _LEANS_FORWARD:
+        return BAD
+    if before == "." or before.isdigit() or after.isdigit():
+        return POOR
+    return GOOD

@@ -1,1 +1,0 @@
-"""Where a text may be cut: after paragraphs, sentences, clauses and words."""

@@ -1,0 +1,175 @@
+"""Languages by their ISO codes: `en`, `en-US`, `zh-CN`, `pt_BR` and `deu` stand for the names that
+checkpoints have. A name is never changed, so what was spoken under it stays the same.
+
+Numbers of other languages, by num2words; all else is left as written.
+
+Whole numbers and decimals are read, and percent, where nothing near them says otherwise: no date,
+time, price, ordinal or unit. They are said as a plain count, in the masculine nominative where the
+language has such things.
+
+num2words is LGPL 2.1: it is imported, never copied or changed, and comes with an extra of its own
+(`languages`), so that nobody has it who does not ask for it. It has no Chinese.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from tts_cli.errors import SetupError
+from tts_cli.text.reading import Rule, rule
+
+# Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
+# by the names that checkpoints use.
+CODES = {
+    "chinese": ("zh", "zho", "chi", "cmn", "cn"),
+    "english": ("en", "eng"),
+    "french": ("fr", "fra", "fre"),
+    "german": ("de", "deu", "ger"),
+    "italian": ("it", "ita"),
+    "japanese": ("ja", "jpn", "jp"),
+    "korean": ("ko", "kor"),
+    "portuguese": ("pt", "por"),
+    "russian": ("ru", "rus"),
+    "spanish": ("es", "spa"),
+}
+_NAMES = {code: name for name, codes in CODES.items() for code in codes}
+_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
+
+
+def named_language(value: str, known: Iterable[str]) -> str:
+    """A language as one of those known is called, where the value is a code of it.
+
+    Args:
+        value: a name or a code, as a user wrote it.
+        known: names, in small letters.
+    Returns:
+        The value itself where it is no code, or one of a language that is not known.
+    """
+    return _named(value, known if isinstance(known, tuple) else tuple(known))
+
+
+@lru_cache(maxsize=256)
+def _named(value: str, known: tuple[str, ...]) -> str:
+    folded = value.casefold()
+    if folded in (name.casefold() for name in known):
+        return value
+    match = _TAG.fullmatch(folded)
+    name = _NAMES.get(match[1]) if match else None
+    return name if name in known else value
+
+
+def is_code(value: str) -> bool:
+    """Whether a text is the code of a language that a checkpoint may have."""
+    match = _TAG.fullmatch(value)
+    return match is not None and match[1].casefold() in _NAMES
+
+
+def code_of(language: str) -> str | None:
+    """The code of two or three letters of a language by its name or code; None where none is told,
+    `auto` included.
+    """
+    folded = language.casefold().strip()
+    if folded.endswith("_dialect"):  # of Chinese: how Qwen3-TTS names them
+        return "zh"
+    if folded in CODES:
+        return CODES[folded][0]
+    match = _TAG.fullmatch(folded)
+    if match is None:
+        return None
+    name = _NAMES.get(match[1])
+    return CODES[name][0] if name else match[1]
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a language writes numbers."""
+
+    code: str  # of num2words
+    thousands: str  # characters between groups of three digits
+    point: str  # before the decimals
+    said_point: str = ""  # "": num2words says whole number and decimals in one
+    percent: str | None = None  # None: its form depends on the number
+    years: range = range(0)  # numbers of four digits that are said as years
+    ordinals: str = ""  # pattern behind a number that makes it an ordinal
+    is_joined: bool = False  # written without spaces
+    counters: str = ""  # letters that may follow at once; others take numbers of another kind
+    mistakes: str = ""  # pattern of what num2words says wrongly; such a number stays as written
+
+
+_SPACES = " \u00a0\u202f"
+LANGUAGES = {
+    "german": Writing(
+        *("de", f".{_SPACES}", ",", "Komma", " Prozent"),
+        years=range(1100, 2000),
+        ordinals=r"\. [^\W\d_]",
+    ),
+    "french": Writing("fr", _SPACES, ",", "virgule", " pour cent"),
+    "spanish": Writing(
+        *("es", f".{_SPACES}", ",", "punto", " por ciento"), mistakes="uno (?:mil|bil)"
+    ),
+    "italian": Writing("it", f".{_SPACES}", ",", "virgola", " per cento"),
+    "portuguese": Writing("pt_BR", f".{_SPACES}", ",", "vírgula", " por cento"),
+    # A million is masculine, and "million" is the beginning of "millionth".
+    "russian": Writing(
+        "ru", _SPACES, ",", mistakes="(?:одна|две) (?:миллион|миллиард|триллион)(?!н)"
+    ),
+    "japanese": Writing("ja", ",", ".", "点", "パーセント", is_joined=True),
+    "korean": Writing("ko", ",", ".", "점", " 퍼센트", counters="년월일분초원층번호"),
+}
+_SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number could be said
+
+
+@cache
+def rules_of(language: str) -> tuple[Rule, ...]:
+    """The rules of a language of LANGUAGES. SetupError where num2words is missing."""
+    try:
+        from num2words import num2words
+    except ImportError:
+        raise SetupError(
+            f"numbers in {language} need num2words",
+            "install tts-cli[languages], or give --normalize off",
+        ) from None
+    writing = LANGUAGES[language]
+    groups = f"[{re.escape(writing.thousands)}]"
+
+    def read(match: re.Match[str]) -> str | None:
+        before, after = re.sub(groups, "", match["whole"]), match["decimals"]
+        if writing.ordinals and len(before) < 3 and re.match(writing.ordinals, match["behind"]):
+            return None
+        if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
+            return None
+        if after and writing.said_point:
+            # Digit by digit: as one number num2words takes them for a float, or drops them.
+            digits = [str(num2words(int(digit), lang=writing.code)) for digit in after]
+            whole = str(num2words(int(before), lang=writing.code))
+            said = ("" if writing.is_joined else " ").join([whole, writing.said_point, *digits])
+        elif after:
+            said = str(num2words(f"{before}.{after}", lang=writing.code))
+        elif match["whole"].isdecimal() and int(before) in writing.years:
+            said = str(num2words(int(before), lang=writing.code, to="year"))
+        else:
+            said = str(num2words(int(before), lang=writing.code))
+        if writing.mistakes and re.search(writing.mistakes, said):
+            return None
+        return said + (writing.percent or "" if match["percent"] else "")
+
+    edge = "(?<![A-Za-z0-9])" if writing.is_joined else r"(?<!\w)"
+    behind = (
+        "(?![A-Za-z0-9])"
+        if writing.is_joined
+        else rf"(?![^\W{writing.counters}])"
+        if writing.counters
+        else r"(?!\w)"
+    )
+    number = (
+        rf"(?P<whole>[0-9]{{1,3}}(?:{groups}[0-9]{{3}}){{1,4}}(?![0-9])|[0-9]{{1,15}}(?![0-9]))"
+        rf"(?:{re.escape(writing.point)}(?P<decimals>[0-9]{{1,9}}))?"
+    )
+    near = rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<![0-9][.,:/\u2013-])(?<![-+\u2212])"
+    far = rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?=(?P<behind>.{{0,3}}))"
+    percent = rf"(?P<percent>[{_SPACES}]?%|)"
+    pattern = rf"{edge}{near}(?P<it>{number}{percent}){behind}{far}"
+    return (rule(pattern, read, re.DOTALL),)

@@ -1,0 +1,270 @@
+"""Whether there is anything in a text to speak.
+
+Two questions, both asked of the text as it stands: is there anything to see in it (`is_blank`), and
+is there a letter or a digit (`is_wordless`).
+
+Letters and digits are those of every script, numbers such as a half or a circled one, and signs
+that are made of letters, such as those of kg or of No. Signs that people say by name (per cent,
+ampersand, plus) have no letter: alone they are no text.
+
+Markup that other tools and game engines understand, and a model would read aloud.
+
+What stands in a manifest goes to the model, so a warning is all that comes of it, but where
+`--strip-markup` is given: that takes out the tags of style and emphasis, what they are around
+stays. Placeholders, directions and all else that stands for something else are told and stay.
+
+The table is short and strict, and what people write anyway (`a < b`, `5 * 3 * 2`, `AT&T`,
+`snake_case`, `#1`, `100 %s`) is none of it. Engines: Ren'Py, Godot's BBCode, Yarn, Unity's and
+Unreal's rich text, SubStation, printf and Python's format.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tts_cli.text.pictures import PICTURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from models.pace import Pace
+
+
+SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
+
+
+def usual_s(text: str) -> float:
+    """Seconds that speech of a text usually takes."""
+    return SECONDS_PER_BYTE * len(text.encode())
+
+
+SILENCE_S = 0.5  # of a row without words
+
+# Hangul fillers, of width and without, are letters by their category.
+_FILLERS = "\u115f\u1160\u3164\uffa0"
+_LETTER = re.compile(rf"[^\W_{_FILLERS}]")  # or digit: what `str.isalnum` takes
+_EMPTY_BRAILLE = "\u2800"  # a symbol by its category
+# White space and control characters, format characters (directions, tags, joiners, a soft hyphen)
+# and marks, which show on a letter only: variation selectors are among them.
+_UNSEEN_KINDS = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp", "Mn", "Mc", "Me"))
+
+
+# Letters of other scripts than Latin, and languages that are written in that alone.
+_NOT_LATIN = re.compile(
+    r"[^\W\d_\u0000-\u02ff\u1d00-\u1eff\u2c60-\u2c7f\ua720-\uab6f\uff00-\uff5a]"
+)
+_LATIN_LANGUAGES = frozenset(("english", "french", "german", "italian", "portuguese", "spanish"))
+
+
+def are_latin(languages: Iterable[str]) -> bool:
+    """Whether a checkpoint names its languages, and all of them are written in Latin letters."""
+    named = set(languages) - {"auto"}
+    return bool(named) and named <= _LATIN_LANGUAGES
+
+
+def is_foreign(text: str) -> bool:
+    """Whether most letters of a text are not Latin ones."""
+    if text.isascii() or _NOT_LATIN.search(text) is None:
+        return False
+    return 2 * len(_NOT_LATIN.findall(text)) > sum(map(str.isalpha, text))
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing in a text can be seen."""
+    return all(map(_is_unseen, text))  # ends at the first character of most texts
+
+
+def is_wordless(text: str, pace: Pace | None = None) -> bool:
+    """Whether a text has no letter and no digit but in what the checkpoint reads as markup."""
+    spoken = text if pace is None else pace.without_markup(text)
+    return not (_LETTER.search(spoken) or _LETTER.search(unicodedata.normalize("NFKC", spoken)))
+
+
+def _is_unseen(char: str) -> bool:
+    if char.isalnum():
+        return char in _FILLERS
+    return char == _EMPTY_BRAILLE or unicodedata.category(char) in _UNSEEN_KINDS
+
+
+MAX_SHOWN_CHARS = 40
+
+_SSML = (
+    "speak|break|say-as|phoneme|prosody|emphasis|voice|audio|lang|mark|sub|p|s|w|par|seq|media|"
+    "lexicon|mstts:[a-z-]+|amazon:[a-z-]+"
+)
+_HTML = "a|b|i|u|em|strong|br|hr|div|span|font|small|sup|code|pre|h[1-6]|ul|ol|li|img|table|tr|td"
+_BBCODE = (
+    "b|i|u|s|p|br|code|center|left|right|fill|indent|url|img|font|color|bgcolor|fgcolor|table|cell|"
+    "ul|ol|lb|rb|wave|tornado|shake|fade|rainbow|pulse|nomarkup"
+)
+_RENPY = "[bisuwpkart]|nw|fast|done|clear|plain|noalt|rb|rt|br"
+_ACTS = (
+    "breath(?:s|e|es|ing)?|laugh(?:s|ing|ter)?|chuckl(?:es?|ing)|giggl(?:es?|ing)|sigh(?:s|ing)?|"
+    "sob(?:s|bing)?|sniff(?:s|ing|les)?|gasp(?:s|ing)?|cough(?:s|ing)?|groan(?:s|ing)?|"
+    "moan(?:s|ing)?|yawn(?:s|ing)?|whisper(?:s|ing|ed)?|shout(?:s|ing|ed)?|yell(?:s|ing)?|"
+    "scream(?:s|ing)?|mutter(?:s|ing)?|pauses?|silence|off-?screen|voice-?over|v\\.o\\.|o\\.s\\."
+)
+_CUES = rf"break|beat|music|sfx|sound|{_ACTS}"
+# What a text that begins in brackets has there, if it is no direction such as (radio).
+_ASIDES = (
+    "a|an|and|as|at|but|by|for|from|he|i|if|in|is|it|no|not|note|of|optional|or|see|she|that|the|"
+    "they|this|to|was|we|which|who|with|yes|you"
+)
+# What an author puts into square brackets: [he] said, [sic].
+_EDITED = "sic|he|she|they|it|his|her|hers|him|their|them|its|my|your|our|we|you|and|or|of|to|in|is"
+_ENTITIES = (
+    "amp|lt|gt|quot|apos|nbsp|shy|hellip|mdash|ndash|lsquo|rsquo|ldquo|rdquo|laquo|raquo|copy|deg|"
+    "#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}"
+)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One thing that is found by one pattern. Each stops at the next sign of its own kind, so that
+    none takes more than linear time.
+    """
+
+    sign: str  # that all of the kind have and most texts have not
+    name: str
+    pattern: re.Pattern[str]
+    kept: str | None = None  # what stays where styles are taken out, for `sub`; None: all of it
+
+
+def _kind(sign: str, name: str, pattern: str, kept: str | None = None, flags: int = 0) -> _Kind:
+    return _Kind(sign, name, re.compile(pattern, flags), kept)
+
+
+def _emphasis(mark: str, edge: str, never: str = "") -> str:
+    """Words between two marks, with none of `edge` outside of these, and that never begin so."""
+    start = mark[0]
+    return (
+        rf"(?<![{edge}{start}]){re.escape(mark)}{never}(?=[^\s{start}])"
+        rf"([^{start}\n]*[^\s{start}]){re.escape(mark)}(?![{edge}{start}])"
+    )
+
+
+_TAG, _DIRECTION, _PLACEHOLDER = "a tag", "a stage direction", "a placeholder"
+_I = re.IGNORECASE
+# Where several match at one place the first one counts.
+_KINDS: tuple[_Kind, ...] = (
+    _kind("<", _TAG, r"</?(?:br|p|div|hr|li|tr|td|h[1-6]|break)(?:\s[^<>]{0,80}|/)?>", " ", _I),
+    # Attributes have an equals sign, which "x<s and y>2" has not.
+    _kind("<", _TAG, rf"</?(?:{_SSML}|{_HTML})(?:\s*/?|\s+[\w:-]{{1,40}}\s*=[^<>]*)>", "", _I),
+    _kind("<", _TAG, r"<(?:[A-Za-z][\w.-]+|#[0-9a-fA-F]{3,8}|[a-z]+=[^<>]{1,80})>(?=[^<]*</)", ""),
+    _kind("<", _TAG, r"</[\w:.-]{0,40}>|<#[0-9a-fA-F]{3,8}>|<[A-Za-z][\w.-]+=[^<>]{1,80}>", ""),
+    _kind("<", _TAG, r"<[A-Za-z][\w:.-]+\s+[\w:-]{1,40}\s*=[^<>]*>", ""),
+    _kind("<", _TAG, r"<v(?:\.[\w.]{1,40})? [A-Z][^<>]{0,60}>"),
+    _kind("<", _TAG, r"<\|[^<>|]{1,80}\|>|<!--|<!\[CDATA\[|<\?xml\b"),
+    _kind("<<", "a command", r"<<(?:wait|set|jump|if|else|elseif|endif|declare|stop)\b[^<>]*>>"),
+    _kind("{", _TAG, rf"\{{(?:/?(?:{_RENPY})|/[A-Za-z]\w*|/?[A-Za-z]\w*=[^{{}}]{{1,80}})\}}", ""),
+    _kind("{\\", _TAG, r"\{\\[^{}]*\}", ""),
+    _kind("[", _DIRECTION, rf"\[\s*/?(?:{_CUES})\b[^\[\]]*\]", flags=_I),
+    _kind(
+        "[",
+        "an editor's note",
+        r"\[\s*(?:illustration|footnote|sidenote|transcriber|blank page|greek)\b[^\[\]]*\]",
+        flags=_I,
+    ),
+    _kind("[", _TAG, rf"(?<!\w)\[(?:{_BBCODE})\](?!\()|\[[A-Za-z]\w*=[^\[\]]{{1,80}}\]", ""),
+    _kind("[", _TAG, r"\[[a-z]\w*\s+\w{1,40}=[^\[\]]*\]|\[/\w{0,40}\]", ""),
+    _kind("](", "a Markdown link", r"\[[^\[\]\n]+\]\([^()\s]+\)"),
+    _kind(
+        "[",
+        _PLACEHOLDER,
+        rf"(?<!\w)\[(?!(?:{_EDITED})\])(?:[a-z][a-zA-Z0-9]{{1,40}}|[A-Za-z]\w{{0,40}}_\w{{1,40}}"
+        r"|[a-z]\w{0,40}\.[\w.]{0,40}\w)(?:![a-z]+)?\](?![\w(])",
+    ),
+    _kind(
+        "{",
+        _PLACEHOLDER,
+        r"\{[$#]?[\w.]{1,60}(?:[:!][^{}]{0,60}|, ?(?:plural|select|number|date)\b[^{}]{0,60})?\}"
+        r"|\{\w{1,40}, ?(?:plural|select)(?:ordinal)?,|\{\{\s*[\w.]{1,60}\s*\}\}",
+    ),
+    _kind(
+        "%",
+        _PLACEHOLDER,
+        r"(?<![\w%])(?<!\d[ \u00a0\u202f])%(?:\d\$)?(?:0?\d?(?:\.\d)?[sdifu]\b|@|\(\w+\)[sdif])",
+    ),
+    _kind("://", "a web address", r"\b(?:https?|ftp)://\S"),
+    _kind("www.", "a web address", r"\bwww\.[\w-]+\.\w"),
+    _kind("@", "an e-mail address", r"[\w.+-]{1,64}@[\w-]{1,64}\.[^\W\d]"),
+    _kind("*", _DIRECTION, rf"(?<![\w*])\*(?:{_ACTS})\b[^*\n]*\*(?![\w*])", flags=_I),
+    _kind("(", _DIRECTION, rf"\(\s*(?:{_ACTS})(?: [^\W\d_]+){{0,2}}\s*\)", flags=_I),
+    _kind(
+        "(",
+        _DIRECTION,
+        rf"^(?:[^\W\d_][\w .'-]{{0,30}}:\s)?\((?!(?:{_ASIDES})\b)[^\W\d_A-Z][^\W\d_]+"
+        r"(?:[ '-][^\W\d_]+){0,3}\)(?=\s+\S)",
+        flags=re.MULTILINE,
+    ),
+    # Neighbours that are ASCII letters make a password or a formula; Chinese has no spaces.
+    _kind("**", "Markdown", _emphasis("**", "A-Za-z0-9"), r"\1"),
+    _kind("__", "Markdown", _emphasis("__", r"\w"), r"\1"),
+    _kind("*", "Markdown", _emphasis("*", r"\w", rf"(?!(?i:{_ACTS})\b)"), r"\1"),
+    _kind("_", "Markdown", _emphasis("_", r"\w"), r"\1"),
+    _kind("`", "Markdown", r"```|(?<![`\w])`(?=[^`\s])([^`\n]*[^`\s])`(?![`\w])", r"\1"),
+    _kind("# ", "a Markdown heading", r"^ {0,3}#{1,6} +(?=[^\W\d])", "", re.MULTILINE),
+    _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});"),
+    _kind("-->", "a cue time", r"\d\d[:.]\d\d[.,]\d{3}\s{0,3}-->"),
+    _kind("\\", "a written line end", r"(?<![\w:\\])\\[nNr]|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)", "\n"),
+    _kind("\\", "an escaped quote", r"\\([\"'])", r"\1"),
+)
+_EMOJI_KIND = _kind("", "an emoji", f"[{PICTURES}]")
+_SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{PICTURES}]")  # one look at what most texts have none of
+_SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
+
+
+@dataclass(frozen=True)
+class Markup:
+    """One kind of markup in a text."""
+
+    kind: str
+    place: str  # where it stands first, as a message shows it
+    is_style: bool  # so that `strip_markup` takes it out
+
+    def __str__(self) -> str:
+        remedy = "remove it, or add --strip-markup" if self.is_style else "remove it"
+        return f"{self.kind} ({self.place}) would be read aloud; {remedy}"
+
+
+def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
+    """The kinds of markup in a text that the checkpoint does not read as such."""
+    if _has_none(text):
+        return []
+    spoken = text if pace is None else pace.without_markup(text)
+    found: dict[str, Markup] = {}
+    taken: set[int] = set()
+    for kind in (*_KINDS, *(() if spoken.isascii() else (_EMOJI_KIND,))):
+        if kind.name in found or kind.sign not in spoken:
+            continue
+        match = kind.pattern.search(spoken)
+        if match is not None and match.start() not in taken:
+            taken.add(match.start())
+            shown = _shown(spoken, match.start())
+            found[kind.name] = Markup(kind.name, shown, kind.kept is not None)
+    return list(found.values())
+
+
+def strip_markup(text: str) -> str:
+    """A text without the tags of style and emphasis, and without the spaces that they leave."""
+    if _has_none(text):
+        return text
+    stripped = text
+    for kind in _KINDS:
+        if kind.kept is not None and kind.sign in stripped:
+            stripped = kind.pattern.sub(kind.kept, stripped)
+    return text if stripped == text else _SPACES.sub(" ", stripped).strip()
+
+
+def _has_none(text: str) -> bool:
+    """Whether there is no sign of any kind."""
+    return _SIGNS.search(text) is None and "://" not in text and "www." not in text
+
+
+def _shown(text: str, start: int) -> str:
+    """The place, in one line."""
+    place = text[start : start + MAX_SHOWN_CHARS + 1].split("\n")[0]
+    return repr(place) if len(place) <= MAX_SHOWN_CHARS else f"{place[:MAX_SHOWN_CHARS]!r}..."

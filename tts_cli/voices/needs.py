@@ -1,0 +1,176 @@
+"""What a row's voice is made of: a reference recording or a voice file, known before a weight is
+read. `stage.py` turns it into a voice while rows are spoken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from tts_cli.core import Need
+from tts_cli.errors import RowError
+from tts_cli.voices.made import MadeVoices, is_made
+from tts_cli.voices.recording import (
+    Facts,
+    Reference,
+    hear,
+    load_reference,
+    read_facts,
+    reference_digest,
+    transcript_problem,
+)
+from tts_cli.voices.voice_folder import VoiceFolder
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo, SpeechRequest, Voice
+    from tts_cli.config import RunConfig
+    from tts_cli.voices.voice_file import StoredVoice
+
+
+T = TypeVar("T")
+
+REMEMBERED_FILES = 4096
+MAX_MADE_S, MAX_MADE_BYTES = 20.0, 400  # of what a made voice says
+
+
+def reference_silence_s(config: RunConfig, info: ModelInfo) -> float:
+    """Seconds of silence that follow a reference of mode icl."""
+    return info.ref_silence_s if config.ref_silence is None else config.ref_silence
+
+
+class ReferenceFiles:
+    """Remembers what was found out about files, failures included, by path.
+
+    Args:
+        root: the folder references must lie in; None for anywhere.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root
+        self._heard: OrderedDict[str, tuple[str, ...] | RowError] = OrderedDict()
+        self._facts: OrderedDict[str, Facts | RowError] = OrderedDict()
+
+    def heard(self, path: str) -> tuple[str, ...]:
+        """`hear`, once a path."""
+        return self._remember(self._heard, path, hear)
+
+    def facts(self, path: str) -> Facts:
+        """`read_facts`, once a path."""
+        return self._remember(self._facts, path, read_facts)
+
+    def _remember(
+        self,
+        known: OrderedDict[str, T | RowError],
+        path: str,
+        read: Callable[[str, Path | None], T],
+    ) -> T:
+        if path not in known:
+            try:
+                known[path] = read(path, self.root)
+            except RowError as error:
+                known[path] = error
+            if len(known) > REMEMBERED_FILES:
+                known.popitem(last=False)
+        known.move_to_end(path)
+        found = known[path]
+        if isinstance(found, RowError):
+            raise found.with_traceback(None)
+        return found
+
+
+class Cloning:
+    """Finds what rows clone.
+
+    Args:
+        info: of the checkpoint that speaks.
+        made: where made voices are; None: in no folder.
+    """
+
+    def __init__(self, config: RunConfig, info: ModelInfo, made: MadeVoices | None = None) -> None:
+        self.info = info
+        self.silence_s = reference_silence_s(config, info)
+        self.files = ReferenceFiles(config.ref_root)
+        self.folder = VoiceFolder(config.voices)
+        self.made = made or MadeVoices(None)
+
+    def need(self, request: SpeechRequest) -> Need | None:
+        """What a request clones, None where nothing.
+
+        Raises:
+            RowError: its reference or its voice file cannot be used.
+        """
+        if not self.info.can_clone:
+            return None
+        if request.ref_audio is None:
+            return None if request.voice is None else self._stored(request.voice)
+        facts = self.files.facts(request.ref_audio)
+        mode, text = request.clone_mode or "xvec", request.ref_text
+        digest = reference_digest(facts.content, mode, text, self.silence_s)
+        if mode == "xvec":
+            return Need(digest, 0, 0, facts.content)
+        rate_hz = self.info.sample_rate_hz
+        seconds = facts.header.most_seconds + self.silence_s
+        frames = math.ceil((seconds * rate_hz + 2) / self.info.samples_per_frame)
+        return Need(digest, frames, len((text or "").encode()), facts.content)
+
+    def least(self, request: SpeechRequest) -> Need | None:
+        """What a request is certain to need, found without reading a recording.
+
+        Raises:
+            RowError: its voice file cannot be used.
+        """
+        if request.ref_audio is None or not self.info.can_clone:
+            need = self.need(request)
+            return Need("", 1, 1) if need is not None and not need.digest else need
+        if request.clone_mode != "icl":
+            return Need("", 0, 0)
+        return Need("", 1, len((request.ref_text or "").encode()))
+
+    def transcript_problem(self, path: str, text: str | None) -> str | None:
+        """Why a transcript cannot be that of a recording, or None. Raises RowError."""
+        frames, rate_hz = (header := self.files.facts(path).header).frames, header.rate_hz
+        if text is None or frames is None:
+            return None
+        return transcript_problem(text, frames / rate_hz)
+
+    def voice(self, request: SpeechRequest, digest: str) -> Voice | None:
+        """The voice of a request as the model takes it; None where a recording is to be encoded.
+
+        Raises:
+            RowError: its voice file was changed, or cannot be used any more.
+        """
+        if request.ref_audio is not None:
+            return None
+        name = request.voice or ""
+        stored = self._require(name)
+        if stored.digest != digest:
+            raise RowError(f"voice {name!r} was changed while the run was going")
+        return stored.to_voice()
+
+    def load(self, request: SpeechRequest, digest: str) -> Reference:
+        """The recording of a request. Raises RowError."""
+        assert request.ref_audio is not None
+        reference = load_reference(
+            request.ref_audio,
+            self.files.root,
+            mode=request.clone_mode or "xvec",
+            text=request.ref_text,
+            rate_hz=self.info.sample_rate_hz,
+            silence_s=self.silence_s,
+        )
+        if reference.digest != digest:
+            raise RowError(f"ref_audio {request.ref_audio!r} was changed while the run was going")
+        return reference
+
+    def _require(self, name: str) -> StoredVoice:
+        return (self.made if is_made(name) else self.folder).require(name, self.info)
+
+    def _stored(self, name: str) -> Need:
+        if is_made(name) and self.made.find(name, self.info) is None:
+            frames = math.ceil((MAX_MADE_S + self.silence_s) / self.info.frame_s) + 1
+            return Need("", frames, MAX_MADE_BYTES)
+        stored = self._require(name)
+        return Need(stored.digest, stored.num_frames, len((stored.text or "").encode()))

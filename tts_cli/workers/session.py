@@ -1,0 +1,166 @@
+"""Speaks through workers: starts them, has rows dealt out to them, and sums up what they counted.
+
+One thread, the caller's, does all of it, woken by events. Beside it one thread plans rows, and a
+few record them, see `Dealer`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.config import RunConfig
+from tts_cli.engine.session import Due
+from tts_cli.folder.atomic import remove_stale_parts, stage
+from tts_cli.folder.records import Recorder
+from tts_cli.folder.run_file import Totals
+from tts_cli.workers.cluster import Cluster
+from tts_cli.workers.dealer import Dealer
+from tts_cli.workers.elsewhere import there
+from tts_cli.workers.lives import Event, Events, Lives
+from tts_cli.workers.messages import Task
+from tts_cli.workers.voices import ClusterVoices
+from tts_cli.workers.worker import Worker, version
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.audio.join import Pauses
+    from tts_cli.plan.room import Needs
+    from tts_cli.voices.needs import Cloning
+
+log = logging.getLogger(__name__)
+
+
+class Crew:
+    """Speaks through workers; see `engine.session.Speakers`.
+
+    Args:
+        comment: in every file.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        info: ModelInfo,
+        needs: Needs,
+        cloning: Cloning,
+        pauses: Pauses,
+        comment: str,
+    ) -> None:
+        self._config = config
+        self._info = info
+        self._needs = needs
+        self._cloning = cloning
+        self._pauses = pauses
+        self._comment = comment
+        self._cluster = Cluster(config)
+        self._events = Events()
+        self._lives = Lives(self._cluster, self._events)
+        self._events.on_stop = self._lives.stop
+        self._voices = ClusterVoices(self._events, self._lives, self._cluster.keep)
+        self._is_closed = False
+        self._token: Path | None = None
+        self._load_s = 0.0  # reading references
+        self.is_gpu = False
+
+    def steps(self) -> Iterator[tuple[str, Event]]:
+        """See `Speakers`."""
+        yield "starting Ray", self._cluster.open
+        yield "loading the model in each worker", self._start
+
+    def speak(self, due: Due, recorder: Recorder) -> None:
+        """See `Speakers`."""
+        rate_hz = self._info.sample_rate_hz
+        dealer = Dealer(self._events, self._lives, self._voices, self._cloning, recorder, rate_hz)
+        self._lives.on_ended, self._lives.on_death = dealer.take, dealer.take_from_dead
+        dealer.run(due)
+        self._load_s = dealer.load_s
+        if self._events.error is not None:
+            raise self._events.error
+
+    def stop(self) -> None:
+        """See `Speakers`."""
+        self._events.stop()
+
+    def close(self) -> None:
+        """See `Speakers`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._lives.end()
+        self._cluster.close(is_tidy=not any(hand.restarts for hand in self._lives.hands))
+        if self._token is not None:
+            remove_stale_parts(self._token.parent)  # itself, and what workers that died have left
+
+    def counted(self, totals: Totals) -> Totals:
+        """See `Speakers`."""
+        hands = self._lives.hands
+        found = [hand.counted for hand in hands]
+        misses: dict[str, int] = {}
+        for counted in found:
+            for name, count in counted.graph_misses_by.items():
+                misses[name] = misses.get(name, 0) + count
+        peaks = [one.peak_memory_bytes for one in found if one.peak_memory_bytes is not None]
+        return replace(
+            totals,
+            load_s=max((hand.load_s for hand in hands), default=0.0),
+            capture_s=max((hand.capture_s for hand in hands), default=0.0),
+            references=self._voices.num_encoded,
+            reference_ms=self._voices.encode_ms,
+            reference_load_ms=1000 * self._load_s,
+            graph_hits=sum(one.graph_hits for one in found),
+            graph_misses=sum(one.graph_misses for one in found),
+            graph_misses_by=misses,
+            peak_memory_bytes=max(peaks, default=None),
+        )
+
+    def device_facts(self) -> dict[str, Any]:
+        """See `Speakers`: of the first worker."""
+        return next((dict(hand.device) for hand in self._lives.hands if hand.device), {})
+
+    def worker_facts(self) -> list[dict[str, Any]]:
+        """See `Speakers`."""
+        return [hand.facts() for hand in self._lives.hands]
+
+    def _start(self) -> None:
+        """Start the workers, and wait until each is ready or given up. Raises SetupError."""
+        share = self._cluster.share
+        self.is_gpu = share.is_gpu
+        task = self._task()
+        devices = "GPU" if share.is_gpu else "CPU"
+        log.info("workers: %d, on a %s each", share.num_workers, devices)
+        numbers = range(1, share.num_workers + 1)
+        spawn = self._cluster.spawn
+        self._lives.begin([spawn(Worker, replace(task, number=number)) for number in numbers])
+        hands = self._lives.hands
+        if remote := [hand.number for hand in hands if hand.ready and not hand.ready.has_folder]:
+            log.info(
+                "the output folder is not seen by workers %s: their audio comes through Ray",
+                ", ".join(map(str, remote)),
+            )
+
+    def _task(self) -> Task:
+        share = self._cluster.share
+        config = there(self._config, share)
+        assert config.out is not None
+        text = secrets.token_hex(16)
+        self._token = stage(config.out / "workers", text.encode(), secrets.randbits(63))
+        rows = -(-self._needs.rows // share.num_workers)
+        return Task(
+            0,
+            config,
+            self._info.identity,
+            version(),
+            replace(self._needs, rows=rows),
+            self._pauses,
+            self._comment,
+            str(self._token),
+            text,
+            None if "OMP_NUM_THREADS" in os.environ else share.num_cpus,
+            logging.getLogger("tts_cli").getEffectiveLevel(),
+        )
