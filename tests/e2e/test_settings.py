@@ -163,7 +163,7 @@ OF_A_FLAG_ALONE = {("voices design", "instruct")}
 
 def test_what_a_projects_file_may_say(bench: Workbench, project: Path) -> None:
     """All settings of all commands. `[say] target = "mine.wav"` replaced that file."""
-    ctx = click.Context(cli, info_name="tts-cli")
+    ctx = click.Context(cli, info_name="tts-cli", **cli.context_settings)
     num_refused = 0
     for names, command in commands_of(ctx, cli):
         for param in command.params:

@@ -52,7 +52,7 @@ def test_the_settings(
     (tmp_path / "cast.toml").write_text('[a]\nvoice = "b"\n')
     (tmp_path / "tts-cli.toml").write_text(block(SETTINGS, "    # tts-cli.toml"))
     monkeypatch.chdir(tmp_path)
-    ctx = click.Context(cli, info_name="tts-cli")
+    ctx = click.Context(cli, info_name="tts-cli", **cli.context_settings)
     synth = cli.get_command(ctx, "synth")
     assert synth is not None
     found: Settings = load_settings(ctx, ("synth",), synth)

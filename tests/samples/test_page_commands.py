@@ -86,7 +86,7 @@ def reason(page: str, args: list[str]) -> str | None:
 
 def parse(args: list[str]) -> click.Context:
     """Let click read a command's words and values, as it would before it runs it."""
-    ctx = click.Context(cli, info_name="tts-cli")
+    ctx = click.Context(cli, info_name="tts-cli", **cli.context_settings)
     group: click.Command = cli
     while isinstance(group, click.Group) and args and not args[0].startswith("-"):
         name, *args = args
@@ -133,7 +133,10 @@ def test_commands_in_sentences(page: str) -> None:
     """They are shortened (`tts-cli warmup --model ...`): only names and flags are looked at."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for line in re.findall(r"`tts-cli ([a-z][^`]*)`", text):
-        ctx, words = click.Context(cli, info_name="tts-cli"), line.replace("\\|", "|").split()
+        ctx, words = (
+            click.Context(cli, info_name="tts-cli", **cli.context_settings),
+            line.replace("\\|", "|").split(),
+        )
         command: click.Command | None = cli
         while isinstance(command, click.Group) and words and re.fullmatch("[a-z]+", words[0]):
             command = command.get_command(ctx, words.pop(0))
