@@ -251,7 +251,8 @@ class _Watched(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill a buffer, but at the end."""
+        """Fill a buffer, or as much of it as a block is."""
+        buffer = buffer[:BLOCK_BYTES]  # whoever asks for a whole file has the same blocks
         count = 0  # a block is whole, or the last one: network file systems may give less at once
         while count < len(buffer):
             more: int = self._file.readinto(buffer[count:])  # type: ignore[attr-defined]

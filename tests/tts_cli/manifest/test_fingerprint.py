@@ -87,6 +87,25 @@ def test_a_file_that_was_only_touched(make_source: MakeSource) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes")
+@pytest.mark.parametrize("at_once", [7, BLOCK_BYTES, 2 * len(CONTENT)])
+def test_blocks_are_the_same_however_much_is_asked_for(
+    make_source: MakeSource, at_once: int
+) -> None:
+    """Subtitles of more than a block were read at once the second time, and called changed."""
+    source = make_source(CONTENT)
+    for size in (BLOCK_BYTES, at_once):
+        with source.open() as file:
+            assert b"".join(iter(lambda size=size, file=file: file.read(size), b"")) == CONTENT
+
+
+def test_long_subtitles(make_source: MakeSource) -> None:
+    cue = "{0}\n00:00:01,000 --> 00:00:02,000\nRow number {0}.\n\n"
+    content = "".join(map(cue.format, range(1, 2000))).encode()
+    assert len(content) > BLOCK_BYTES
+    source = make_source(content, "m.srt")
+    assert [sum(1 for _ in read_rows(source)) for _ in range(2)] == [1999, 1999]
+
+
 def test_a_pipe_in_its_place_is_not_waited_for(make_source: MakeSource) -> None:
     source = make_source(CONTENT)
     assert len(list(read_rows(source))) == len(LINES)
