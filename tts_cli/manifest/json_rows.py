@@ -243,6 +243,12 @@ class Lines:
         self._row_bytes = 0
         self.problem = None
 
+    def each(self) -> Iterator[str]:
+        """Lines, each a row by itself."""
+        for line in self:
+            self.start_row()
+            yield line
+
     def give_back(self, line: str) -> None:
         """The line read last is to come once more."""
         self._back = line

@@ -42,7 +42,7 @@ _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
 def has_cues(open_lines: OpenLines) -> bool:
     """Whether a text begins as subtitles do."""
     with open_lines() as lines:
-        return any(map(CUE_TIMES.match, islice(lines, _FIRST_LINES)))
+        return any(map(CUE_TIMES.match, islice(lines.each(), _FIRST_LINES)))
 
 
 def cue_length_s(extra: Mapping[str, Any]) -> float | None:

@@ -236,10 +236,9 @@ def _read_header(
 ) -> Header:
     start = lines.number + 1
     try:
-        header: list[str] = []
-        while not any(map(str.strip, header)):
+        while not any(map(str.strip, header := next(reader))):
+            lines.start_row()
             start = lines.number + 1
-            header = next(reader)
         if lines.problem is not None:
             raise RowProblem(lines.problem)
     except StopIteration:

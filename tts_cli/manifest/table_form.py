@@ -77,7 +77,7 @@ def find_form(source: Source, open_lines: OpenLines) -> TableForm | None:
         ManifestError: its columns are named by `--columns`, and by its header too.
     """
     with open_lines() as lines:
-        filled = (line for line in _each(lines) if line.strip(" ,;|\t\r\n"))
+        filled = (line for line in lines.each() if line.strip(" ,;|\t\r\n"))
         sample = list(islice(filled, _SAMPLE_LINES))
     if not sample:
         return None if source.format == "txt" else TableForm(_SEPARATORS_OF.get(source.format, ","))
@@ -129,13 +129,6 @@ def _id_part(name: str) -> str:
     if not _PLAIN.fullmatch(name):
         name = "".join(char if id_problem(f"a{char}a") is None else "_" for char in name)
     return name.rstrip(".")
-
-
-def _each(lines: Lines) -> Iterator[str]:
-    """Lines, each by itself."""
-    for line in lines:
-        lines.start_row()
-        yield line
 
 
 def _form_of(sample: list[str], source: Source) -> TableForm | None:
@@ -314,10 +307,10 @@ def _with_quotes(form: TableForm, source: Source, open_lines: OpenLines) -> Tabl
     closed makes. A name in a header stands in no others.
     """
     with open_lines() as lines:
-        first = next((line for line in _each(lines) if line.strip()), "")
+        first = next((line for line in lines.each() if line.strip()), "")
         if not form.names and first.startswith('"'):
             return form
-        if '"' not in first and not any('"' in line for line in _each(lines)):
+        if '"' not in first and not any('"' in line for line in lines.each()):
             return form
     with open_lines() as lines:
         width, start = len(form.names), 1
