@@ -74,7 +74,7 @@ EXTRAS = {
     "book": Extra("EPUB", (Package("lxml", "lxml.etree", "5"),)),
     "m4b": Extra("--join m4b", (Package("av", "av", "16"),)),
     "levels": Extra("--loudness, --highpass", (Package("pyloudnorm", "pyloudnorm", "0.2"),)),
-    "subtitles": Extra("manifests that are subtitles", (Package("pysubs2", "pysubs2", "1.7"),)),
+    "subtitles": Extra("manifests that are subtitles", (Package("pysubs2", "pysubs2", "1.7.1"),)),
     "xlsx": Extra("manifests in .xlsx", (Package("python-calamine", "python_calamine", "0.8"),)),
     "ray": Extra("--workers", (Package("ray", "ray", "2.60"),)),
     "export": Extra(

@@ -95,6 +95,7 @@ def test_small_commands_run_with_the_lowest_versions(tmp_path: Path) -> None:
     small_epub(tmp_path / "story.epub", "<h1>One</h1><p>It rained.</p><p>All day long.</p>")
     rows = [["id", "text"], ["a", "Hello there."], ["b", "Good morning, all."]]
     (tmp_path / "lines.xlsx").write_bytes(workbook(rows))
+    (tmp_path / "cues.srt").write_text("1\n00:00:01,000 --> 00:00:02,500\nHello there.\n")
     flags = "--model model --device cpu --max-seconds 1 --accept-truncated --loudness podcast"
     for line, code in (
         ("doctor --json", 0),
@@ -102,6 +103,7 @@ def test_small_commands_run_with_the_lowest_versions(tmp_path: Path) -> None:
         (f"synth lines.xlsx --out wavs --highpass 60 {flags}", 0),
         ("export wavs --to parquet --out parquet", 0),
         ("export wavs --to webdataset --out shards", 0),
+        (f"synth cues.srt --out cues {flags}", 0),
         ("lexicon test 21 --normalize german", 0),
         ("check wavs --asr pocketsphinx", 1),  # which hears no words in random weights
     ):
