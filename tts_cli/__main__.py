@@ -8,18 +8,16 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from tts_cli import signals
-from tts_cli import startup as early
-from tts_cli import startup as process_start
+from tts_cli import signals, startup
 from tts_cli.errors import Interrupted
 
 
 def start() -> int:
     """Import the command line and run it; returns its exit code."""
-    process_start.begin_process()
+    startup.begin_process()
     try:
         with signals.watching():
-            early.begin(sys.argv[1:])
+            startup.begin(sys.argv[1:])
             from tts_cli.main import main
 
             return main()

@@ -19,9 +19,7 @@ from typing import Any
 
 import click
 
-from tts_cli import signals
-from tts_cli import startup as early
-from tts_cli import startup as start
+from tts_cli import signals, startup
 from tts_cli.cli.options import LOGGERS, WARNINGS_LOGGER, Invocation
 from tts_cli.cli.screen import (
     flush,
@@ -195,8 +193,8 @@ def main(args: Sequence[str] | None = None) -> int:
     Args:
         args: without the program's name; None takes them from `sys.argv`.
     """
-    start.begin_command()
-    early.settle_threads()
+    startup.begin_command()
+    startup.settle_threads()
     invocation = Invocation(args=list(sys.argv[1:] if args is None else args))
     open_closed_streams()
     with _logging(invocation), signals.watching():
@@ -250,7 +248,7 @@ def _explain(error: Exception) -> int:
     if is_out_of_memory(error):
         error = out_of_memory(error)
     if _is_of_torchs_import(error):
-        remedy = f"install it: {start.TORCH}; `tts-cli doctor` tells what else is missing"
+        remedy = f"install it: {startup.TORCH}; `tts-cli doctor` tells what else is missing"
         error = SetupError(f"torch cannot be imported: {first_line(error)}", remedy)
     if not isinstance(error, TtsCliError):
         kind = type(error).__name__

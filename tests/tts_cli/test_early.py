@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tts_cli import startup as early
+from tts_cli import startup
 
 
 class FakeLibrary:
@@ -34,10 +34,10 @@ class FakeLibrary:
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    for cached in (early._driver, early.use_device):
+    for cached in (startup._driver, startup.use_device):
         cached.cache_clear()
     yield
-    for cached in (early._driver, early.use_device):
+    for cached in (startup._driver, startup.use_device):
         cached.cache_clear()
 
 
@@ -57,15 +57,15 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         work()
 
-    monkeypatch.setattr(early, "_in_thread", at_once)
+    monkeypatch.setattr(startup, "_in_thread", at_once)
     return names
 
 
-@pytest.mark.parametrize("command", early.SPEAKING)
+@pytest.mark.parametrize("command", startup.SPEAKING)
 def test_commands_that_speak_start_the_driver(
     command: str, driver: FakeLibrary, begun: list[str]
 ) -> None:
-    early.begin([command, "a"])
+    startup.begin([command, "a"])
     assert begun == ["driver"]
     assert driver.asked == ["init"]
 
@@ -74,7 +74,7 @@ def test_commands_that_speak_start_the_driver(
     "args", [[], ["doctor"], ["synth", "a", "--help"], ["-h"], ["synth", "a", "--dry-run"]]
 )
 def test_others_begin_nothing(args: list[str], driver: FakeLibrary, begun: list[str]) -> None:
-    early.begin(args)
+    startup.begin(args)
     assert (begun, driver.asked) == ([], [])
 
 
@@ -82,8 +82,8 @@ def test_others_begin_nothing(args: list[str], driver: FakeLibrary, begun: list[
 def test_a_run_on_a_cpu_leaves_the_driver_alone(
     args: list[str], driver: FakeLibrary, begun: list[str]
 ) -> None:
-    early.begin(["synth", "a", *args])
-    early.use_device("cpu")
+    startup.begin(["synth", "a", *args])
+    startup.use_device("cpu")
     assert (begun, driver.asked) == ([], [])
 
 
@@ -91,18 +91,18 @@ def test_a_run_on_a_cpu_leaves_the_driver_alone(
 def test_the_context_is_that_of_the_device(
     device: str, index: int, driver: FakeLibrary, begun: list[str]
 ) -> None:
-    early.use_device(device)
-    early.use_device(device)  # by whoever is not sure that it has begun
+    startup.use_device(device)
+    startup.use_device(device)  # by whoever is not sure that it has begun
     assert driver.asked == ["init", index, "context"]
 
 
 def test_a_device_that_is_not_there_is_somebody_elses_error(
     driver: FakeLibrary, begun: list[str]
 ) -> None:
-    early.use_device("cuda:7")
+    startup.use_device("cuda:7")
     assert driver.asked == ["init", 7]
     driver.devices = 0
-    assert not early.make_context(0)
+    assert not startup.make_context(0)
 
 
 def test_without_a_driver_nothing_happens(
@@ -112,8 +112,8 @@ def test_without_a_driver_nothing_happens(
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    assert not early.start_driver()
-    assert not early.make_context(0)
+    assert not startup.start_driver()
+    assert not startup.make_context(0)
 
 
 def test_what_goes_wrong_in_a_thread_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_what_goes_wrong_in_a_thread_stays_there(monkeypatch: pytest.MonkeyPatch
     def fail() -> None:
         raise OSError("no such device")
 
-    early._in_thread("test", fail)
+    startup._in_thread("test", fail)
     for thread in threading.enumerate():
         if thread.name == "test":
             thread.join()

@@ -9,44 +9,44 @@ import time
 
 import pytest
 
-from tts_cli import startup as start
+from tts_cli import startup
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
-    start.begin_command()
+    startup.begin_command()
 
 
 def test_moments_are_told_in_their_order_and_only_the_first_of_each() -> None:
-    start.reach("ready_s")
-    first = start.moments()["ready_s"]
+    startup.reach("ready_s")
+    first = startup.moments()["ready_s"]
     time.sleep(0.01)
-    start.reach("loaded_s")
-    start.reach("ready_s")
-    told = start.moments()
+    startup.reach("loaded_s")
+    startup.reach("ready_s")
+    told = startup.moments()
     assert list(told) == ["command_s", "loaded_s", "ready_s"]
     assert told["ready_s"] == first
 
 
 def test_the_next_command_of_a_process_begins_anew() -> None:
     time.sleep(0.02)
-    start.reach("spoken_s")
-    start.begin_command()
-    assert list(start.moments()) == ["command_s"]
-    assert start.moments()["command_s"] < 0.02
+    startup.reach("spoken_s")
+    startup.begin_command()
+    assert list(startup.moments()) == ["command_s"]
+    assert startup.moments()["command_s"] < 0.02
 
 
 def test_a_moment_nobody_knows_is_refused() -> None:
     with pytest.raises(AssertionError, match="lunch_s"):
-        start.reach("lunch_s")
+        startup.reach("lunch_s")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says when it began")
 def test_a_process_counts_from_its_own_beginning() -> None:
     program = (
         "import time; time.sleep(0.3)\n"
-        "from tts_cli import startup as start\n"
-        "start.begin_process(); start.begin_command(); print(start.moments()['command_s'])"
+        "from tts_cli import startup\n"
+        "startup.begin_process(); startup.begin_command(); print(startup.moments()['command_s'])"
     )
     began_s = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
@@ -56,8 +56,8 @@ def test_a_process_counts_from_its_own_beginning() -> None:
 def test_imports_are_not_searched_for_garbage_and_it_is_collected_again_behind() -> None:
     program = (
         "import gc, sys\n"
-        "from tts_cli import startup as start\n"
-        "with start.importing():\n"
+        "from tts_cli import startup\n"
+        "with startup.importing():\n"
         "    assert not gc.isenabled()\n"
         "    import torch\n"
         "print(gc.isenabled(), gc.get_freeze_count() > 10000)"
@@ -70,6 +70,6 @@ def test_what_is_imported_already_changes_nothing() -> None:
     import torch  # noqa: F401
 
     frozen = gc.get_freeze_count()
-    with start.importing():
+    with startup.importing():
         assert gc.isenabled()
     assert gc.get_freeze_count() == frozen

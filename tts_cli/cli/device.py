@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tts_cli import startup as early
-from tts_cli import startup as start
+from tts_cli import startup
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -30,9 +29,9 @@ def require(config: RunConfig) -> None:
     this process will speak on it.
     """
     if not config.has_workers:
-        early.use_device(config.device)
+        startup.use_device(config.device)
     if config.device not in ALWAYS_THERE and config.ray_address is None:
-        with start.importing():
+        with startup.importing():
             from tts_cli.engine.load import choose_device
 
         choose_device(config)

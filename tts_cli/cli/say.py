@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 from click.core import ParameterSource
 
-from tts_cli import signals
-from tts_cli import startup as early
-from tts_cli import startup as start
+from tts_cli import signals, startup
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
     cloning_options,
@@ -326,7 +324,7 @@ def _spoken_row(
             raise ManifestError("the text cannot be spoken so", remedy="see above")
         model = None
         if plan.voices.to_make():
-            early.use_device(config.device)
+            startup.use_device(config.device)
             model = make_missing_voices(plan)
             survey = plan.survey()
         planned = next(iter(plan))
@@ -334,8 +332,8 @@ def _spoken_row(
         raise RowError(planned.message)
     if planned.is_silent:
         return planned
-    early.use_device(config.device)
-    with start.importing():
+    startup.use_device(config.device)
+    with startup.importing():
         from tts_cli.engine.local import WarmModel
 
     rate_hz = config.sample_rate or info.sample_rate_hz

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli import signals
-from tts_cli import startup as early
-from tts_cli import startup as start
+from tts_cli import signals, startup
 from tts_cli.cli.options import Invocation
 from tts_cli.cli.run_report import keep_report, note_run, plan_facts, show_report
 from tts_cli.cli.screen import show_or_warn
@@ -68,9 +66,9 @@ def speak(
     assert plan.journal is not None
     assert plan.writer is not None
     signals.check()
-    start.reach("checked_s")
+    startup.reach("checked_s")
     if not config.has_workers:
-        early.use_device(config.device)
+        startup.use_device(config.device)
     started = datetime.now(timezone.utc)
     run_id = new_run_id(started)
     if survey.summary.split:
@@ -109,7 +107,7 @@ def speak(
             except (Exception, Interrupted) as caught:
                 error = caught
         totals.wall_s = time.perf_counter() - started_s
-        start.reach("spoken_s")
+        startup.reach("spoken_s")
     finally:
         speakers.close()
     totals.is_interrupted = error is not None
@@ -122,7 +120,7 @@ def speak(
         device=speakers.device_facts(),
         workers=speakers.worker_facts(),
         started=started,
-        start=start.moments(),
+        start=startup.moments(),
         exit_code=exit_code,
         **plan_facts(plan),
     )

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli import signals
-from tts_cli import startup as start
+from tts_cli import signals, startup
 from tts_cli.cli import device
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
@@ -163,7 +162,7 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         if survey.needs.rows > 1 and (hint := plan.voices.hint()):
             log.info("%s", hint)
         if survey.needs_model:
-            start.reach("checked_s")
+            startup.reach("checked_s")
             device.require(config)
         if not is_ours:
             journal, runs = open_folder(config, stack, is_new=True)

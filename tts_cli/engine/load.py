@@ -32,8 +32,7 @@ from models.device.beside import Beside, load_libraries
 from models.device.buckets import next_power_of_two
 from models.device.memory import Room, room_for
 from models.registry import load_model
-from tts_cli import signals
-from tts_cli import startup as start
+from tts_cli import signals, startup
 from tts_cli.config import BATCH_CPU, BATCH_CUDA, MANY_ROWS, RunConfig
 from tts_cli.engine.kernels import choose_kernels, with_fallback
 from tts_cli.engine.scheduler import BatchSize
@@ -176,7 +175,7 @@ def open_session(config: RunConfig) -> Session:
     Raises:
         SetupError: it cannot be loaded, or not speak as `--reproducible` promises.
     """
-    start.reach("imported_s")
+    startup.reach("imported_s")
     device = choose_device(config)
     dtype = choose_dtype(config, device)
     if config.kernel_cache is not None:
@@ -193,7 +192,7 @@ def open_session(config: RunConfig) -> Session:
     settle_kernels = choose_kernels(config.kernels, device)
     if is_cuda:
         Beside(device).start(partial(load_libraries, device, dtype))
-    start.reach("device_s")
+    startup.reach("device_s")
     try:
         model = load_model(source, device, dtype, config.revision, not config.no_graphs)
         if is_fixed:
@@ -213,7 +212,7 @@ def open_session(config: RunConfig) -> Session:
     max_batch = config.max_batch or (BATCH_CUDA if is_cuda else BATCH_CPU)
     load_s = time.perf_counter() - started
     log.debug("loaded in %.1f s", load_s)
-    start.reach("loaded_s")
+    startup.reach("loaded_s")
     is_chosen = config.max_batch is not None
     batch = BatchSize(max_batch, is_fixed)
     session = Session(model, device, dtype, batch, load_s, is_chosen)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tts_cli import startup as start
+from tts_cli import startup
 from tts_cli.config import RunConfig
 from tts_cli.core import SpeechRow
 from tts_cli.folder.records import Recorder
@@ -147,7 +147,7 @@ class OneProcess:
         return []
 
     def _load(self) -> None:
-        with start.importing():
+        with startup.importing():
             from tts_cli.engine.local import WarmModel
 
         self._model = WarmModel(self._config)
@@ -156,7 +156,7 @@ class OneProcess:
         assert self._model is not None
         self.is_gpu = self._model.session.device.type == "cuda"
         self._model.make_room(self._needs)
-        start.reach("ready_s")
+        startup.reach("ready_s")
 
 
 def add_device_totals(totals: Totals, session: Session) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from tts_cli import startup as start
+from tts_cli import startup
 from tts_cli.audio.encode import RowFiles
 from tts_cli.core import RUNAWAYS, WORDLESS, SpeechRow
 from tts_cli.errors import RowError, StoppedEarly
@@ -253,7 +253,7 @@ class Recorder:
             raise
         if placed is not None:
             self.takes.settle(record.id, placed)
-            start.reach("first_row_s")
+            startup.reach("first_row_s")
         with self._mutex:
             totals = self.totals
             totals.decoded_s += dropped_s + record.audio_s
