@@ -1,26 +1,112 @@
-"""A row from the plan to its samples: what is to be spoken, in which voice, and what came of it."""
+"""The nouns that all rooms share: what a take is, how its speech ended and what is said of it;
+a row from the plan to its samples.
+
+Values of the enums are what stands in the files. No numpy and no torch is imported here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from tts_cli.folder.record import EXTRA, OWN
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
 
     from models.base import SpeechRequest
-    from tts_cli.folder.files import MadeFiles
     from tts_cli.text.reading import Reading
     from tts_cli.text.split import Part
     from tts_cli.voices.encoding import Ticket
 
 
+class _Word(str, Enum):
+    """A word of a file. It is its text, in messages too, by every version of Python."""
+
+    __str__ = str.__str__
+
+
+class Role(_Word):
+    """What a take is to its row."""
+
+    OWN = "own"  # what the manifest and the settings ask for; the row's file is this take
+    HELD = "held"  # somebody chose it: the row's file is this take, whatever seed a run has
+    EXTRA = "extra"  # spoken beside the row's own file
+
+
+class Status(_Word):
+    """What came of a take."""
+
+    OK = "ok"
+    FAILED = "failed"
+    GONE = "gone"  # no manifest has the row any more: nothing but a run for it may look at the line
+
+
+class Finish(_Word):
+    """How a speech ended."""
+
+    EOS = "eos"  # by itself
+    MAX_FRAMES = "max_frames"  # at its cap
+    EARLY = "early"  # with fewer frames than its text can take
+    STUCK = "stuck"  # it stood still for 4 s
+    WORDLESS = "wordless"  # there was nothing to speak in its text: silence without frames
+
+    @property
+    def is_runaway(self) -> bool:
+        """Whether the speech is not all of the text."""
+        return self in (Finish.MAX_FRAMES, Finish.EARLY, Finish.STUCK)
+
+
+class Unfinished(_Word):
+    """Why a failed line judges no speech."""
+
+    # It says what its row is once the file of its sum has its name, and stands alone only where the
+    # run died about then; see `takes.TakeFolder.repair`.
+    REPLACING = "replacing"
+    TORN = "torn"  # the run died while the line was written
+    UNRECORDED = "unrecorded"  # the run died between the file and its line
+
+
+class Kind(_Word):
+    """What a remark is about."""
+
+    EARLY = "early"
+    CUT = "cut"
+    STUCK = "stuck"
+    LONG = "long"
+    FAST = "fast"
+    SLOW = "slow"
+    SILENCE = "silence"
+    REPEATS = "repeats"
+    LOUD = "loud"
+    QUIET = "quiet"
+    CLIPPED = "clipped"
+    WORDS = "words"
+    GARBLED = "garbled"
+    LESS = "less"
+    MORE = "more"
+    DRIFT = "drift"
+    OTHER = "other"
+    LEVEL = "level"
+    NOISE_FLOOR = "noise_floor"
+
+    @property
+    def about(self) -> str:
+        """`speech`, or `file`: of what was made of the speech, so that a new file drops it."""
+        return "file" if self in (Kind.LEVEL, Kind.NOISE_FLOOR) else "speech"
+
+
+class Remark(NamedTuple):
+    """What somebody should listen for. Nobody parses the text."""
+
+    kind: Kind
+    text: str  # with figures
+    weight: float = 2.0  # 1: just so; 10 at most
+
+
 @dataclass(frozen=True)
 class Levels:
-    """Measures of one row's audio, under the names of `RowRecord`. dBFS: 0 is the root mean square,
+    """Measures of one row's audio, under the names of `Take`. dBFS: 0 is the root mean square,
     or the peak, of a square wave of full scale; None is digital silence.
     """
 
@@ -43,16 +129,13 @@ class Place:
     """Which take of a row a speech is to be."""
 
     take: int = 1
-    role: str = OWN  # see `record`
+    role: Role = Role.OWN
     has_folder: bool = False  # the row has several takes, or will have
 
     def file_take(self, is_truncated: bool) -> int | None:
         """The take that names the speech's file; None: the row alone does."""
-        is_named = self.role == EXTRA if is_truncated else self.has_folder
+        is_named = self.role is Role.EXTRA if is_truncated else self.has_folder
         return self.take if is_named else None
-
-
-RUNAWAYS = ("max_frames", "early", "stuck")  # ends of speech that is not all of the text
 
 
 @dataclass(frozen=True)
@@ -65,12 +148,9 @@ class Need:
     ref_sha256: str | None = None  # of the recording; None for a voice file
 
 
-WORDLESS = "wordless"  # finish_reason of a row with nothing to speak in its text
-
-
 @dataclass(frozen=True)
 class Work:
-    """What a row took, under the names of `RowRecord`. Times are milliseconds, the row's own share
+    """What a row took, under the names of `Take`. Times are milliseconds, the row's own share
     where rows run together.
     """
 
@@ -128,18 +208,18 @@ class SpeechRow:
     frames_dropped: int = 0  # of attempts that were made again
     # At its end.
     error: str | None = None  # None: it came out well
-    # eos, max_frames, early, stuck, wordless; None: no end at all
-    finish_reason: str | None = None
+    finish_reason: Finish | None = None  # None: no end at all
     attempts: int = 0
     seed: int = field(init=False)  # of the attempt that was kept
     frames: int = 0
     samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
     codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
     levels: Levels | None = None  # of the samples
-    suspect: list[str] = field(default_factory=list)  # what its audio should be listened to for
+    remarks: list[Remark] = field(default_factory=list)  # of its audio
     work: Work = Work()
     part_records: list[dict[str, Any]] = field(default_factory=list)  # what came of its parts
-    made: MadeFiles | None = None  # of the samples; None: there are none, or they are unwritable
+    # `MadeFiles` of the samples, which core does not know; None: there are none, or are unwritable.
+    made: Any = None
     unwritable: str | None = None  # why no files can be made
     make_ms: float = 0.0
     worker: int | None = None  # that spoke it, from 1; None: this process
@@ -155,9 +235,9 @@ class SpeechRow:
     @property
     def is_extra(self) -> bool:
         """Whether it is spoken beside the row's own file."""
-        return self.place.role == EXTRA
+        return self.place.role is Role.EXTRA
 
     @property
     def is_silent(self) -> bool:
         """Whether nothing of it is spoken: its text has no word."""
-        return self.finish_reason == WORDLESS
+        return self.finish_reason is Finish.WORDLESS

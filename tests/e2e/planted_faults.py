@@ -261,7 +261,7 @@ def journaled(line: Line, samples: Array, codes: Array, target: Path) -> Line:
         "frames": len(codes),
         "audio_s": round(verdict.audio_s, 6),
         "frames_per_char": round(len(codes) / len(line["text"]), 6),
-        "suspect": verdict.suspect,
+        "remarks": verdict.remarks,
         **{
             name: round(value, 6) if isinstance(value, float) else value
             for name, value in asdict(verdict.levels).items()

@@ -16,8 +16,8 @@ from exports import READERS, check_read, digest_of, read_audiofolder, size_of, s
 from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
+from tts_cli.core import Unfinished
 from tts_cli.folder.lock import LOCK_NAME, FolderLock
-from tts_cli.folder.record import REPLACING_ERROR
 from tts_cli.listen.verdicts import Check, Heard, write_checks
 
 SPLIT = ("--split", "train=0.7,valid=0.2,test=0.1")
@@ -358,7 +358,7 @@ def test_again_it_is_brought_up_to_date(bench: Workbench) -> None:
 def test_a_command_that_died_is_told(bench: Workbench) -> None:
     """`encode` was killed: its rows were left out as if they had failed, with exit code 0."""
     lines = [record("a", **with_file(tone(0.1))), record("b", text="b", **with_file(tone(0.1)))]
-    lines[1] |= {"status": "failed", "error": REPLACING_ERROR}
+    lines[1] |= {"status": "failed", "unfinished": Unfinished.REPLACING}
     wavs = folder(bench, *lines)
     (wavs / LOCK_NAME).write_text("{}")
     result = export(bench, "nemo", "-q")

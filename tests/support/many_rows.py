@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.config import RunConfig
+from tts_cli.core import Finish, Status
 from tts_cli.folder.files import AudioWriter, prepare_folder
 from tts_cli.folder.hashes import request_hash
 from tts_cli.folder.journal import JOURNAL_NAME
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source, read_rows
 from tts_cli.manifest.row import Row
 from tts_cli.plan.checkpoint import read_info
@@ -61,10 +62,10 @@ def write_done(manifest: Path, out: Path, config: RunConfig | None = None) -> No
             path = writer.path_of(row.id)
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(AUDIO)
-            record = RowRecord(
+            record = Take(
                 row.id,
-                "ok",
-                finish_reason="eos",
+                Status.OK,
+                finish_reason=Finish.EOS,
                 path=path.relative_to(out).as_posix(),
                 bytes=len(AUDIO),
                 sha256="0" * 64,

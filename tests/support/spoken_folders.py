@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tts_cli.audio.file import encode
-from tts_cli.folder.record import RowRecord
+from tts_cli.core import Status
+from tts_cli.folder.take import Take
 
 RATE_HZ = 8000
 RUN_ID = "20261122T120000Z-abc123"
@@ -60,7 +61,9 @@ def record(row_id: str, **changes: Any) -> dict[str, Any]:
         "vocoder_ms": 40.0,
         "write_ms": 2.0,
     }
-    return {**vars(RowRecord(row_id, "ok", **fields)), **changes}
+    if "suspect" in changes:
+        changes["remarks"] = [["other", text, 2.0] for text in changes["suspect"]]
+    return {**json.loads(Take(row_id, Status.OK, **fields).to_line()), **changes}
 
 
 def write_folder(

@@ -19,14 +19,13 @@ from models.registry import load_prompts, pace_of, shares_codec
 from tts_cli.app.make_voice import load, require_row
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
-from tts_cli.core import RUNAWAYS
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder import sources as keeping
 from tts_cli.folder.encode import Run
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 from tts_cli.manifest.row import Row
 from tts_cli.plan.checkpoint import model_source
 from tts_cli.text.pauses import without_pauses
@@ -42,7 +41,7 @@ class Liked:
     """One take of a row that came out well, and what its folder tells of it."""
 
     out: Path
-    record: RowRecord
+    record: Take
     is_file: bool  # it is the row's file, not another take
     run: Run | None  # that spoke it; None: nobody knows
 
@@ -85,7 +84,7 @@ class Liked:
         said = " ".join((pace.without_markup(said) if pace else said).split())
         if is_wordless(said):
             raise RowError("its line tells no word that it says")
-        if record.finish_reason in RUNAWAYS:
+        if record.is_runaway:
             log.warning("row '%s' has no end: it may not say all of its text", record.id)
         return said
 

@@ -21,12 +21,12 @@ from tts_cli import signals
 from tts_cli.audio.join import speech
 from tts_cli.audio.pacing import pauses_in
 from tts_cli.audio.subtitles import Spoken, in_parts, subtitles
-from tts_cli.core import WORDLESS
+from tts_cli.core import Finish
 from tts_cli.errors import DiskFull
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import parts_of
+from tts_cli.folder.take import sound_parts
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.text.pauses import without_pauses
 
@@ -84,7 +84,7 @@ def _write(row: Row, plan: RowPlan, writer: AudioWriter, journal: Journal) -> in
         paths = {form: path for form, path in paths.items() if not _is_newer(path, since_ns)}
     if not paths:
         return 0
-    texts = [] if line.get("finish_reason") == WORDLESS else _spoken(row, line, audio)
+    texts = [] if line.get("finish_reason") == Finish.WORDLESS else _spoken(row, line, audio)
     markup = plan.care.markup or "(?!)"
     texts = [  # tags and marks that are not spoken are not shown
         replace(text, text=re.sub(markup, "", without_pauses(text.text))) for text in texts
@@ -118,4 +118,4 @@ def _spoken(row: Row, line: dict[str, Any], audio: Path) -> list[Spoken]:
     start, end = speech(samples, rate_hz)
     pauses = pauses_in(samples[start:end], rate_hz, start / rate_hz)
     whole = Spoken(row.text, start / rate_hz, end / rate_hz, tuple(pauses))
-    return in_parts(whole, parts_of(line), line.get("text"))
+    return in_parts(whole, sound_parts(line.get("parts")), line.get("text"))

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from tts_cli.core import Kind, Remark
+
 Array = np.ndarray[Any, Any]
 
 GATE_S = 0.4
@@ -74,14 +76,16 @@ class Levelling:
     true_peak_dbtp: float | None = None
     floor_dbfs: float | None = None  # what the quietest 0.05 s with any sound in it have
 
-    def misses(self, target: Target) -> list[str]:
-        """Where the audio is not what was asked for, in words."""
+    def misses(self, target: Target) -> list[Remark]:
+        """Where the audio is not what was asked for."""
         found = []
         if self.after_db is not None and abs(self.after_db - target.level_db) > SUSPECT_DB:
-            found.append(f"level {self.after_db:.1f} dB instead of {target.level_db:g}")
+            text = f"level {self.after_db:.1f} dB instead of {target.level_db:g}"
+            found.append(Remark(Kind.LEVEL, text))
         floor = target.floor_dbfs
         if floor is not None and self.floor_dbfs is not None and self.floor_dbfs > floor:
-            found.append(f"noise floor {self.floor_dbfs:.0f} dB, over {floor:g}")
+            text = f"noise floor {self.floor_dbfs:.0f} dB, over {floor:g}"
+            found.append(Remark(Kind.NOISE_FLOOR, text))
         return found
 
 

@@ -58,7 +58,7 @@ def in_parts(
     """A text that was spoken in parts, part by part: a part's edges are those of the audio.
 
     Args:
-        parts: as the journal has them, see `RowRecord`; none: it was spoken in one.
+        parts: as the journal has them, see `Take`; none: it was spoken in one.
         text: that their places count in. Where it is another one, they say nothing.
         offset_s: when the row's audio begins on the clock of `spoken`.
     """

@@ -18,6 +18,7 @@ import numpy as np
 from tts_cli import extras
 from tts_cli.audio.join import FADE_S, fade_in_, speech
 from tts_cli.audio.loudness import Levelling, Target, level
+from tts_cli.core import Remark
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -113,7 +114,7 @@ class Treatment:
         samples, levelling = level(samples, rate_hz, self.target)
         return samples, replace(applied, level=levelling)
 
-    def misses(self, applied: Applied) -> list[str]:
+    def misses(self, applied: Applied) -> list[Remark]:
         """What a row's audio should be listened to for, because it is not as it was asked for."""
         return [] if self.target is None else applied.level.misses(self.target)
 

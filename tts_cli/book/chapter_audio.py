@@ -142,7 +142,10 @@ def _applied(treatment: Treatment, level: ChapterLevel | None) -> dict[str, Any]
     gains = {voice: round(gain_db, 3) for voice, gain_db in level.gains_db.items()}
     levelling = level.levelling()
     told = replace(found, level=levelling).as_dict()
-    return told | {"gains_db": gains, "misses": levelling.misses(level.target)}
+    return told | {
+        "gains_db": gains,
+        "misses": [miss.text for miss in levelling.misses(level.target)],
+    }
 
 
 def _rate_of(path: Path) -> int:

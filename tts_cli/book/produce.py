@@ -32,7 +32,7 @@ from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import parts_of
+from tts_cli.folder.take import sound_parts
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +234,9 @@ class _Producer:
             if line is None or not line.get("parts"):
                 continue
             whole = Spoken(row.text, span.start_s, span.end_s)
-            found = in_parts(whole, parts_of(line), line.get("text"), span.file_start_s)
+            found = in_parts(
+                whole, sound_parts(line.get("parts")), line.get("text"), span.file_start_s
+            )
             if len(found) > 1:
                 self._parts[row.id] = found
 

@@ -17,10 +17,12 @@ from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import common_options, config_option, group
 from tts_cli.cli.screen import show_table, shown
 from tts_cli.config import RunConfig
+from tts_cli.core import Status
 from tts_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from tts_cli.folder.journal import Journal
+    from tts_cli.folder.take import Take
 
 log = logging.getLogger(__name__)
 
@@ -104,12 +106,12 @@ def choose_takes(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> l
     journal, runs = open_folder(config, stack)
     assert config.out is not None
     takes = TakeFolder(config.out, journal)
-    lines = [find(journal, config.out, choice) for choice in wanted]
+    found = [find(journal, config.out, choice) for choice in wanted]
     results = []
     try:
-        for line in lines:
-            is_new = takes.choose(line["id"], line["take"])
-            results.append({**facts(line), "is_new": is_new})
+        for take in found:
+            is_new = takes.choose(take.id, take.take)
+            results.append({**facts(take), "is_new": is_new})
     finally:
         close_takes(config, journal)
         renew_totals(config.out, runs, journal)
@@ -129,23 +131,23 @@ def show_choices(config: RunConfig, results: list[dict[str, Any]]) -> None:
             click.echo("next, for the chapters: the tts-cli book command again")
 
 
-def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
-    """The line of a take. Raises UsageError, with the takes there are."""
-    lines = takes_of(journal, choice.row_id)
-    if not lines:
+def find(journal: Journal, out: Path, choice: Choice) -> Take:
+    """A take. Raises UsageError, with the takes there are."""
+    takes = takes_of(journal, choice.row_id)
+    if not takes:
         raise UsageError(no_row(journal, choice.row_id, out))
-    spoken = [line for line in lines if line["status"] == "ok"]
+    spoken = [take for take in takes if take.is_ok]
     if choice.take is not None:
-        found = [line for line in spoken if line["take"] == choice.take]
+        found = [take for take in spoken if take.take == choice.take]
         asked = f"take {choice.take}"
     else:
         seed = choice.seed or 0
-        found = [line for line in spoken if line.get("seed") == seed]
-        found = found or [line for line in spoken if _is_made_of(line, seed)]
+        found = [take for take in spoken if take.seed == seed]
+        found = found or [take for take in spoken if _is_made_of(take, seed)]
         asked = f"take of seed {seed}"
     if len(found) == 1:
         return found[0]
-    listed = "; ".join(described(facts(line)) for line in spoken[:_MAX_SHOWN])
+    listed = "; ".join(described(facts(take)) for take in spoken[:_MAX_SHOWN])
     if found:
         problem = f"{choice.row_id} has more than one {asked}"
     else:
@@ -153,14 +155,11 @@ def find(journal: Journal, out: Path, choice: Choice) -> dict[str, Any]:
     raise UsageError(f"{problem}; there are: {listed or 'none that came out well'}")
 
 
-def _is_made_of(line: dict[str, Any], run_seed: int) -> bool:
+def _is_made_of(take: Take, run_seed: int) -> bool:
     """Whether a take's seed is made of the one that a run had."""
-    from tts_cli.folder.record import RowRecord
     from tts_cli.manifest.seeds import is_made_of
 
-    record = RowRecord.from_line(line)
-    attempts = min(record.attempts, _MAX_ATTEMPTS)
-    return is_made_of(record.seed or 0, run_seed, record.id, attempts)
+    return is_made_of(take.seed or 0, run_seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
 
 
 def no_row(journal: Journal, row_id: str, out: Path) -> str:
@@ -171,25 +170,16 @@ def no_row(journal: Journal, row_id: str, out: Path) -> str:
     return f"{out}: no row is called '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
 
 
-def takes_of(journal: Journal, row_id: str) -> list[dict[str, Any]]:
-    """The lines of a row's takes, those left out that are gone."""
-    from tts_cli.folder.record import GONE
-
-    found = []
-    for take in range(1, journal.top(row_id) + 1):
-        line = journal.line(row_id, take)
-        if line is not None and line["status"] != GONE:
-            found.append({**line, "take": take})
-    return found
+def takes_of(journal: Journal, row_id: str) -> list[Take]:
+    """A row's takes, those left out that are gone."""
+    found = (journal.take(row_id, number) for number in range(1, journal.top(row_id) + 1))
+    return [take for take in found if take is not None and take.status is not Status.GONE]
 
 
-def facts(line: dict[str, Any]) -> dict[str, Any]:
+def facts(take: Take) -> dict[str, Any]:
     """What is shown of a take; what makes no sense is not known."""
-    from tts_cli.folder.record import RowRecord
-
     names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
-    values = vars(RowRecord.from_line(line))
-    return {name: values[name] for name in names}
+    return {name: getattr(take, name) for name in names}
 
 
 def described(take: dict[str, Any]) -> str:
@@ -235,7 +225,7 @@ def listed(journal: Journal) -> Iterator[dict[str, Any]]:
     for chosen in journal.chosen():
         row_id = chosen["id"]
         file = journal.file(row_id)
-        for line in takes_of(journal, row_id):
-            is_file = file is not None and file.take == line["take"] and line["status"] == "ok"
+        for take in takes_of(journal, row_id):
+            is_file = file is not None and file.take == take.take and take.is_ok
             how = "held" if file is not None and file.is_held else "yes"
-            yield {**facts(line), "chosen": how if is_file else None}
+            yield {**facts(take), "chosen": how if is_file else None}

@@ -252,8 +252,6 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         raise RowError(str(spoken.error))
     if spoken.error is not None:
         raise RowError(spoken.error, "try another --seed, or keep it by --accept-truncated")
-    for what in spoken.suspect:
-        log.warning("listen to it: %s", what)
     from tts_cli.audio.file import check_format, encode
     from tts_cli.audio.tags import Tags, synthetic
     from tts_cli.audio.treatment import Treatment
@@ -262,9 +260,9 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
     rate_hz = config.sample_rate or info.sample_rate_hz
     treatment = Treatment.of(config)
     samples, applied = treat(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
-    for what in () if applied is None else treatment.misses(applied):
-        log.warning("listen to it: %s", what)
-        spoken.suspect.append(what)
+    remarks = spoken.remarks + ([] if applied is None else treatment.misses(applied))
+    for remark in remarks:
+        log.warning("listen to it: %s", remark.text)
     subtype = check_format(config.format, config.subtype, rate_hz)
     voice = None if is_made(spoken.request.voice) else spoken.request.voice
     tags = Tags(artist=voice or "", comment=synthetic(info))
@@ -285,7 +283,7 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         "parts": len(spoken.parts),
         "text": row.text,
         "spoken_text": spoken.request.text,
-        "suspect": spoken.suspect,
+        "suspect": [remark.text for remark in remarks],
         "applied": None if applied is None else applied.as_dict(),
     }
 

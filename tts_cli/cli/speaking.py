@@ -160,12 +160,19 @@ def show_summary(
     is_stopped: bool,
 ) -> None:
     """What came of a run, and what to do next."""
-    from tts_cli.cli.summary import next_step, reread_lines, stray_lines, summary_lines, take_lines
+    from tts_cli.cli.summary import (
+        early_lines,
+        next_step,
+        reread_lines,
+        stray_lines,
+        summary_lines,
+        take_lines,
+    )
 
     assert plan.writer is not None
     left_out = "had not failed" if config.retry_failed else "were done already"
     lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
-    lines[1:1] = reread_lines(survey.reread)
+    lines[1:1] = early_lines(survey.early) + reread_lines(survey.reread)
     lines[-1:-1] = stray_lines(survey.strays, plan.source.name, plan.writer.out)
     lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, plan.writer.out)
     num_bad = totals.failed - recorder.failures.count

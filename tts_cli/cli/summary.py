@@ -48,6 +48,17 @@ def summary_lines(
     ]
 
 
+def early_lines(rows: int) -> list[str]:
+    """What is said of rows spoken anew because a version that was never published spoke them."""
+    if not rows:
+        return []
+    were = "1 row was" if rows == 1 else f"{rows} rows were"
+    return [
+        f"{were} done by a version that was never published, and due again; audio that came out "
+        "otherwise is kept in takes/"
+    ]
+
+
 def reread_lines(rows: int) -> list[str]:
     """What is said of rows spoken anew for what is taken out of their texts, or typed, now."""
     if not rows:

@@ -38,6 +38,7 @@ from tts_cli.cli.run_report import (
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.cli.speaking import listed, speak, totals_of
 from tts_cli.config import RunConfig
+from tts_cli.core import Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.manifest.manifest import open_manifests
 from tts_cli.manifest.source import Manifest
@@ -288,7 +289,7 @@ def remake(
     from tts_cli.audio.tags import synthetic
     from tts_cli.cli.screen import long_step
     from tts_cli.folder.recode import Recoder
-    from tts_cli.folder.record import RowRecord
+    from tts_cli.folder.take import Take
 
     assert plan.journal is not None
     assert plan.writer is not None
@@ -306,7 +307,7 @@ def remake(
     log.info("%d files made of what is kept, without speaking", made.count)
     for row_id, reason in made.failed:
         log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
-        survey.unmade.append(RowRecord(row_id, "failed", error=reason))
+        survey.unmade.append(Take(row_id, Status.FAILED, error=reason))
     plan.journal.append(*survey.unmade)
     return model
 

@@ -217,6 +217,8 @@ def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
         *_kept_lines(survey),
         ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
     ]
+    if survey.early:
+        lines.append(("of an early version", f"{survey.early:,} of those; their audio stays"))
     if survey.reread:
         lines.append(("read otherwise", f"{survey.reread:,} of those, for signs in their texts"))
     if survey.takes:

@@ -92,12 +92,10 @@ def find_liked(out: Path, take: str) -> Liked:
     from tts_cli.app.liked_voice import Liked
     from tts_cli.cli.pick import Choice, find, parse
     from tts_cli.folder.encode import SpokenFolder
-    from tts_cli.folder.record import RowRecord
 
     spoken = SpokenFolder(out)
     journal = spoken.journal
     choice = parse(take) if "=" in take else None
     file = journal.file(choice.row_id if choice else take)
-    line = find(journal, out, choice or Choice(take, file.take if file else 1))
-    record = RowRecord.from_line(line)
+    record = find(journal, out, choice or Choice(take, file.take if file else 1))
     return Liked(out, record, file is not None and file.take == record.take, spoken.run_of(record))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tts_cli.audio.levels import Array, measure, runs
 from tts_cli.config import RunConfig
-from tts_cli.core import RUNAWAYS, Levels
+from tts_cli.core import Finish, Kind, Levels, Remark
 from tts_cli.plan.checkpoint import never_ends
 
 SUSPECT_SILENCE_S = 2.0
@@ -20,6 +20,8 @@ STUCK_S = 4.0  # of either; pauses of released models are shorter
 # three times the usual rate and 5 s.
 LONG_SHARE = 2.0
 LONG_S = 2.5
+
+_RUNAWAYS = tuple(finish.value for finish in Finish if finish.is_runaway)
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,21 @@ class Verdict:
         return max(self.levels.longest_silence_s, self.repeat_s) >= STUCK_S
 
     @property
-    def suspect(self) -> list[str]:
+    def remarks(self) -> list[Remark]:
         """What somebody should listen for; empty where nothing was found."""
         found, levels = [], self.levels
         if self.expected_s and self.audio_s > LONG_SHARE * self.expected_s + LONG_S:
-            found.append(f"{self.audio_s:.1f} s where about {self.expected_s:.1f} s were expected")
+            text = f"{self.audio_s:.1f} s where about {self.expected_s:.1f} s were expected"
+            found.append(Remark(Kind.LONG, text))
         if levels.silence_inside_s >= SUSPECT_SILENCE_S:
-            found.append(f"near-silence for {levels.silence_inside_s:.1f} s")
+            text = f"near-silence for {levels.silence_inside_s:.1f} s"
+            found.append(Remark(Kind.SILENCE, text))
         for seconds, where in ((levels.silence_start_s, "start"), (levels.silence_end_s, "end")):
             if seconds >= STUCK_S:  # less of it is a matter of taste
-                found.append(f"near-silence for {seconds:.1f} s at the {where}")
+                text = f"near-silence for {seconds:.1f} s at the {where}"
+                found.append(Remark(Kind.SILENCE, text))
         if self.repeat_s >= SUSPECT_REPEAT_S:
-            found.append(f"one first code for {self.repeat_s:.1f} s")
+            found.append(Remark(Kind.REPEATS, f"one first code for {self.repeat_s:.1f} s"))
         return found
 
 
@@ -86,7 +91,7 @@ class RetryPolicy:
 
     def is_runaway(self, reason: str) -> bool:
         """Whether an attempt that ended for `reason` is not to be taken for speech."""
-        return reason in RUNAWAYS and not self.accepts_truncated
+        return reason in _RUNAWAYS and not self.accepts_truncated
 
     def is_again(self, reason: str, attempt: int, has_been_nan: bool, is_greedy: bool) -> bool:
         """Whether there is to be another attempt.

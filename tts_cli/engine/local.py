@@ -26,7 +26,7 @@ from models.base import Prompt, RequestError
 from tts_cli.audio.file import NOT_FINITE
 from tts_cli.audio.join import Pauses
 from tts_cli.config import RunConfig
-from tts_cli.core import SpeechRow, Work
+from tts_cli.core import Finish, SpeechRow, Work
 from tts_cli.engine import load
 from tts_cli.engine.attempt import Job, JobQueue
 from tts_cli.engine.judge import RetryPolicy, judge
@@ -324,7 +324,7 @@ class SpeechRun:
             return None
         samples, codes = job.samples.numpy(), job.codes.numpy()
         verdict = judge(samples, codes, self.model.info.frame_s, row.expected_s)
-        row.levels, row.suspect = verdict.levels, verdict.suspect
+        row.levels, row.remarks = verdict.levels, verdict.remarks
         if job.reason != "eos" or not verdict.is_stuck:
             return None
         job.reason = "stuck"
@@ -347,7 +347,7 @@ class SpeechRun:
         if job.samples is None or job.codes is None:
             row.error = NAN_ERROR if job.reason == "nan" else job.reason
             return row
-        row.finish_reason = job.reason
+        row.finish_reason = Finish(job.reason)
         if job.is_noise:
             row.error = NOT_FINITE
             return row
@@ -368,7 +368,8 @@ class SpeechRun:
             least = job.row.least_frames
             return f"its speech ended after {length}, its text takes at least {least}{tries}"
         if job.reason == "stuck":
-            return f"its speech stood still: {', '.join(job.row.suspect)}{tries}"
+            told = ", ".join(remark.text for remark in job.row.remarks)
+            return f"its speech stood still: {told}{tries}"
         return f"no end of speech within {length}{tries}"
 
 

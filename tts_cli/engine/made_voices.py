@@ -286,7 +286,7 @@ def _keep(ask: Ask, words: Words, row: SpeechRow, voices: FreeVoices) -> None:
         "seed": row.seed,
         "attempts": row.attempts,
         "audio_s": round(len(row.samples) / info.sample_rate_hz, 6),
-        "suspect": row.suspect,
+        "suspect": [remark.text for remark in row.remarks],
         "created_by": created_by(),
     }
     tags = Tags(ask.shown, comment=synthetic(info))
@@ -296,8 +296,8 @@ def _keep(ask: Ask, words: Words, row: SpeechRow, voices: FreeVoices) -> None:
     path = voices.made.wav(ask.voice)
     if voices.config.out is not None or voices.config.made_voices is not None:
         log.info("voice of %s: %.1f s, %s", ask.shown.rstrip("."), facts["audio_s"], path)
-        for what in row.suspect:
-            log.warning("listen to %s: %s", path, what)
+        for remark in row.remarks:
+            log.warning("listen to %s: %s", path, remark.text)
 
 
 def _failed(ask: Ask, row: SpeechRow) -> StoppedEarly:

@@ -28,7 +28,7 @@ import numpy as np
 
 from tts_cli.audio.join import JoinedPart, Pauses, join
 from tts_cli.audio.levels import measure
-from tts_cli.core import PlannedPart, SpeechRow, Work
+from tts_cli.core import Finish, Kind, PlannedPart, Remark, SpeechRow, Work
 from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.text.boundaries import Boundary
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SLOTS_AHEAD = 1.5  # parts still to be spoken, for each slot, that are enough
 WAIT_S = 0.2  # between two looks at whether the run was stopped
 # What an attempt at a part leaves in it.
-OUTCOME = ("error", "finish_reason", "seed", "frames", "samples", "codes", "levels", "suspect")
+OUTCOME = ("error", "finish_reason", "seed", "frames", "samples", "codes", "levels", "remarks")
 
 
 class Finished(NamedTuple):
@@ -125,7 +125,7 @@ class LongRows:
             del self._open[row]
         put_together(row, found.parts, self.info, self.pauses)
         if row.most_frames is not None and row.frames > row.most_frames:
-            row.finish_reason = "max_frames"
+            row.finish_reason = Finish.MAX_FRAMES
             if row.error is None and self.policy.is_runaway("max_frames"):
                 row.error = f"its parts have {row.frames} frames, {row.most_frames} are allowed"
         return Finished(row, [])
@@ -140,7 +140,7 @@ class LongRows:
         if any(part.error is not None for part in found.parts):
             return []
         spoken_s = [part.frames * self.info.frame_s for part in found.parts]
-        is_ended = [part.finish_reason == "eos" for part in found.parts]
+        is_ended = [part.finish_reason is Finish.EOS for part in found.parts]
         usual_s = [
             ended * part.expected_s for ended, part in zip(is_ended, found.parts, strict=True)
         ]
@@ -152,7 +152,8 @@ class LongRows:
             found.before[part] = copy.copy(part)
         if not again:  # else they are all held against each other once more
             for part, times in too_fast.items():
-                part.suspect = [*part.suspect, f"{times:.2f} times as fast as the other parts"]
+                text = f"{times:.2f} times as fast as the other parts"
+                part.remarks = [*part.remarks, Remark(Kind.FAST, text)]
         return again
 
     def _can_repeat(self, part: SpeechRow) -> bool:
@@ -171,7 +172,11 @@ def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses
     row.expected_s = sum(part.expected_s for part in parts)
     row.work = sum_of([part.work for part in parts], row)
     numbered = list(enumerate(parts, 1))
-    row.suspect = [f"part {number}: {what}" for number, part in numbered for what in part.suspect]
+    row.remarks = [
+        remark._replace(text=f"part {number}: {remark.text}")
+        for number, part in numbered
+        for remark in part.remarks
+    ]
     failed = [
         f"part {number} of {len(parts)}: {part.error}" for number, part in numbered if part.error
     ]
@@ -180,8 +185,8 @@ def put_together(row: SpeechRow, parts: list[SpeechRow], info: ModelInfo, pauses
     samples = [part.samples for part in parts if part.samples is not None]
     codes = [part.codes for part in parts if part.codes is not None]
     if len(samples) == len(parts):
-        reasons = [part.finish_reason for part in parts if part.finish_reason != "eos"]
-        row.finish_reason = reasons[0] if reasons else "eos"
+        reasons = [part.finish_reason for part in parts if part.finish_reason is not Finish.EOS]
+        row.finish_reason = reasons[0] if reasons else Finish.EOS
         row.samples, places = join(
             samples,
             [behind(part) for part in row.parts[:-1]],

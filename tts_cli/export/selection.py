@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from tts_cli.core import Finish, Status, Unfinished
 from tts_cli.errors import UsageError
 from tts_cli.export.names import Names
 from tts_cli.export.row import AUTO, ExportRow, code_of
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem, voice_label
@@ -30,7 +30,6 @@ WORDLESS = "nothing to speak in its text"
 DAMAGED = "its file is gone, or not what was written"
 UNFINISHED = "its file was being replaced when the command died; run that again"
 LOST = {DAMAGED, UNFINISHED}  # rows that should be there
-_WORDLESS = "wordless"  # finish_reason of silence, see `RowRecord`
 _PARTS = 1_000_000  # of one, in which errors are kept
 
 
@@ -83,12 +82,12 @@ class Checks:
             self._suspects.put(key, int(check.is_suspect))
         self.has_errors = any(self._errors.values())
 
-    def error(self, record: RowRecord) -> float | None:
+    def error(self, record: Take) -> float | None:
         """Share of words or characters that were heard otherwise; None: nobody has listened."""
         found = self._errors.get(_key(record.id, record.take, str(record.sha256)))
         return None if not found else (found - 1) / _PARTS
 
-    def is_suspect(self, record: RowRecord) -> bool:
+    def is_suspect(self, record: Take) -> bool:
         """Whether it found the take to be suspect."""
         return bool(self._suspects.get(_key(record.id, record.take, str(record.sha256))))
 
@@ -140,24 +139,23 @@ class Selection:
         """The wanted rows in the order of their lines; the others are counted by reason. Whether
         their files are whole is not asked.
         """
-        for values in self._journal.file_lines(has_extras=self.filters.has_extra_takes):
-            record = RowRecord.from_line(values)
+        for record in self._journal.takes(has_extras=self.filters.has_extra_takes):
             file = self._journal.file(record.id)
             is_file = file is not None and file.take == record.take
-            found = self._row(record, values, is_file)
+            found = self._row(record, is_file)
             if isinstance(found, str):
                 left_out[found] += 1
             else:
                 yield found
 
-    def _row(self, record: RowRecord, values: dict[str, Any], is_file: bool) -> ExportRow | str:
+    def _row(self, record: Take, is_file: bool) -> ExportRow | str:
         """A row, or why it is none that is wanted."""
-        has_failed = is_file and self._journal.status(record.id) != "ok"
-        if has_failed or record.status != "ok":
-            return UNFINISHED if record.unfinished else FAILED
+        has_failed = is_file and self._journal.status(record.id) is not Status.OK
+        if has_failed or not record.is_ok:
+            return UNFINISHED if record.unfinished is Unfinished.REPLACING else FAILED
         if id_problem(record.id):
             return ODD
-        if record.finish_reason == _WORDLESS:
+        if record.finish_reason is Finish.WORDLESS:
             return WORDLESS
         if record.text is None:
             return TEXTLESS
@@ -166,24 +164,24 @@ class Selection:
             id=record.id,
             take=record.take,
             is_file=is_file,
-            path=self._path(record, values, is_file),
+            path=self._path(record, is_file),
             bytes=record.bytes or None,
             sha256=record.sha256,
             text=_encodable(record.text),
             spoken_text=_encodable(record.spoken_text or record.text),
             voice=None if record.voice is None else _encodable(str(voice_label(record.voice))),
             language=None if language in (None, AUTO) else _encodable(str(language)),
-            duration_s=float(record.audio_s),
+            duration_s=record.audio_s,
             rate_hz=record.sample_rate_hz,
             seed=record.seed,
             error=self._checks.error(record),
         )
-        is_suspect = bool(record.suspect) or self._checks.is_suspect(record)
+        is_suspect = bool(record.remarks) or self._checks.is_suspect(record)
         return self.filters.reason(row, is_suspect) or row
 
-    def _path(self, record: RowRecord, values: dict[str, Any], is_file: bool) -> Path:
+    def _path(self, record: Take, is_file: bool) -> Path:
         """Where its audio must be; a path that its line tells is only compared."""
-        suffix = suffix_of(values)
+        suffix = suffix_of(record.path)
         take = f"{TAKES}/{record.id}/{record.take}{suffix}"
         is_take = not is_file or record.path == take
         return self.out / (take if is_take else f"{record.id}{suffix}")

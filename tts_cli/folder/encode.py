@@ -21,9 +21,9 @@ from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import MAX_LINE_BYTES, Journal, require_journal
 from tts_cli.folder.recode import Order
-from tts_cli.folder.record import SCHEMA, RowRecord
 from tts_cli.folder.run_file import RUNS_NAME, read_report
 from tts_cli.folder.sources import find_kept, why_failed
+from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import id_problem
 
 MAX_RUNS = 100_000
@@ -81,16 +81,15 @@ class SpokenFolder:
         """What the files say of themselves, by what the report says of the model."""
         return synthetic_of(_object(self.report.get("model")))
 
-    def records(self) -> Iterator[RowRecord]:
+    def records(self) -> Iterator[Take]:
         """The last line of every row's file. Lines without an id that a file can have are passed
         over.
         """
-        for values in self.journal.file_lines():
-            record = RowRecord.from_line(values)
+        for record in self.journal.takes():
             if id_problem(record.id) is None:
                 yield record
 
-    def run_of(self, record: RowRecord) -> Run | None:
+    def run_of(self, record: Take) -> Run | None:
         """The run that spoke a row; None: nobody knows."""
         return self._last if record.run_id is None else self._runs.get(record.run_id)
 
@@ -100,7 +99,7 @@ class SpokenFolder:
 
         for record in self.records():
             run = self.run_of(record)
-            if record.status != "ok" or run is None or not run.is_native:
+            if not record.is_ok or run is None or not run.is_native:
                 continue
             source = record.source or {}
             name = source.get("path") if source.get("kind") == "audio" else record.path
@@ -134,22 +133,20 @@ class SpokenFolder:
             except RowError as error:
                 findings.left.append((record.id, str(error)))
 
-    def _order(self, record: RowRecord, writer: AudioWriter, identity: str | None) -> Order:
-        if record.schema < SCHEMA and not record.delivery_hash:
-            raise RowError("its line is of the first version, which `synth` alone can read")
+    def _order(self, record: Take, writer: AudioWriter, identity: str | None) -> Order:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
         kept = find_kept(self.out, record, writer.native_rate_hz, is_same)
         return Order(record, kept)
 
     @staticmethod
-    def _is_done(record: RowRecord, writer: AudioWriter, journal: Journal) -> bool:
+    def _is_done(record: Take, writer: AudioWriter, journal: Journal) -> bool:
         file, take = journal.file(record.id), record.take
         if file is None or file.take != take or file.has_failed:
             return False
         if not journal.done(record.id, record.request_hash, writer.delivery_hash, take):
             return False
-        size, _ = journal.file_size(record.id, take)
+        size = journal.file_size(record.id, take)
         return writer.is_whole(record.id, size, journal.file_sum(record.id, take))
 
 

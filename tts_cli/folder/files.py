@@ -28,7 +28,6 @@ from tts_cli.audio.file import (
     is_whole_wav,
     resample,
     to_float,
-    wav_bytes,
 )
 from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
@@ -286,12 +285,6 @@ class AudioWriter:
             return is_whole_wav(Path(path)) if self.format == "wav" else found > size
         except OSError:
             return False
-
-    def recorded_bytes(self, num_samples: int) -> int | None:
-        """The size of a file of so many samples at the native rate, where it follows from them."""
-        if self.format != "wav" or self.rate_hz != self.native_rate_hz:
-            return None
-        return wav_bytes(num_samples, self.subtype)
 
     def remove(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> None:
         """Take back a row that could not be recorded: no line would say whose file it is."""

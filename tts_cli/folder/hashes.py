@@ -84,15 +84,6 @@ def delivery_hash(delivery: Delivery) -> str:
     return _sha256(_encode(_values(delivery)))
 
 
-def joint_hash(
-    request: SpeechRequest, delivery: Delivery, model: str, ref_digest: str | None = None
-) -> str:
-    """Both in one, which is the `request_hash` of lines from before there was a `delivery_hash`."""
-    values = _request_values(request, model, ref_digest)
-    values["audio"] = list(_values(delivery).values())
-    return _hash_request(request, values)
-
-
 def _request_values(request: SpeechRequest, model: str, ref_digest: str | None) -> dict[str, Any]:
     values = _values(request)
     values["sampling"] = None  # for `_hash_request`

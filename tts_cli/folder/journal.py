@@ -20,17 +20,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from tts_cli.core import Status, Unfinished
 from tts_cli.errors import SetupError, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import open_to_append, require_plain_file
-from tts_cli.folder.record import CopiedLine, RowRecord
-from tts_cli.folder.table import TEXT, FolderRows, Line, RecordTable, RowFile, line_of, parse
-from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.folder.table import FolderRows, RecordTable, RowFile, line_of
+from tts_cli.folder.take import CopiedLine, Take, values_of
+from tts_cli.manifest.ids import id_hash, is_recorded_id
 
 log = logging.getLogger(__name__)
 
 JOURNAL_NAME = "timings.jsonl"
 MAX_LINE_BYTES = 1 << 20
-_FIRST_ID = re.compile(rb'\{"id": "%b"' % TEXT)
+# As our own lines begin.
+_FIRST_ID = re.compile(rb'\{"id": "((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)"')
 
 
 @dataclass
@@ -87,12 +89,14 @@ class Journal:
     def __len__(self) -> int:
         return len(self._table)
 
-    def status(self, row_id: str, take: int | None = None) -> str | None:
+    def status(self, row_id: str, take: int | None = None) -> Status | None:
         """As recorded last, of a take or of the row; None if never, or for a row that is gone."""
         if take is not None:
             return self._table.status(row_id, take)
         found = self._table.file(row_id)
-        return None if found is None else "failed" if found.has_failed else "ok"
+        if found is None:
+            return None
+        return Status.FAILED if found.has_failed else Status.OK
 
     def file(self, row_id: str) -> RowFile | None:
         """Which take the row's file is; None if no line tells of one, or the row is gone."""
@@ -115,6 +119,11 @@ class Journal:
         offset = self._table.offset(row_id, take)
         return None if offset is None else next(self._lines_at([offset]), None)
 
+    def take(self, row_id: str, number: int) -> Take | None:
+        """The same, decoded."""
+        values = self.line(row_id, number)
+        return None if values is None else Take.of(values)
+
     def was_spoken(self, row_id: str, take: int) -> bool:
         """Whether a take ever came out well. Its number is then its own for ever."""
         return self._table.spoken_offset(row_id, take) is not None
@@ -127,7 +136,7 @@ class Journal:
         return None if offset is None else next(self._lines_at([offset]), None)
 
     def unfinished(self) -> list[dict[str, Any]]:
-        """The last lines, see `RowRecord.unfinished`, of takes whose run died. Raises OSError."""
+        """The last lines, see `Unfinished.REPLACING`, of takes whose run died. Raises OSError."""
         return list(self._lines_at(self._table.offsets_of_unfinished()))
 
     def ok_line(self, row_id: str) -> dict[str, Any] | None:
@@ -144,17 +153,22 @@ class Journal:
         Args:
             has_extras: of every take.
         """
+        return (values for raw, _ in self._last(has_extras) if (values := values_of(raw)))
+
+    def takes(self, has_extras: bool = False) -> Iterator[Take]:
+        """The same, decoded."""
+        return (take for _, take in self._last(has_extras))
+
+    def _last(self, has_extras: bool) -> Iterator[tuple[bytes, Take]]:
         is_meant = self._table.is_last if has_extras else self._table.is_file
         if not len(self._table):
             return
         with open(self.path, "rb") as file:
             offset = 0
             while raw := file.readline(MAX_LINE_BYTES):
-                line = parse(raw) if raw.endswith(b"\n") else None
-                if line is not None and is_meant(line, offset):
-                    values = _whole(raw, line)
-                    if values is not None:
-                        yield values
+                take = Take.decode(raw) if raw.endswith(b"\n") else None
+                if take is not None and is_meant(line_of(take), offset):
+                    yield raw, take
                 offset += len(raw)
 
     def chosen(self) -> Iterator[dict[str, Any]]:
@@ -174,18 +188,13 @@ class Journal:
             if file is not None and file.take == line.get("take", 1):
                 yield line
 
-    def schema(self, row_id: str, take: int = 1) -> int | None:
-        """The schema of the last line, see `record.SCHEMA`; None if there is none."""
-        return self._table.schema(row_id, take)
+    def is_early(self, row_id: str, take: int) -> bool:
+        """Whether the last line is of a version that was never published: see `take.PUBLISHED`."""
+        return self._table.is_early(row_id, take)
 
-    def done(
-        self, row_id: str, request_hash: str, delivery_hash: str | None, take: int = 1
-    ) -> bool:
+    def done(self, row_id: str, request_hash: str, delivery_hash: str, take: int = 1) -> bool:
         """Whether this very request is recorded ok, delivered so; whether its file is there is not
         asked.
-
-        Args:
-            delivery_hash: None for a line of schema 0, whose one hash is a joint one.
         """
         return self._table.is_ok_with(row_id, take, request_hash, delivery_hash)
 
@@ -193,8 +202,8 @@ class Journal:
         """Whether a take's last line is of this very request, delivered so, ok or not."""
         return self._table.has_hashes(row_id, take, request_hash, delivery_hash)
 
-    def file_size(self, row_id: str, take: int = 1) -> tuple[int | None, int | None]:
-        """Bytes of a row's audio file, and its frames where an old line does not tell bytes."""
+    def file_size(self, row_id: str, take: int = 1) -> int | None:
+        """Bytes of a row's audio file; None: no line tells them."""
         return self._table.size(row_id, take)
 
     def file_sum(self, row_id: str, take: int = 1) -> str | None:
@@ -206,7 +215,7 @@ class Journal:
         with self._mutex:
             return self._table.rows()
 
-    def append(self, *records: RowRecord | CopiedLine) -> None:
+    def append(self, *records: Take | CopiedLine) -> None:
         """Record rows whose audio is safely on disk, with one fsync for all of them.
 
         Threads that come while another one waits for the disk are recorded together by the next.
@@ -259,7 +268,7 @@ class Journal:
             for offset in offsets:
                 file.seek(offset)
                 raw = file.readline(MAX_LINE_BYTES)
-                if (values := _whole(raw, parse(raw))) is not None:
+                if Take.decode(raw) is not None and (values := values_of(raw)):
                     yield values
 
     def _load(self) -> tuple[int, bytes]:
@@ -285,10 +294,10 @@ class Journal:
             return whole_bytes, b""
 
     def _learn(self, raw: bytes, offset: int) -> bool:
-        line = parse(raw)
-        if line is None:
+        take = Take.decode(raw)
+        if take is None:
             return False
-        self._table.put(line, offset)
+        self._table.put(line_of(take), offset)
         return True
 
     def _open(self, whole_bytes: int, tail: bytes) -> None:
@@ -309,9 +318,8 @@ class Journal:
         assert self._handle is not None
         found = _FIRST_ID.match(torn)
         row_id = json.loads(b'"%b"' % found[1]) if found else None
-        if is_recorded_id(row_id, "failed") and not self.knows(row_id):
-            record = RowRecord(row_id, "failed", error="its line was torn by a crash")
-            line = record.to_line().encode()
+        if is_recorded_id(row_id, Status.FAILED) and not self.knows(row_id):
+            line = Take.unrecorded(row_id, Unfinished.TORN).to_line().encode()
             os.write(self._handle, line)
             self._learn(line, whole_bytes)
 
@@ -338,19 +346,8 @@ def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
         while raw := file.readline(MAX_LINE_BYTES):
             if not raw.endswith(b"\n"):
                 _skip_line(file)
-            elif (line := parse(raw)) is not None:
-                yield line.row_key, raw
-
-
-def _whole(raw: bytes, line: Line | None) -> dict[str, Any] | None:
-    """All that a line says; None where that makes no sense, or is not what was remembered of it:
-    `parse` reads the head alone, and json has the last of two fields of one name.
-    """
-    try:
-        values: dict[str, Any] = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return values if line_of(values) == line else None
+            elif (take := Take.decode(raw)) is not None:
+                yield id_hash(take.id), raw
 
 
 def _skip_line(file: BinaryIO) -> bytes:

@@ -11,17 +11,16 @@ from itertools import chain
 from pathlib import Path
 
 from tts_cli.config import SUBTITLES, SUBTYPES
+from tts_cli.core import Unfinished
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
 from tts_cli.named import Named
-
-_ERROR = "the run died before this row was recorded"
 
 
 def unrecorded_rows(
     out: Path, since_ns: int, journal: Journal, made: Collection[str] = ()
-) -> Iterator[RowRecord]:
+) -> Iterator[Take]:
     """A failed row for each file since a time, in ns of the file system's clock, without a line.
 
     They are told from a user's own files by that time; with a line they may be replaced.
@@ -31,7 +30,7 @@ def unrecorded_rows(
     """
     for row_id, path in audio_files(out, made):
         if not journal.knows(row_id) and path.lstat().st_mtime_ns >= since_ns:
-            yield RowRecord(row_id, "failed", error=_ERROR)
+            yield Take.unrecorded(row_id, Unfinished.UNRECORDED)
 
 
 def audio_files(

@@ -268,7 +268,7 @@ class Choice:
         self, folder: int, journal: Journal, line: dict[str, Any], files: PlainFiles
     ) -> State:
         row_id = line["id"]
-        path = self.folders[folder] / f"{row_id}{suffix_of(line)}"
+        path = self.folders[folder] / f"{row_id}{suffix_of(line.get('path'))}"
         size = files.size(path)
         quality = FAILED
         if line["status"] == "ok":

@@ -12,20 +12,23 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from tts_cli import signals
 from tts_cli.audio.tags import Tags
-from tts_cli.core import Place
+from tts_cli.core import Place, Status, Unfinished
 from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.folder.atomic import sync_folder, write_atomic
 from tts_cli.folder.files import ORIGINAL_SUFFIX, AudioWriter
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import REPLACING, REPLACING_ERROR, RowRecord
 from tts_cli.folder.records import moved
 from tts_cli.folder.sources import Kept, decode, read_audio, read_codes
+from tts_cli.folder.take import UNFINISHED, Take
 from tts_cli.folder.takes import Placed, TakeFolder, facts_of
 from tts_cli.manifest.ids import TAKES
 
@@ -37,14 +40,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 THREADS = 8  # most of their time is libsndfile's and the disk's
-_MISSES = ("level ", "noise floor ")  # suspects that are of a file, not of the speech
 
 
 @dataclass(frozen=True)
 class Order:
     """A file to be made."""
 
-    record: RowRecord  # the row's line, under the hash that its speech is asked for now
+    record: Take  # the row's line, under the hash that its speech is asked for now
     kept: Kept
 
 
@@ -90,7 +92,7 @@ class Recoder:
             Interrupted: a signal came; what was made is kept.
         """
         found = Recoded()
-        pending: dict[Future[RowRecord], Order] = {}
+        pending: dict[Future[Take], Order] = {}
         with ThreadPoolExecutor(THREADS, "recode") as pool:
             try:
                 for order, samples in self._opened(orders, found):
@@ -131,7 +133,7 @@ class Recoder:
         is_int16 = self._writer.takes_int16
         return with_fallback(lambda: decode(codes, order.record, model, is_int16), model)
 
-    def _take(self, record: RowRecord) -> int | None:
+    def _take(self, record: Take) -> int | None:
         """Which take the file is to be; None: the row's own file, of one that has no others.
 
         Raises:
@@ -147,7 +149,7 @@ class Recoder:
         return record.take if is_take else None
 
     @staticmethod
-    def _collect(pending: dict[Future[RowRecord], Order], found: Recoded) -> None:
+    def _collect(pending: dict[Future[Take], Order], found: Recoded) -> None:
         done, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in done:
             order = pending.pop(future)
@@ -159,14 +161,14 @@ class Recoder:
             found.count += 1
             found.audio_s += record.audio_s
 
-    def _make(self, order: Order, samples: np.ndarray[Any, Any] | None) -> RowRecord:
+    def _make(self, order: Order, samples: np.ndarray[Any, Any] | None) -> Take:
         """Write one file and its line. Raises RowError, StoppedEarly."""
         started_s = time.perf_counter()
         old, kept, writer = order.record, order.kept, self._writer
         if samples is None:
             samples = read_audio(kept)
             if kept.sha256 is None and (found := facts_of(kept.path)):  # it was edited
-                kept = replace(kept, sha256=found[1])
+                kept = replaced(kept, sha256=found[1])
         take = self._take(old)
         tags = Tags.of_row(old.id, old.voice, self._comment)
         made = writer.make(old.id, samples, take=take, tags=tags)
@@ -178,14 +180,14 @@ class Recoder:
         applied = made.applied
         audio_s = len(samples) / writer.native_rate_hz
         shift_s = -_old_shift_s(old)
-        suspect = [what for what in old.suspect if not str(what).startswith(_MISSES)]
+        remarks = [one for one in old.remarks if one.kind.about != "file"]
         if applied is not None:
             audio_s += applied.added_s
             shift_s += applied.start_shift_s
-            suspect += writer.treatment.misses(applied)
+            remarks += writer.treatment.misses(applied)
         record = replace(
             old,
-            status="ok",
+            status=Status.OK,
             error=None,
             delivery_hash=writer.delivery_hash,
             path=writer.name_of(old.id, take=take),
@@ -196,11 +198,13 @@ class Recoder:
             applied=None if applied is None else applied.as_dict(),
             source=kept.as_source(self._out, writer.out),
             parts=moved(old.parts, shift_s, audio_s),
-            suspect=suspect,
+            remarks=remarks,
         )
         if writer.path_of(old.id, take=take).exists():
             # Should we die about the file, `TakeFolder.repair` tells by its sum what it is.
-            intent = replace(record, status="failed", error=REPLACING_ERROR, unfinished=REPLACING)
+            why = Unfinished.REPLACING
+            told = {"status": Status.FAILED, "error": UNFINISHED[why], "unfinished": why}
+            intent = replace(record, **told)
             self._journal.append(intent)
         file = writer.put(old.id, made, take=take, is_remade=True)
         if take is not None:
@@ -210,7 +214,7 @@ class Recoder:
         log.debug("row %s: %s made of %s", old.id, file.path, kept.path.name)
         return record
 
-    def _spared(self, old: RowRecord, kept: Kept, take: int | None) -> tuple[Kept, int | None]:
+    def _spared(self, old: Take, kept: Kept, take: int | None) -> tuple[Kept, int | None]:
         """Give what the new file replaces another name, but for what can be made again: a file that
         was made of another one. What it is made of then, and which take it is to be.
 
@@ -239,7 +243,7 @@ class Recoder:
             if not is_in_place and is_recorded and line.get("source") is None:  # it was spoken so
                 set_aside(target, place)
         if is_in_place:
-            kept = replace(kept, path=set_aside(kept.path, place))
+            kept = replaced(kept, path=set_aside(kept.path, place))
         return kept, take
 
 
@@ -269,7 +273,7 @@ def set_aside(path: Path, place: Path) -> Path:
     return original
 
 
-def _old_shift_s(record: RowRecord) -> float:
+def _old_shift_s(record: Take) -> float:
     """How much later in its last file a row's audio began than in what the model gave."""
     about = record.applied or {}
     values = [about.get(name, 0.0) for name in ("pad_start_s", "trimmed_start_s")]

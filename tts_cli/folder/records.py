@@ -14,12 +14,12 @@ from typing import Any
 
 from tts_cli import startup
 from tts_cli.audio.encode import RowFiles
-from tts_cli.core import RUNAWAYS, WORDLESS, SpeechRow
+from tts_cli.core import Finish, Role, SpeechRow, Status
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.folder.files import AudioWriter, WrittenFile
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import EXTRA, RowRecord
 from tts_cli.folder.run_file import Totals, iso_time
+from tts_cli.folder.take import Take
 from tts_cli.folder.takes import Placed, TakeFolder
 from tts_cli.manifest.row import BadRow
 from tts_cli.text.pauses import without_pauses
@@ -38,25 +38,25 @@ class Failures:
     runaways: int = 0  # of those, whose speech came to no end that can be right
     first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
 
-    def add(self, record: RowRecord) -> None:
+    def add(self, record: Take) -> None:
         """Take in a row."""
         self.count += 1
-        self.extras += record.role == EXTRA
-        self.runaways += record.finish_reason in RUNAWAYS
+        self.extras += record.role is Role.EXTRA
+        self.runaways += record.is_runaway
         if len(self.first) < MAX_REMEMBERED:
             self.first.append((_name(record), record.error or ""))
 
 
-def _name(record: RowRecord) -> str:
+def _name(record: Take) -> str:
     """What messages call a row, or a take of it."""
-    return f"{record.id}, take {record.take}" if record.role == EXTRA else record.id
+    return f"{record.id}, take {record.take}" if record.role is Role.EXTRA else record.id
 
 
-def bad_record(row: BadRow, run_id: str | None = None) -> RowRecord:
+def bad_record(row: BadRow, run_id: str | None = None) -> Take:
     """The line of a row that cannot be spoken."""
-    return RowRecord(
+    return Take(
         row.record_id,
-        "failed",
+        Status.FAILED,
         error=row.message,
         run_id=run_id,
         text=row.text,
@@ -138,7 +138,7 @@ class Recorder:
         """Record a row that cannot be spoken. Raises DiskFull."""
         self._record(bad_record(row, self.run_id), is_bad=True, is_told=not row.is_late)
 
-    def _put(self, row: SpeechRow) -> tuple[RowRecord, Placed | None]:
+    def _put(self, row: SpeechRow) -> tuple[Take, Placed | None]:
         """Give a row's files their names, if there are any, and describe what happened."""
         error, file, placed = row.error, None, None
         place, made = row.place, row.made
@@ -161,13 +161,13 @@ class Recorder:
         write_ms = row.make_ms + 1000 * (ended_s - started_s)
         request = row.request
         text = request.text if row.reading is None else row.reading.written
-        values = vars(row.work) | {"suspect": row.suspect, "parts": row.part_records}
+        values = vars(row.work) | {"remarks": row.remarks, "parts": row.part_records}
         if file is not None:
             assert made is not None
             values |= self._of_file(row, file, made.num_samples, text, write_ms)
-        record = RowRecord(
+        record = Take(
             row.id,
-            "ok" if error is None else "failed",
+            Status.OK if error is None else Status.FAILED,
             take=place.take,
             role=place.role,
             error=error,
@@ -209,7 +209,7 @@ class Recorder:
             audio_s += applied.added_s
             treated = {
                 "applied": applied.as_dict(),
-                "suspect": row.suspect + self.writer.treatment.misses(applied),
+                "remarks": row.remarks + self.writer.treatment.misses(applied),
                 "parts": moved(row.part_records, applied.start_shift_s, audio_s),
             }
         work = row.work
@@ -234,7 +234,7 @@ class Recorder:
 
     def _record(
         self,
-        record: RowRecord,
+        record: Take,
         placed: Placed | None = None,
         dropped_s: float = 0.0,
         expected_s: float = 0.0,
@@ -248,7 +248,7 @@ class Recorder:
             if placed is not None:
                 self.takes.take_back(self.writer, record.id, placed)
             elif record.path is not None:
-                take = record.take if record.role == EXTRA else None
+                take = record.take if record.role is Role.EXTRA else None
                 self.writer.remove(record.id, is_truncated=True, take=take)
             raise
         if placed is not None:
@@ -259,15 +259,15 @@ class Recorder:
             totals.decoded_s += dropped_s + record.audio_s
             totals.retried += record.attempts > 1
             self.num_same += placed is not None and placed.is_same
-            is_extra = record.role == EXTRA
-            if record.status == "ok":
+            is_extra = record.role is Role.EXTRA
+            if record.is_ok:
                 totals.ok += not is_extra
                 totals.takes += is_extra
                 totals.frames += record.frames
                 totals.audio_s += record.audio_s
                 totals.expected_s += expected_s
-                totals.wordless += record.finish_reason == WORDLESS
-                totals.suspect += bool(record.suspect)
+                totals.wordless += record.finish_reason is Finish.WORDLESS
+                totals.suspect += bool(record.remarks)
                 log.debug(
                     "row %s: %.2f s of audio, %s, attempt %d, %s",
                     _name(record),

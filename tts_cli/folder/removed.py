@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 
 from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
+from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import sync_folder
 from tts_cli.folder.files import ROW_SUFFIXES, Inside, PlainFiles, hash_of
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import EXTRA, FAILED, GONE, OK, OWN, CopiedLine
+from tts_cli.folder.take import CopiedLine
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import REMOVED, TAKES, TRUNCATED, id_problem
 
@@ -101,8 +102,10 @@ class Removed:
             lines: list[Line] = []
             for row_id in batch:
                 tail = _tail_of(self.line(row_id) or {})
-                gone = [line for line in self._takes(row_id) if line["status"] == GONE]
-                gone.sort(key=lambda line: line["role"] != EXTRA)  # that of the file is the last
+                gone = [line for line in self._takes(row_id) if line["status"] == Status.GONE]
+                gone.sort(
+                    key=lambda line: line["role"] != Role.EXTRA
+                )  # that of the file is the last
                 lines += (_back(line) for line in gone if _tail_of(line) == tail)
                 try:
                     self._move_back(row_id, tail)
@@ -135,7 +138,7 @@ class Removed:
 
     def holds(self, line: Line) -> bool:
         """Whether the audio of such a row is there and whole, and its place in the folder free."""
-        row_id, suffix = line["id"], suffix_of(line)
+        row_id, suffix = line["id"], suffix_of(line.get("path"))
         if line.get("error") is not None or id_problem(row_id):
             return False
         path = self.out / f"{REMOVED}/{row_id}{_tail_of(line)}{suffix}"
@@ -149,9 +152,11 @@ class Removed:
         file = self._journal.file(row_id)
         assert file is not None, row_id
         lines = [
-            {"role": OWN, **line} if line["take"] == file.take else {**line, "role": EXTRA}
+            {"role": Role.OWN, **line}
+            if line["take"] == file.take
+            else {**line, "role": Role.EXTRA}
             for line in self._takes(row_id)
-            if line["status"] != GONE
+            if line["status"] != Status.GONE
         ]
         lines.sort(key=lambda line: line["take"] == file.take)
         tails = ("" if number == 1 else f"~{number}" for number in count(1))
@@ -222,14 +227,14 @@ def _gone_lines(row: _Leaving) -> Iterator[Line]:
     for line in row.lines:
         front, _, behind = _place(line) or ("", "", "")
         path = f"{REMOVED}/{front}{row.id}{row.tail}{behind}" if behind else line.get("path")
-        yield {**line, "status": GONE, "path": path}
+        yield {**line, "status": Status.GONE, "path": path}
 
 
 def _back(line: Line) -> Line:
     """A line as it was before the row was gone."""
     front, _, behind = _place(line) or ("", "", "")
     path = f"{front}{line['id']}{behind}" if behind else line.get("path")
-    status = OK if line.get("error") is None else FAILED
+    status = Status.OK if line.get("error") is None else Status.FAILED
     return {**line, "status": status, "path": path}
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tts_cli.core import Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.journal import JOURNAL_NAME
-from tts_cli.folder.record import GONE
 from tts_cli.folder.run_file import REPORT_NAME, RUNS_NAME, last_of_runs
 from tts_cli.listen.speech import Speech, speech_of
 from tts_cli.manifest.ids import is_recorded_id
@@ -124,7 +124,7 @@ def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
             for stage, ms in enumerate(speech.stages_ms):
                 sums[stage] += ms
         takes = found.setdefault(speech.id, {})
-        if speech.status == GONE:
+        if speech.status == Status.GONE:
             takes.pop(speech.take, None)
             if not takes:
                 del found[speech.id]

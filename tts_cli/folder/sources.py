@@ -17,10 +17,10 @@ import numpy as np
 
 from tts_cli.audio.file import LOSSLESS_SUBTYPES, is_whole_wav, to_int16
 from tts_cli.audio.join import join_again
-from tts_cli.core import WORDLESS
+from tts_cli.core import Finish, Unfinished
 from tts_cli.errors import RowError
 from tts_cli.folder.files import CODES_SUFFIX, ORIGINAL_SUFFIX, PlainFiles, hash_of
-from tts_cli.folder.record import REPLACING_ERROR, RowRecord
+from tts_cli.folder.take import UNFINISHED, Take
 from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.text.pauses import without_pauses
 
@@ -52,7 +52,7 @@ class Kept:
 
 def find_kept(
     out: Path,
-    record: RowRecord,
+    record: Take,
     native_rate_hz: int,
     has_model: bool = True,
     is_file: bool = True,
@@ -70,7 +70,7 @@ def find_kept(
     """
     if problem := id_problem(record.id):
         raise RowError(f"id {record.id!r} {problem}")
-    if record.status != "ok":
+    if not record.is_ok:
         raise RowError(why_failed(record))
     try:
         return _find_audio(out, record, native_rate_hz, is_file)
@@ -86,18 +86,18 @@ def find_kept(
     return codes
 
 
-def find_codes(out: Path, record: RowRecord, is_file: bool = True) -> Kept:
+def find_codes(out: Path, record: Take, is_file: bool = True) -> Kept:
     """The codes that were kept of a row, or of another take of it. Raises RowError."""
     name = record.id if is_file else f"{TAKES}/{record.id}/{record.take}"
     path = out / f"{name}{CODES_SUFFIX}"
     if not os.path.lexists(path):
         raise RowError("no codes were kept")
-    if record.finish_reason == WORDLESS or not record.frames:
+    if record.finish_reason is Finish.WORDLESS or not record.frames:
         raise RowError("it has no codes")
     return Kept("codes", path, _plain_size(out, path), None)
 
 
-def find_file(out: Path, record: RowRecord) -> Kept:
+def find_file(out: Path, record: Take) -> Kept:
     """The audio file of a take, whatever was done to it. Raises RowError."""
     suffix = PurePosixPath(record.path or "").suffix
     names = (f"{record.id}{suffix}", f"{TAKES}/{record.id}/{record.take}{suffix}")
@@ -107,10 +107,11 @@ def find_file(out: Path, record: RowRecord) -> Kept:
     return Kept("audio", path, _plain_size(out, path), record.sha256)
 
 
-def why_failed(record: RowRecord) -> str:
+def why_failed(record: Take) -> str:
     """Why nothing can be made of a row whose line says that it failed."""
-    if record.unfinished:
-        return f"{REPLACING_ERROR}: run that, or any command that writes into its folder, again"
+    if record.unfinished is Unfinished.REPLACING:
+        why = UNFINISHED[record.unfinished]
+        return f"{why}: run that, or any command that writes into its folder, again"
     return "it failed when it was spoken"
 
 
@@ -133,9 +134,7 @@ def read_audio(kept: Kept) -> Array:
     return np.asarray(samples)
 
 
-def read_codes(
-    kept: Kept, record: RowRecord, num_codebooks: int, num_codes: int | None = None
-) -> Array:
+def read_codes(kept: Kept, record: Take, num_codebooks: int, num_codes: int | None = None) -> Array:
     """(F, K) int64 codes of a row. Raises RowError for what cannot be its codes."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -156,7 +155,7 @@ def read_codes(
     return found.astype(np.int64)
 
 
-def decode(codes: Array, record: RowRecord, model: SpeechModel, is_int16: bool) -> Array:
+def decode(codes: Array, record: Take, model: SpeechModel, is_int16: bool) -> Array:
     """(n,) samples of a row, its parts joined as they were, in int16 if a run would have had them
     so: cut ends fade, and round.
     """
@@ -183,7 +182,7 @@ def decode(codes: Array, record: RowRecord, model: SpeechModel, is_int16: bool) 
     return join_again(waves, gaps, rate_hz)
 
 
-def _find_audio(out: Path, record: RowRecord, native_rate_hz: int, is_file: bool) -> Kept:
+def _find_audio(out: Path, record: Take, native_rate_hz: int, is_file: bool) -> Kept:
     """Its own file, or the one that this was made of. Raises RowError."""
     source = record.source
     if source is not None and source.get("kind") == "audio" and source.get("path") is not None:
@@ -193,7 +192,7 @@ def _find_audio(out: Path, record: RowRecord, native_rate_hz: int, is_file: bool
     elif source is not None and source.get("kind") not in ("audio", "codes"):
         raise RowError("its line makes no sense")
     else:
-        described = vars(record)
+        described = {"path": record.path, "bytes": record.bytes, "sha256": record.sha256}
     plain_own = {f"{record.id}{suffix}" for suffix in AUDIO_SUFFIXES}
     plain = plain_own | {f"{TAKES}/{record.id}/{record.take}{suffix}" for suffix in AUDIO_SUFFIXES}
     name, size, digest = described.get("path"), described.get("bytes"), described.get("sha256")
@@ -244,7 +243,7 @@ def _check_audio(path: Path, native_rate_hz: int) -> None:
         raise RowError(f"{path} was resampled")
 
 
-def _require_decodable(record: RowRecord) -> None:
+def _require_decodable(record: Take) -> None:
     """Raise RowError where its codes alone are not its audio."""
     if record.clone_mode == "icl":
         raise RowError("its codes continue a recording, which was not kept")
@@ -262,7 +261,7 @@ def _plain_size(out: Path, path: Path) -> int:
     return size
 
 
-def _part_frames(record: RowRecord) -> list[int]:
+def _part_frames(record: Take) -> list[int]:
     """Frames of each part, which are the row's together. Raises RowError."""
     if not record.parts:
         return [record.frames]

@@ -8,56 +8,29 @@ is gone every take is, and it has no file.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tts_cli.folder.record import (
-    EXTRA,
-    FAILED,
-    GONE,
-    HELD,
-    OK,
-    OWN,
-    REPLACING_ERROR,
-    ROLES,
-    SCHEMA,
-    STATUSES,
-    is_unfinished,
-)
-from tts_cli.manifest.ids import IdTable, id_hash, is_recorded_id
+from tts_cli.core import Role, Status, Unfinished
+from tts_cli.folder.take import Take
+from tts_cli.manifest.ids import IdTable, id_hash
 
 # The low bits of a take's state; the others are of its hashes.
 _IS_OK = 1
-_SCHEMA_SHIFT = 1
-_SCHEMA_BITS = 6
-_IS_HELD = 8
-_IS_EXTRA = 16  # not what the row's file is
-_HAS_FAILED_SINCE = 32  # the row's file is this take, and a later one that was to replace it failed
-_IS_GONE = 64  # no manifest has the row any more
-_LOW_BITS = 127
-_STATUS_BITS = {OK: _IS_OK, FAILED: 0, GONE: _IS_GONE}
-_ROLE_BITS = {OWN: 0, HELD: _IS_HELD, EXTRA: _IS_EXTRA}
-_MAX_FILE = 1 << 62
-_MAX_AUDIO_S = 1 << 32
+_IS_EARLY = 2  # of a version that was never published
+_IS_HELD = 4
+_IS_EXTRA = 8  # not what the row's file is
+_HAS_FAILED_SINCE = 16  # the row's file is this take, and a later one that was to replace it failed
+_IS_GONE = 32  # no manifest has the row any more
+_LOW_BITS = 63
+_STATUS_BITS = {Status.OK: _IS_OK, Status.FAILED: 0, Status.GONE: _IS_GONE}
+_ROLE_BITS = {Role.OWN: 0, Role.HELD: _IS_HELD, Role.EXTRA: _IS_EXTRA}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# A string as our own lines have it.
-TEXT = rb'((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)'
-# The head of our own lines. Their rest is not read: that takes three times as long.
-_HEAD = re.compile(
-    rb'\{"id": "%b", "status": "(ok|failed|gone)", "take": ([0-9]{1,6}), '
-    rb'(?:"role": "(own|held|extra)", )?'
-    rb'"schema": %d, "request_hash": "([0-9a-f]*)", "delivery_hash": "([0-9a-f]*)", '
-    rb'"bytes": ([0-9]{1,18}), "sha256": (?:null|"([0-9a-f]{64})"), "frames": ([0-9]{1,18}), '
-    rb'"audio_s": ([0-9]{1,9}\.[0-9]{1,6}), ' % (TEXT, SCHEMA)
-)
-# In most lines that are: their quotes are no text of a row, which has a `\` before each.
-_UNFINISHED = re.compile(rb'"unfinished": "|"error": "%b"' % REPLACING_ERROR.encode())
 
 
 class Line(NamedTuple):
@@ -66,11 +39,11 @@ class Line(NamedTuple):
     key: int  # hash of id and take
     row_key: int  # hash of the id
     take: int
-    state: int  # hashes, schema, whether it is ok, gone, held or an extra take
-    size: int  # twice the bytes of the audio file; where they are not told, twice frames and one
+    state: int  # hashes, whether it is ok, gone, held, an extra take, or of an early version
+    size: int  # bytes of the audio file; 0: not told
     audio_us: int  # of audio, microseconds
-    digest: int  # the first 64 bits of the file's SHA-256; 0: not told
-    is_unfinished: bool = False
+    sha256: str | None  # of the audio file
+    is_replacing: bool = False  # see `Unfinished`
 
 
 class RowFile(NamedTuple):
@@ -132,7 +105,7 @@ class RecordTable:
             self._audio_us.append(line.audio_us)
             self._offsets.append(offset)
             if self._digests is not None:
-                self._digests.append(line.digest)
+                self._digests.append(_digest(line.sha256))
         else:
             if self._states[place] & _IS_OK and not line.state & _IS_OK:
                 self._spoken[place] = self._offsets[place]
@@ -143,8 +116,8 @@ class RecordTable:
             self._audio_us[place] = line.audio_us
             self._offsets[place] = offset
             if self._digests is not None:
-                self._digests[place] = line.digest
-        if line.is_unfinished:
+                self._digests[place] = _digest(line.sha256)
+        if line.is_replacing:
             self._unfinished.add(place)
         elif self._unfinished:
             self._unfinished.discard(place)
@@ -268,40 +241,34 @@ class RecordTable:
         states, offsets = self._states, self._offsets
         return sorted(offsets[place] for place in places if not states[place] & _IS_GONE)
 
-    def status(self, row_id: str, take: int) -> str | None:
-        """`ok`, `failed` or `gone`; None if there is no line."""
+    def status(self, row_id: str, take: int) -> Status | None:
+        """That of the line; None if there is no line."""
         state = self._find(self._states, row_id, take)
         if state is None:
             return None
-        return OK if state & _IS_OK else GONE if state & _IS_GONE else FAILED
+        if state & _IS_OK:
+            return Status.OK
+        return Status.GONE if state & _IS_GONE else Status.FAILED
 
-    def schema(self, row_id: str, take: int) -> int | None:
-        """The schema of the line, see `record.SCHEMA`; None if there is none."""
-        state = self._find(self._states, row_id, take)
-        return None if state is None else (state & _SCHEMA_BITS) >> _SCHEMA_SHIFT
+    def is_early(self, row_id: str, take: int) -> bool:
+        """Whether there is a line, of a version that was never published."""
+        return bool((self._find(self._states, row_id, take) or 0) & _IS_EARLY)
 
-    def has_hashes(
-        self, row_id: str, take: int, request_hash: str, delivery_hash: str | None
-    ) -> bool:
+    def has_hashes(self, row_id: str, take: int, request_hash: str, delivery_hash: str) -> bool:
         """Whether there is a line, and has these hashes."""
         state = self._find(self._states, row_id, take)
         return state is not None and state & ~_LOW_BITS == _hash_bits(request_hash, delivery_hash)
 
-    def is_ok_with(
-        self, row_id: str, take: int, request_hash: str, delivery_hash: str | None
-    ) -> bool:
+    def is_ok_with(self, row_id: str, take: int, request_hash: str, delivery_hash: str) -> bool:
         """Whether the line is ok and has these hashes."""
         state = self._find(self._states, row_id, take)
         if state is None or not state & _IS_OK:
             return False
         return state & ~_LOW_BITS == _hash_bits(request_hash, delivery_hash)
 
-    def size(self, row_id: str, take: int) -> tuple[int | None, int | None]:
-        """Bytes of the audio file, and its frames where an old line does not tell bytes."""
-        value = self._find(self._sizes, row_id, take)
-        if not value:
-            return None, None
-        return (None, value >> 1) if value & 1 else (value >> 1, None)
+    def size(self, row_id: str, take: int) -> int | None:
+        """Bytes of the audio file; None: not told."""
+        return self._find(self._sizes, row_id, take) or None
 
     def digest(self, row_id: str, take: int) -> str | None:
         """The first 16 digits of the SHA-256 of the audio file, or None."""
@@ -313,12 +280,11 @@ class RecordTable:
         states = np.array(self._states, np.uint64)
         is_file = (states & np.uint64(_IS_EXTRA | _IS_GONE)) == 0
         is_ok = is_file & (states & np.uint64(_IS_OK | _HAS_FAILED_SINCE) == _IS_OK)
-        schemas = (states & np.uint64(_SCHEMA_BITS)) >> np.uint64(_SCHEMA_SHIFT)
         return FolderRows(
             ok=int(is_ok.sum()),
             failed=int(is_file.sum() - is_ok.sum()),
             audio_s=float(np.array(self._audio_us, np.uint64)[is_ok].sum()) / 1e6,
-            has_first_lines=bool((schemas < SCHEMA).any()),
+            has_first_lines=bool((states & np.uint64(_IS_EARLY)).any()),
         )
 
     def _find(self, column: array[int], row_id: str, take: int) -> int | None:
@@ -326,61 +292,18 @@ class RecordTable:
         return None if place is None else column[place]
 
 
-def parse(raw: bytes) -> Line | None:
-    """What is remembered of a whole line of the file; None for one that makes no sense."""
-    found = _HEAD.match(raw)
-    is_odd = found is None or not raw.endswith(b"}\n")
-    if found is None or is_odd or (found[2] == b"failed" and _UNFINISHED.search(raw)):
-        try:
-            return line_of(json.loads(raw))
-        except (ValueError, RecursionError):
-            return None
-    row_id, status, take, role, request_hash, delivery_hash, size, sha256, frames, audio_s = (
-        found.groups()
-    )
-    name = json.loads(b'"%b"' % row_id) if b"\\" in row_id else row_id.decode()
-    said = status.decode()
-    if not is_recorded_id(name, said):
-        return None
-    hashes = request_hash.decode(), delivery_hash.decode()
+def line_of(take: Take) -> Line:
+    """What is remembered of a take."""
+    low = _STATUS_BITS[take.status] | _ROLE_BITS[take.role] | (_IS_EARLY if take.is_early else 0)
     return Line(
-        key=_key(name, int(take)),
-        row_key=id_hash(name),
-        take=int(take),
-        state=_state(said, OWN if role is None else role.decode(), SCHEMA, *hashes),
-        size=_size(int(size), int(frames)),
-        audio_us=round(1e6 * float(audio_s)),
-        digest=int(sha256[:16], 16) if sha256 else 0,
-    )
-
-
-def line_of(values: Any) -> Line | None:
-    """The same of what a line says, of any form: of earlier versions, or rewritten by somebody."""
-    if not isinstance(values, dict) or values.get("status") not in STATUSES:
-        return None
-    row_id, request_hash = values.get("id"), values.get("request_hash")
-    delivery_hash = values.get("delivery_hash")
-    schema = values.get("schema", 0 if delivery_hash is None else 1)
-    take, role = values.get("take", 1), values.get("role", OWN)
-    if role not in ROLES:
-        return None
-    if not is_recorded_id(row_id, values["status"]) or not isinstance(request_hash, str):
-        return None
-    if not isinstance(delivery_hash, (str, type(None))) or (schema and delivery_hash is None):
-        return None
-    if not all(isinstance(number, int) and number >= 0 for number in (schema, take)):
-        return None
-    if take >= _MAX_FILE:
-        return None
-    return Line(
-        key=_key(row_id, take),
-        row_key=id_hash(row_id),
-        take=take,
-        state=_state(values["status"], role, schema, request_hash, delivery_hash),
-        size=_size(_count(values.get("bytes")), _count(values.get("frames"))),
-        audio_us=_microseconds(values.get("audio_s")),
-        digest=_digest(values.get("sha256")),
-        is_unfinished=values["status"] == "failed" and is_unfinished(values),
+        key=_key(take.id, take.take),
+        row_key=id_hash(take.id),
+        take=take.take,
+        state=_hash_bits(take.request_hash, take.delivery_hash) | low,
+        size=take.bytes,
+        audio_us=round(1e6 * take.audio_s),
+        sha256=take.sha256,
+        is_replacing=take.status is Status.FAILED and take.unfinished is Unfinished.REPLACING,
     )
 
 
@@ -389,36 +312,14 @@ def _key(row_id: str, take: int) -> int:
     return id_hash(row_id if take == 1 else f"{row_id}\n{take}")
 
 
-def _state(
-    status: str, role: str, schema: int, request_hash: str, delivery_hash: str | None
-) -> int:
-    low = min(schema, SCHEMA) << _SCHEMA_SHIFT  # a later one is taken for ours
-    low |= _STATUS_BITS[status] | _ROLE_BITS[role]
-    return _hash_bits(request_hash, delivery_hash) | low
+def _digest(sha256: str | None) -> int:
+    """The first 64 bits; 0: not told."""
+    is_sum = sha256 is not None and _SHA256.fullmatch(sha256)
+    return int(sha256[:16], 16) if sha256 and is_sum else 0
 
 
-def _hash_bits(request_hash: str, delivery_hash: str | None) -> int:
-    """57 bits of the hashes, above the low bits."""
-    text = request_hash if delivery_hash is None else f"{request_hash}\n{delivery_hash}"
+def _hash_bits(request_hash: str, delivery_hash: str) -> int:
+    """58 bits of the hashes, above the low bits."""
+    text = f"{request_hash}\n{delivery_hash}"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") & ~_LOW_BITS
-
-
-def _size(num_bytes: int, frames: int) -> int:
-    return num_bytes << 1 if num_bytes else frames << 1 | 1 if frames else 0
-
-
-def _count(value: Any) -> int:
-    """A number of a line, or 0 if it is none or makes no sense."""
-    return value if isinstance(value, int) and 0 <= value < _MAX_FILE else 0
-
-
-def _digest(value: Any) -> int:
-    is_sum = isinstance(value, str) and _SHA256.fullmatch(value)
-    return int(value[:16], 16) if is_sum else 0
-
-
-def _microseconds(value: Any) -> int:
-    """The same of seconds."""
-    is_sensible = isinstance(value, (int, float)) and 0 <= value < _MAX_AUDIO_S
-    return round(1e6 * value) if is_sensible else 0

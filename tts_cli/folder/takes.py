@@ -8,7 +8,7 @@ never another one's, not even once its file is gone.
 
 The journal is what counts: a take is first whole on disk, then has its line, then becomes the row's
 file. What a crash has left between the last two steps is done by `repair`. Where another format or
-level of the same speech replaces a file, a line tells of it before too (`RowRecord.unfinished`): by
+level of the same speech replaces a file, a line tells of it before too (`Unfinished.REPLACING`): by
 the file's sum `repair` then finds out which of the two it is. `takes.json` is made of the journal,
 for people and programs that want to know what was chosen.
 """
@@ -27,7 +27,7 @@ from typing import Any
 
 from tts_cli.audio.file import is_whole_audio, is_whole_wav
 from tts_cli.config import SUBTYPES
-from tts_cli.core import Place
+from tts_cli.core import Place, Role
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import link_whole, write_atomic
 from tts_cli.folder.files import (
@@ -40,7 +40,7 @@ from tts_cli.folder.files import (
     hash_of,
 )
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import EXTRA, HELD, OWN, REPLACING, CopiedLine, RowRecord
+from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.manifest.ids import TAKES, id_problem
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class TakeFolder:
 
     def settle(self, row_id: str, placed: Placed) -> None:
         """Make a recorded take the row's file, unless it is an extra one. Raises StoppedEarly."""
-        if placed.place.role == EXTRA or not placed.place.has_folder or placed.is_same:
+        if placed.place.role == Role.EXTRA or not placed.place.has_folder or placed.is_same:
             return
         suffix = Path(placed.file.path).suffix
         try:
@@ -143,7 +143,7 @@ class TakeFolder:
         line, file = self.journal.line(row_id, take), self.journal.file(row_id)
         assert line is not None
         is_file = file is not None and file.take == take
-        suffix = suffix_of(line)
+        suffix = suffix_of(line.get("path"))
         path = self.path_of(row_id, take, suffix)
         if is_file and not path.exists():
             path = self.out / f"{row_id}{suffix}"
@@ -157,7 +157,7 @@ class TakeFolder:
             return False
         with self._mutex:
             first = () if is_file else self._keep(row_id, take, suffix)
-        self.journal.append(*first, CopiedLine({**line, "take": take, "role": HELD}))
+        self.journal.append(*first, CopiedLine({**line, "take": take, "role": Role.HELD}))
         if not is_file:
             self._switch(row_id, take, suffix)
         return True
@@ -204,7 +204,9 @@ class TakeFolder:
             chosen = [path for path in paths if path.stem == str(file.take)]
             if len(chosen) > 1:  # in several formats
                 told = self.journal.line(row_id, file.take)
-                chosen = [path for path in chosen if told and path.suffix == suffix_of(told)]
+                chosen = [
+                    path for path in chosen if told and path.suffix == suffix_of(told.get("path"))
+                ]
             own = self.out / f"{row_id}{chosen[0].suffix}" if chosen else self.out
             known = [path for path in paths if self.journal.status(row_id, int(path.stem))]
             if chosen and self._is_wrong(own, chosen, known):
@@ -247,10 +249,10 @@ class TakeFolder:
         current = self.journal.file(row_id)
         if current is None or current.take == place.take:
             return Placed(file, place)
-        if place.role != EXTRA and self._is_same(row_id, current.take, file, suffix):
-            role = HELD if current.is_held else place.role
+        if place.role != Role.EXTRA and self._is_same(row_id, current.take, file, suffix):
+            role = Role.HELD if current.is_held else place.role
             return self._merged(row_id, replace(place, take=current.take, role=role), file, place)
-        into = None if place.role == EXTRA else suffix
+        into = None if place.role == Role.EXTRA else suffix
         return Placed(file, place, self._keep(row_id, place.take, into))
 
     def _is_same(self, row_id: str, take: int, file: WrittenFile, suffix: str) -> bool:
@@ -288,7 +290,7 @@ class TakeFolder:
         line = None if current is None else self.journal.spoken_line(row_id, current.take)
         if current is None or line is None:
             return ()
-        suffix, number = suffix_of(line), current.take
+        suffix, number = suffix_of(line.get("path")), current.take
         told = {**line, "take": number}
         if into is not None and into != suffix:
             told = self._keep_source(row_id, into, told, take)
@@ -350,7 +352,7 @@ class TakeFolder:
         if any(facts_of(self.path_of(row_id, take, suffix)) == found for take in kept):
             return True
         number = max(top, take, line["take"]) + self.extras + 1
-        values = {**line, "take": number, "role": EXTRA}
+        values = {**line, "take": number, "role": Role.EXTRA}
         if is_original:  # whatever was done to the file that was made of it, or its delivery
             values |= {"delivery_hash": "", "applied": None, "source": None}
         self.journal.append(self._kept_as(row_id, path, found, values))
@@ -369,16 +371,16 @@ class TakeFolder:
         link_whole(path, kept)
         facts = {"bytes": found[0], "sha256": found[1]}
         name = kept.relative_to(self.out).as_posix()
-        return CopiedLine({"role": OWN, **values, **facts, "path": name})
+        return CopiedLine({"role": Role.OWN, **values, **facts, "path": name})
 
     def _finish(self, line: dict[str, Any]) -> None:
         """Record what became of a take whose run died while its file was replaced: its new line is
         true if the file is there, else the one before it is.
         """
-        record = RowRecord.from_line(line)
-        if id_problem(record.id) is not None or record.unfinished != REPLACING:
+        record = Take.of(line)
+        if record is None or id_problem(record.id) is not None:
             return
-        suffix, recorded, source = suffix_of(line), _recorded(line), record.source or {}
+        suffix, recorded, source = suffix_of(line.get("path")), _recorded(line), record.source or {}
         path = self.out / f"{record.id}{suffix}"
         if str(record.path).startswith(f"{TAKES}/{record.id}/"):
             path = self.path_of(record.id, record.take, suffix)
@@ -397,7 +399,7 @@ class TakeFolder:
         else:
             line = before or line
         error = None if line["status"] == "ok" else "its file was replaced, and is gone"
-        told = {"take": record.take, "role": OWN}
+        told = {"take": record.take, "role": Role.OWN}
         self.journal.append(CopiedLine({**told, **line, "error": error, "unfinished": None}))
 
     def _switch(self, row_id: str, take: int, suffix: str) -> None:
@@ -453,7 +455,7 @@ class TakeFolder:
 def _choice(line: dict[str, Any]) -> str:
     """An entry of `takes.json`: the take that is a row's file, and whether somebody chose it."""
     values = {name: line.get(name) for name in ("seed", "sha256")}
-    take = {"take": line.get("take", 1), **values, "held": line.get("role") == HELD}
+    take = {"take": line.get("take", 1), **values, "held": line.get("role") == Role.HELD}
     return f"{json.dumps(line['id'])}: {json.dumps(take)}"
 
 
@@ -468,9 +470,9 @@ def room_of_takes(out: Path) -> int:
     return total
 
 
-def suffix_of(line: dict[str, Any]) -> str:
-    """The suffix of a line's audio file, `.wav` where it makes no sense."""
-    suffix = Path(str(line.get("path"))).suffix
+def suffix_of(path: object) -> str:
+    """The suffix of the audio file whose path a line tells, `.wav` where it makes no sense."""
+    suffix = Path(str(path)).suffix
     return suffix if suffix in _SUFFIXES else _SUFFIXES[0]
 
 

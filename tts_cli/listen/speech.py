@@ -12,10 +12,11 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tts_cli.folder.record import STATUSES
+from tts_cli.core import Status
 from tts_cli.manifest.ids import is_recorded_id, voice_label
 from tts_cli.text.pauses import without_pauses
 
+_STATUSES = [status.value for status in Status]
 MAX_TEXTS = 20  # of a list, such as `suspect`
 MAX_PARTS = 1000
 MAX_EXACT = 2**53  # browsers read no larger whole number
@@ -88,7 +89,7 @@ class Speech:
 
 def speech_of(values: Any, place: int) -> Speech | None:
     """A line's content as a `Speech`; None for what is no row's line."""
-    if not isinstance(values, dict) or values.get("status") not in STATUSES:
+    if not isinstance(values, dict) or values.get("status") not in _STATUSES:
         return None
     row_id, take = values.get("id"), values.get("take", 1)
     if not is_recorded_id(row_id, values["status"]) or _whole(take) is None:

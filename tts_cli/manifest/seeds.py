@@ -11,8 +11,7 @@ adds no step, so that whoever asks for one take, whole, at the first attempt has
 None of it changes the row's seed; a take has a `request_hash` with its own. The labels hold a
 space, which no id does.
 
-All seeds are below 2^53, the integers that jq, pandas and browsers read exactly. Derived ones once
-had ten bits more: `first_row_seed` is that rule, for rows that were recorded under it.
+All seeds are below 2^53, the integers that jq, pandas and browsers read exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from __future__ import annotations
 import hashlib
 
 SEED_BITS = 53
-_FIRST_BITS = 63  # of derived seeds, as long as lines of the journal had no `schema`
 
 
 def derive(seed: int, label: str) -> int:
@@ -31,11 +29,6 @@ def derive(seed: int, label: str) -> int:
 def row_seed(run_seed: int, row_id: str) -> int:
     """The seed of a row that names none."""
     return derive(run_seed, row_id)
-
-
-def first_row_seed(run_seed: int, row_id: str) -> int:
-    """The seed that such a row had by the first rule."""
-    return _hash(run_seed, row_id) >> (64 - _FIRST_BITS)
 
 
 def take_seed(seed: int, take: int) -> int:

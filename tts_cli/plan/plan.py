@@ -88,7 +88,7 @@ class RowPlan:
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
         self._identity = RowIdentity(info, self.split_rule)
-        self._folder = OutputFolder(config, info, self.split_rule, self._identity, journal, writer)
+        self._folder = OutputFolder(config, info, self._identity, journal, writer)
         self._served: ServedTakes | None = None
         # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
         self._wanted = bytearray()
@@ -335,7 +335,9 @@ class RowPlan:
             tally.add_unheard(row)
         found.due[state] += 1
         if state is State.CHANGED:
-            found.reread += self._folder.is_reread(row, request, self.care)
+            found.early += standing.is_early
+            is_known = not standing.is_early
+            found.reread += is_known and self._folder.is_reread(row, request, self.care)
             found.unfixed += self._was_free(row, request)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)

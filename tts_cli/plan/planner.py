@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tts_cli.config import RunConfig
-from tts_cli.core import WORDLESS, Need, SpeechRow
+from tts_cli.core import Finish, Need, SpeechRow
 from tts_cli.errors import RowError
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
@@ -212,7 +212,7 @@ def silent_row(
     """
     seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)
     row = SpeechRow(row_id, request, request_hash)
-    row.finish_reason = WORDLESS
+    row.finish_reason = Finish.WORDLESS
     row.samples = np.zeros(round(seconds * info.sample_rate_hz), np.float32)
     row.codes = np.zeros((0, info.num_codebooks), np.int64)
     # Random weights expect nothing of any row.

@@ -12,7 +12,7 @@ from models.base import ModelInfo, SpeechRequest
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.manifest.row import Row, for_all
-from tts_cli.manifest.seeds import attempt_seed, first_row_seed, row_seed
+from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.text.care import TextCare
 from tts_cli.text.languages import named_language
 
@@ -84,15 +84,6 @@ def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest
 def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
     """The request of attempt 2, 3, ...: the same but for a seed derived from the first one's."""
     return replace(request, seed=attempt_seed(request.seed, attempt))
-
-
-def first_request(request: SpeechRequest, row_id: str, config: RunConfig) -> SpeechRequest:
-    """A row's request as it was built when derived seeds had 63 bits. A seed of the row's own is
-    what it was; one that is equal to the derived seed is taken for that.
-    """
-    if request.seed != row_seed(config.seed, row_id):
-        return request
-    return replace(request, seed=first_row_seed(config.seed, row_id))
 
 
 def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:

@@ -8,54 +8,46 @@ many of them an earlier run has spoken already.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
 from enum import Enum
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tts_cli.config import SUBTYPES, RunConfig
-from tts_cli.core import RUNAWAYS, Need, Place, SpeechRow
+from tts_cli.config import RunConfig
+from tts_cli.core import Need, Place, Role, SpeechRow, Status
 from tts_cli.errors import RowError
 from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.hashes import Delivery, joint_hash, request_hash
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.recode import Order
-from tts_cli.folder.record import EXTRA, HELD, OWN, SCHEMA, RowRecord
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.run_file import RunLog
 from tts_cli.folder.sources import find_kept
 from tts_cli.folder.table import RowFile
+from tts_cli.folder.take import Take
 from tts_cli.plan.identity import RowIdentity
-from tts_cli.plan.request import first_request
 from tts_cli.text.unseen import as_seen
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.core import Need
     from tts_cli.manifest.row import Row
-    from tts_cli.plan.split_rule import SplitRule
     from tts_cli.text.care import TextCare
 
 
 _MOST_ATTEMPTS = 1 << 20  # that a line is believed
 
 
-def attempts_in_vain(record: RowRecord) -> int:
+def attempts_in_vain(record: Take) -> int:
     """How many draws a failed row's line tells of. Another run goes on behind them: the same ones
     would end the same way.
     """
-    return _count(record.attempts) if record.finish_reason in RUNAWAYS else 0
+    return _count(record.attempts) if record.is_runaway else 0
 
 
-def attempts_at_parts(record: RowRecord, num_parts: int) -> tuple[int, ...]:
+def attempts_at_parts(record: Take, num_parts: int) -> tuple[int, ...]:
     """The same of each part of a row; none at parts that came out well, which nobody has kept. If
     all have, they were too long together, and all are drawn anew.
     """
     parts = record.parts
-    if record.finish_reason not in RUNAWAYS or len(parts) != num_parts:
-        return ()
-    if not all(isinstance(part, dict) for part in parts):
+    if not record.is_runaway or len(parts) != num_parts:
         return ()
     have_failed = [part.get("error") is not None for part in parts]
     is_any = any(have_failed)
@@ -88,6 +80,7 @@ class Standing(NamedTuple):
     state: State
     choice: Line | None = None  # of a take that somebody chose, and that fits
     has_fallen: bool = False  # one that was chosen does not fit any more
+    is_early: bool = False  # it was spoken by a version that was never published
     is_expected: bool = False  # its file is what these very settings give
     order: Order | None = None  # of State.KEPT
     not_kept: str = ""  # why its file cannot be made, though only its delivery is another one
@@ -105,14 +98,12 @@ class OutputFolder:
         self,
         config: RunConfig,
         info: ModelInfo,
-        split_rule: SplitRule,
         identity: RowIdentity,
         journal: Journal | None = None,
         writer: AudioWriter | None = None,
     ) -> None:
         self._config = config
         self._info = info
-        self._split_rule = split_rule
         self._identity = identity
         self.journal = journal
         self.writer = writer
@@ -144,7 +135,10 @@ class OutputFolder:
         planned = self._identity.planned(row_id, request, need, is_silent)
         if file.has_failed:
             return Standing(State.FAILED)
-        if self._is_recorded(planned, file.take) and not file.is_held:
+        if self.journal.is_early(row_id, file.take):
+            return Standing(State.CHANGED, has_fallen=file.is_held, is_early=True)
+        is_same = planned.request_hash, self.writer.delivery_hash
+        if self.journal.done(row_id, *is_same, file.take) and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_expected=True)
         line = self.journal.line(row_id, file.take) or {}
@@ -200,45 +194,21 @@ class OutputFolder:
         Raises:
             RowError: only its delivery is another one, and nothing is kept that it can be made of.
         """
-        journal, writer = self.journal, self.writer
-        assert journal is not None
+        record, writer = Take.of(line), self.writer
         assert writer is not None
-        record = RowRecord.from_line(line)
+        if record is None:
+            return None
         if file.is_held:  # what was chosen stays, whatever seed this run has
             content = self._identity.content(row.request, row.need, row.is_silent)
-            known = record if fits(line, row.request, content, row.need) else None
-        elif journal.schema(row.id, file.take) == SCHEMA:
-            known = record if record.request_hash == row.request_hash else None
+            is_same = fits(line, row.request, content, row.need)
         else:
-            known = self._of_first_schemas(row, record)
-        if known is None:
+            is_same = record.request_hash == row.request_hash
+        if not is_same:
             return None
-        kept = find_kept(writer.out, known, self._info.sample_rate_hz)
+        kept = find_kept(writer.out, record, self._info.sample_rate_hz)
         if writer.has_codes and not writer.codes_path_of(row.id).is_file():
             raise RowError("its codes are to be kept, and were not")
-        return Order(known, kept)
-
-    def _of_first_schemas(self, row: SpeechRow, record: RowRecord) -> RowRecord | None:
-        """A line of an earlier version in the form of schema 1, if it is of this very request."""
-        if self._split_rule.is_split(row.request):
-            return None
-        assert self.writer is not None
-        request = first_request(row.request, row.id, self._config)
-        identity, ref_digest = self._info.identity, row.need.digest if row.need else None
-        digest = request_hash(request, identity, ref_digest)
-        if record.delivery_hash:
-            return replace(record, schema=1) if record.request_hash == digest else None
-        # One hash stands for both: it tells the request only with the delivery of that file.
-        for delivery in self._first_deliveries(record):
-            if record.request_hash == joint_hash(request, delivery, identity, ref_digest):
-                return replace(record, schema=1, request_hash=digest)
-        return None
-
-    def _first_deliveries(self, record: RowRecord) -> Iterator[Delivery]:
-        rate_hz = self._info.sample_rate_hz  # of another one nothing could be made
-        suffix = (record.path or "").rpartition(".")[2]
-        for subtype in SUBTYPES.get(suffix, ()):
-            yield Delivery(suffix, subtype, rate_hz)
+        return Order(record, kept)
 
     def is_reread(self, row: Row, request: SpeechRequest, care: TextCare) -> bool:
         """Whether a changed row was spoken of the same text by a version that left signs in it
@@ -265,7 +235,7 @@ class OutputFolder:
         is_in_place = file is not None and self._is_again(row, file.take, standing.state)
         is_held = standing.choice is not None
         if self._config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
-            is_held = is_held or not standing.is_expected
+            is_held = is_held or not (standing.is_expected or standing.is_early)
         return place_of(
             self.journal,
             row.id,
@@ -297,9 +267,10 @@ class OutputFolder:
         made twice.
         """
         assert self.journal is not None
-        record = RowRecord.from_line(self.journal.line(row.id, row.place.take) or {})
-        is_same = record.status == "failed" and record.request_hash == row.request_hash
-        if not is_same or row.request.sampling.draws_nothing:
+        record = self.journal.take(row.id, row.place.take)
+        if record is None or record.status is not Status.FAILED or record.is_early:
+            return
+        if record.request_hash != row.request_hash or row.request.sampling.draws_nothing:
             return
         if row.parts:
             row.part_attempts_before = attempts_at_parts(record, len(row.parts))
@@ -310,9 +281,7 @@ class OutputFolder:
         """Whether the files of a row that is recorded ok are what was written."""
         assert self.journal is not None
         assert self.writer is not None
-        size, frames = self.journal.file_size(row_id, file.take)
-        if frames is not None:
-            size = self.writer.recorded_bytes(frames * self._info.samples_per_frame)
+        size = self.journal.file_size(row_id, file.take)
         return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
 
     def foreign(self, row_id: str) -> list[str]:
@@ -322,24 +291,6 @@ class OutputFolder:
         names = (self.writer.format, *self._config.subtitle_formats)
         paths = (self.writer.sibling(row_id, name) for name in names)
         return [path.name for path in paths if path.is_file()]
-
-    def _is_recorded(self, row: SpeechRow, take: int) -> bool:
-        """Whether a take's last line is ok and of this request, by the rules of that line."""
-        journal, writer = self.journal, self.writer
-        assert journal is not None
-        assert writer is not None
-        schema = journal.schema(row.id, take)
-        if schema is None or schema == SCHEMA:
-            return journal.done(row.id, row.request_hash, writer.delivery_hash, take)
-        if self._split_rule.settings(row.request, row.is_silent) is not None:
-            return False  # nothing was split by those rules
-        request = first_request(row.request, row.id, self._config)
-        identity, ref_digest = self._info.identity, row.need.digest if row.need else None
-        if schema == 0:
-            joint = joint_hash(request, writer.delivery, identity, ref_digest)
-            return journal.done(row.id, joint, None, take)
-        digest = request_hash(request, identity, ref_digest)
-        return journal.done(row.id, digest, writer.delivery_hash, take)
 
 
 Line = dict[str, Any]
@@ -382,7 +333,7 @@ def place_of(
         is_held: it is to stay, whatever seed later runs have.
         has_extras: more takes are spoken of the row.
     """
-    role = HELD if is_held else OWN
+    role = Role.HELD if is_held else Role.OWN
     top = 0 if journal is None else journal.top(row_id)
     if journal is None or (file := journal.file(row_id)) is None:
         is_free = journal is None or journal.status(row_id, 1) is None
@@ -408,7 +359,7 @@ def extra_places(
         for take in count(2)
         if take != taken and (journal is None or journal.status(row_id, take) is None)
     )
-    return [Place(take, EXTRA, True) for take in islice(numbers, extras)]
+    return [Place(take, Role.EXTRA, True) for take in islice(numbers, extras)]
 
 
 class ServedTakes:
@@ -441,5 +392,5 @@ class ServedTakes:
 
     def _is_served(self, line: Line) -> bool:
         run_id, started = line.get("run_id"), str(line.get("started") or "")
-        is_extra = line.get("role") in (EXTRA, HELD)
+        is_extra = line.get("role") in (Role.EXTRA, Role.HELD)
         return is_extra and run_id not in (None, *self._ended) and started > self._since

@@ -13,9 +13,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from tts_cli.core import Status
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.journal import MAX_LINE_BYTES, Journal
-from tts_cli.folder.record import FAILED
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.run_file import RUNS_NAME
 from tts_cli.manifest.source import Manifest
@@ -77,7 +77,7 @@ class Strays:
         return (row_id for row_id, found in self if found is kind)
 
     def _kind(self, line: dict[str, Any]) -> Stray | None:
-        is_ghost = line["status"] == FAILED and self._journal.top(line["id"]) == 1
+        is_ghost = line["status"] == Status.FAILED and self._journal.top(line["id"]) == 1
         is_ghost = is_ghost and not self._removed.has_files(line["id"])
         run_id = line.get("run_id")
         is_here = self._is_all_here if run_id is None else self._is_here.get(str(run_id))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 from tts_cli.manifest.row import BadRow, Row, shown
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.manifest.subtitle_rows import cue_length_s
@@ -354,6 +354,7 @@ class Survey:
     hopeless: int = 0  # of those, good ones that are certain to fail
     skipped: int = 0  # done by an earlier run, or left out by --retry-failed
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
+    early: int = 0  # of those, of a version that was never published
     reread: int = 0  # of those, changed by what is taken out of texts now, or read otherwise
     unfixed: int = 0  # of those, spoken in a voice that nothing fixed, and now in a made one
     takes: int = 0  # more of rows, to be spoken beside their own
@@ -369,7 +370,7 @@ class Survey:
     # Rows whose delivery alone is another one: to be made anew, by what of, and to be spoken again.
     kept: Counter[str] = field(default_factory=Counter)
     remade: int = 0  # once that was done
-    unmade: list[RowRecord] = field(default_factory=list)
+    unmade: list[Take] = field(default_factory=list)
     again: int = 0
     first_again: str = ""  # its id and why
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # What a row's speaking leaves in it, and the driver must know.
 OUTCOME = (
-    *("error", "finish_reason", "attempts", "seed", "frames", "levels", "suspect", "work"),
+    *("error", "finish_reason", "attempts", "seed", "frames", "levels", "remarks", "work"),
     *("part_records", "frames_dropped", "expected_s", "made", "unwritable", "make_ms"),
 )
 

@@ -23,6 +23,7 @@ from tts_cli.audio.loudness import (
     rms_dbfs,
     true_peak_dbtp,
 )
+from tts_cli.core import Kind
 
 RATE_HZ = 24_000
 
@@ -109,7 +110,7 @@ def test_what_is_hardly_there_is_not_blown_up() -> None:
     target = Target.of("acx")
     _, found = level(noise, RATE_HZ, target)
     assert found.gain_db == 40.0
-    assert found.misses(target)[0].startswith("level -60.")
+    assert found.misses(target)[0].text.startswith("level -60.")
 
 
 def test_a_spike_is_limited_and_the_rest_is_not() -> None:
@@ -154,7 +155,7 @@ def test_the_floor_is_that_of_the_pauses() -> None:
     target = Target.of("acx")
     hiss = 10 ** (-45 / 20) * np.random.default_rng(1).standard_normal(len(samples))
     _, found = level((samples + hiss).astype(np.float32), RATE_HZ, target)
-    assert any(miss.startswith("noise floor") for miss in found.misses(target))
+    assert any(miss.kind is Kind.NOISE_FLOOR for miss in found.misses(target))
 
 
 def test_blocks_make_the_same_loudness() -> None:

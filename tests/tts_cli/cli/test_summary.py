@@ -8,9 +8,10 @@ import pytest
 
 from tts_cli.cli.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
-from tts_cli.folder.journal import RowRecord
+from tts_cli.core import Finish, Role, Status
 from tts_cli.folder.records import Failures
 from tts_cli.folder.run_file import Totals
+from tts_cli.folder.take import Take
 
 OUT = Path("wavs")
 PLACE = "audio, timings.jsonl and run.json are in wavs/"
@@ -22,7 +23,8 @@ def failures(*records: tuple[str, str, str | None]) -> Failures:
     """Of rows with an id, a reason and a finish_reason."""
     found = Failures()
     for row_id, error, reason in records:
-        found.add(RowRecord(row_id, "failed", error=error, finish_reason=reason))
+        end = None if reason is None else Finish(reason)
+        found.add(Take(row_id, Status.FAILED, error=error, finish_reason=end))
     return found
 
 
@@ -133,14 +135,14 @@ class TestTakes:
     def test_what_failed_of_them(self) -> None:
         config = RunConfig(takes=2)
         found = Failures()
-        found.add(RowRecord("a", "failed", 3, "extra", error="no end"))
+        found.add(Take("a", Status.FAILED, 3, Role.EXTRA, error="no end"))
         args = [*ARGS, "--takes", "2", "--only", "a"]
         typed = f"{TYPED} --takes 2 --only a"
         assert next_step(args, config, found, 0, False) == (
             f"next, for as many takes once more: {typed}"
         )
         assert found.first == [("a, take 3", "no end")]
-        found.add(RowRecord("b", "failed", error="no end"))
+        found.add(Take("b", Status.FAILED, error="no end"))
         wanted = f"next, for what failed: {TYPED} --only a --retry-failed"
         assert next_step(args, config, found, 0, False) == wanted
         args[args.index("--takes") : args.index("--only")] = ["--takes=2"]

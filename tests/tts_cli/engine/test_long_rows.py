@@ -16,7 +16,7 @@ from fakes import FakeSpeechModel, fake_codes
 from models.base import ModelInfo, Prompt, SpeechRequest
 from models.pace import Pace
 from tts_cli.audio.join import Pauses
-from tts_cli.core import PlannedPart, SpeechRow
+from tts_cli.core import Kind, PlannedPart, Remark, SpeechRow
 from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.load import Session
 from tts_cli.engine.local import SpeechRun
@@ -64,7 +64,7 @@ def test_a_long_row_comes_back_whole_among_others(session: Session, takers: int)
     row = found["long"]
     assert row is long
     assert (row.error, row.finish_reason, row.attempts, row.frames) == (None, "eos", 1, 10)
-    assert (row.seed, row.suspect, row.frames_dropped) == (7, [], 0)
+    assert (row.seed, row.remarks, row.frames_dropped) == (7, [], 0)
     codes = [fake_codes(seed, len(text)) for seed, text in ((7, "abc"), (8, "defgh"), (9, "ij"))]
     assert np.array_equal(row.codes, np.concatenate(codes))
     assert row.samples.dtype == np.float32
@@ -201,7 +201,7 @@ def test_a_part_far_faster_than_the_others_is_spoken_again(hurrying: Session, ta
     short = [SpeechRow(str(number), request("x" * (number + 1), number)) for number in range(20)]
     spoken = speak(hurrying, [row, *short], takers=takers)["a"]
     assert spoken.error is None
-    assert spoken.suspect == []
+    assert spoken.remarks == []
     assert [part["attempts"] for part in spoken.part_records] == [1, 2, 1, 1, 1]
     assert [part["frames"] for part in spoken.part_records] == [60] * 5
     assert spoken.part_records[1]["seed"] != 8
@@ -214,7 +214,7 @@ def test_a_part_that_cannot_be_spoken_again_is_suspect(hurrying: Session) -> Non
     SpeechRun(hurrying, ended.append, RetryPolicy(0)).run([long_row("a", *EVEN, HURRIED)])
     (row,) = ended
     assert row.error is None
-    assert row.suspect == ["part 5: 2.00 times as fast as the other parts"]
+    assert row.remarks == [Remark(Kind.FAST, "part 5: 2.00 times as fast as the other parts")]
 
 
 def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Session) -> None:
@@ -224,7 +224,7 @@ def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Session) -> 
     spoken = speak(hurrying, [row])["a"]
     assert spoken.error is None
     assert spoken.finish_reason == "eos"
-    assert spoken.suspect == ["part 5: 2.00 times as fast as the other parts"]
+    assert spoken.remarks == [Remark(Kind.FAST, "part 5: 2.00 times as fast as the other parts")]
     assert [part["frames"] for part in spoken.part_records] == [60] * 4 + [30]
     assert spoken.part_records[-1]["attempts"] == 3
 
@@ -237,4 +237,4 @@ def test_a_part_is_suspect_once(hurrying: Session) -> None:
     row.parts = (replace(first, request=replace(first.request, sampling=greedy)), *row.parts[1:])
     spoken = speak(hurrying, [row])["a"]
     assert [part["attempts"] for part in spoken.part_records] == [1, 2, 1, 1, 1, 1, 1]
-    assert spoken.suspect == ["part 1: 2.00 times as fast as the other parts"]
+    assert spoken.remarks == [Remark(Kind.FAST, "part 1: 2.00 times as fast as the other parts")]

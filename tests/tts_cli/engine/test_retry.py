@@ -8,7 +8,7 @@ import pytest
 
 from tts_cli.config import RunConfig
 from tts_cli.engine.judge import RetryPolicy
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 from tts_cli.plan.standing import attempts_at_parts, attempts_in_vain
 
 
@@ -62,9 +62,11 @@ def test_the_policy_of_a_run(settings: dict[str, object], is_runaway: bool) -> N
     assert not policy.is_runaway("eos")
 
 
-def line(reason: str | None, **more: Any) -> RowRecord:
+def line(reason: str | None, **more: Any) -> Take:
     values = {"id": "a", "status": "failed", "finish_reason": reason, "attempts": 3, **more}
-    return RowRecord.from_line(values)
+    found = Take.of(values)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def line(reason: str | None, **more: Any) -> RowRecord:
         (line("early", attempts="3"), 0),
     ],
 )
-def test_attempts_in_vain(record: RowRecord, number: int) -> None:
+def test_attempts_in_vain(record: Take, number: int) -> None:
     assert attempts_in_vain(record) == number
 
 
@@ -91,10 +93,11 @@ def test_attempts_in_vain(record: RowRecord, number: int) -> None:
         ([{"attempts": 1}, {"attempts": 2}], (1, 2)),  # together they were too long
         ([{"attempts": "x", "error": "no"}, {"error": "no"}], (0, 0)),
         ([{"attempts": 1}], ()),  # it has two parts now
-        ([1, 2], ()),
         ([], ()),
     ],
 )
 def test_attempts_at_parts(parts: list[Any], found: tuple[int, ...]) -> None:
+    place = {"text_start": 0, "text_end": 1, "start_s": 0.0, "end_s": 1.0}
+    parts = [place | part for part in parts]
     assert attempts_at_parts(line("max_frames", parts=parts), 2) == found
     assert attempts_at_parts(line("eos", parts=parts), 2) == ()

@@ -17,7 +17,7 @@ from fakes import FakeSpeechModel, fake_codes
 
 from models.base import ModelInfo
 from models.pace import Pace
-from tts_cli.core import SpeechRow
+from tts_cli.core import Kind, Remark, SpeechRow
 from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.load import Session
 from tts_cli.engine.local import SpeechRun
@@ -142,10 +142,10 @@ def test_speech_that_stands_still(open_fake: Open, model: type[FakeSpeechModel])
         assert row is found[row.id], number
         if len(row.request.text) == 12:
             assert (row.error, row.attempts) == (None, 1)
-            assert row.suspect == ["one first code for 1.2 s"]
+            assert row.remarks == [Remark(Kind.REPEATS, "one first code for 1.2 s")]
         elif model is Unstuck:
             assert (row.error, row.attempts, row.finish_reason) == (None, 2, "eos")
-            assert (row.frames_dropped, row.suspect) == (40, [])
+            assert (row.frames_dropped, row.remarks) == (40, [])
             assert row.seed > 99
         else:
             stuck = "its speech stood still: one first code for 4.0 s in 3 attempts"

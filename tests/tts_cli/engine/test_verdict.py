@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tts_cli.audio.levels import Array
+from tts_cli.core import Kind, Remark
 from tts_cli.engine.judge import Verdict, judge
 
 RATE_HZ = 24_000
@@ -42,7 +43,7 @@ def test_near_silence(dtype: type, silence_s: float, suspect: list[str], is_stuc
         samples = (samples * 32767).astype(np.int16)
     verdict = found(samples)
     assert verdict.levels.silence_inside_s == pytest.approx(silence_s, abs=0.041)
-    assert verdict.suspect == suspect
+    assert [remark.text for remark in verdict.remarks] == suspect
     assert verdict.is_stuck is is_stuck
 
 
@@ -61,7 +62,7 @@ def test_silence_at_the_ends(silence_s: float, is_stuck: bool, where: str) -> No
     pieces = [speech(silence_s, 0.0005), speech(2)]
     verdict = found(np.concatenate(pieces if where == "start" else pieces[::-1]))
     shown = f"near-silence for {silence_s:.1f} s at the {where}"
-    assert verdict.suspect == ([shown] if is_stuck else [])
+    assert verdict.remarks == ([Remark(Kind.SILENCE, shown)] if is_stuck else [])
     assert verdict.is_stuck is is_stuck
 
 
@@ -70,7 +71,7 @@ def test_nothing_at_all_is_silence(dtype: type) -> None:
     verdict = found(np.zeros(8 * RATE_HZ, dtype))
     assert verdict.levels.silence_start_s == pytest.approx(8)
     assert verdict.is_stuck
-    assert verdict.suspect == ["near-silence for 8.0 s at the start"]
+    assert verdict.remarks == [Remark(Kind.SILENCE, "near-silence for 8.0 s at the start")]
 
 
 @pytest.mark.parametrize(
@@ -85,19 +86,20 @@ def test_one_first_code(frames: int, suspect: list[str], is_stuck: bool) -> None
     codes = np.arange(200).reshape(100, 2)
     codes[20 : 20 + frames, 0] = 7
     verdict = found(speech(8), codes)
-    assert verdict.suspect == suspect
+    assert [remark.text for remark in verdict.remarks] == suspect
     assert verdict.is_stuck is is_stuck
-    assert not found(speech(8), codes[:, ::-1]).suspect  # another codebook may stay
+    assert not found(speech(8), codes[:, ::-1]).remarks  # another codebook may stay
 
 
 @pytest.mark.parametrize(("expected_s", "is_long"), [(0.0, False), (2.0, True), (3.0, False)])
 def test_much_too_long(expected_s: float, is_long: bool) -> None:
     verdict = found(speech(8), expected_s=expected_s)
-    assert verdict.suspect == (["8.0 s where about 2.0 s were expected"] if is_long else [])
+    long = Remark(Kind.LONG, "8.0 s where about 2.0 s were expected")
+    assert verdict.remarks == ([long] if is_long else [])
     assert not verdict.is_stuck
 
 
 def test_rows_of_a_few_samples() -> None:
     verdict = judge(np.full(60, 0.1, np.float32), np.zeros((1, 2), np.int64), 0.0025, 0.0)
     assert (verdict.levels.longest_silence_s, verdict.repeat_s) == (0, 0.0025)
-    assert judge(np.full(1, 0.1, np.float32), np.zeros((1, 1), np.int64), 0.0025, 0.0).suspect == []
+    assert judge(np.full(1, 0.1, np.float32), np.zeros((1, 1), np.int64), 0.0025, 0.0).remarks == []

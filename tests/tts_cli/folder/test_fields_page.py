@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tts_cli.audio.treatment import Applied
 from tts_cli.config import RunConfig
+from tts_cli.core import Status
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import RowRecord
 from tts_cli.folder.run_file import (
     FolderTotals,
     RunLog,
@@ -24,6 +24,7 @@ from tts_cli.folder.run_file import (
     with_folder,
     write_report,
 )
+from tts_cli.folder.take import FIELDS, Take
 from tts_cli.listen.verdicts import OK as FINE
 from tts_cli.listen.verdicts import Check
 from tts_cli.text.care import TextCare
@@ -35,17 +36,17 @@ TABLES = [
     for table in re.split(r"\| (?:field|entry) \| unit or values \| what \|", PAGE)[1:]
 ]
 STARTED = "2026-11-22T13:05:00.250Z"
-OK = RowRecord(
-    "000001", "ok", run_id="r1", path="000001.wav", voice="clara", seed=2**53 - 1, audio_s=90.0,
-    frames=1125, frames_per_char=1.5, started=STARTED, latency_ms=1500.0, level_dbfs=-20.0,
-    clipped_share=0.0, silence_inside_s=0.3,
+OK = Take(
+    "000001", Status.OK, run_id="r1", path="000001.wav", voice="clara", seed=2**53 - 1,
+    audio_s=90.0, frames=1125, frames_per_char=1.5, started=STARTED, latency_ms=1500.0,
+    level_dbfs=-20.0, clipped_share=0.0, silence_inside_s=0.3,
 )  # fmt: skip
 ROWS = [
-    replace(OK, status="failed", error="no end"),
+    replace(OK, status=Status.FAILED, error="no end"),
     OK,
     replace(OK, id="000002", path="000002.wav", audio_s=30.0, clipped_share=0.01),
     replace(OK, id="b", voice="emil", path="b.wav", silence_inside_s=1.5, frames_per_char=0.5),
-    RowRecord("c", "failed", error="text: is blank", run_id="r1"),
+    Take("c", Status.FAILED, error="text: is blank", run_id="r1"),
 ]
 FIRST = '{"id": "a", "status": "ok", "voice": "emil", "audio_s": 60.0, "request_hash": "h"}\n'
 
@@ -79,7 +80,7 @@ def test_tables_are_those_of_the_code() -> None:
     folder = FolderTotals(1, 1, 1.0, 1, 1.0)
     written = with_folder(report(), folder)
     assert [
-        [entry.name for entry in fields(RowRecord)],
+        list(FIELDS),
         list(Applied().as_dict()),
         list(written),
         list(written["totals"]),

@@ -9,7 +9,7 @@ import torch
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
-from tts_cli.folder.hashes import Delivery, content_hash, delivery_hash, joint_hash, request_hash
+from tts_cli.folder.hashes import Delivery, content_hash, delivery_hash, request_hash
 
 PLAIN = SpeechRequest("hi", seed=3)
 FULL = SpeechRequest(
@@ -56,16 +56,6 @@ def test_published_hashes() -> None:
     )
 
 
-def test_published_hashes_of_the_first_version() -> None:
-    """Written by the code of that version, which had one for both."""
-    assert joint_hash(PLAIN, WAV, "m") == (
-        "9698661567e78918844f74d2bb9b3d3452c0002277a42283759bd6c0cb10e8d2"
-    )
-    assert joint_hash(FULL, FLAC, "m", "d" * 64) == (
-        "063423b53501b6127e0bc8aa272a9a34f4dbc37a3c78447e26462d392c0edebd"
-    )
-
-
 def test_the_request_sees_all_that_reaches_the_model() -> None:
     requests = [
         PLAIN,
@@ -81,11 +71,8 @@ def test_the_request_sees_all_that_reaches_the_model() -> None:
         replace(PLAIN, ref_audio="a.wav", ref_text="x"),
         replace(PLAIN, ref_audio="a.wav", clone_mode="xvec"),
     ]
-    for hashes in (
-        {request_hash(request, "m") for request in requests} | {request_hash(PLAIN, "n")},
-        {joint_hash(request, WAV, "m") for request in requests} | {joint_hash(PLAIN, WAV, "n")},
-    ):
-        assert len(hashes) == len(requests) + 1
+    hashes = {request_hash(request, "m") for request in requests} | {request_hash(PLAIN, "n")}
+    assert len(hashes) == len(requests) + 1
 
 
 def test_fixed_shapes_are_another_speech_of_the_same_content() -> None:
@@ -112,7 +99,6 @@ def test_a_chosen_take_fits_its_row_however_that_is_drawn() -> None:
 def test_the_delivery_sees_format_subtype_and_rate() -> None:
     changed = [replace(WAV, format="flac"), replace(WAV, subtype="FLOAT"), replace(WAV, rate_hz=1)]
     assert len({delivery_hash(delivery) for delivery in [WAV, *changed]}) == 4
-    assert len({joint_hash(PLAIN, delivery, "m") for delivery in [WAV, *changed]}) == 4
 
 
 def test_a_reference_counts_by_content() -> None:
@@ -156,6 +142,3 @@ def test_a_field_added_later_is_left_out_while_it_changes_nothing(
     is_same = (pace, later) == (1.0, 0.0)
     assert (request_hash(request, "m") == request_hash(PLAIN, "m")) is is_same
     assert (delivery_hash(delivery) == delivery_hash(WAV)) is (loudness is None)
-    # Lines of the first version know no such setting: a row that uses one is not what they tell of.
-    is_same = is_same and loudness is None
-    assert (joint_hash(request, delivery, "m") == joint_hash(PLAIN, WAV, "m")) is is_same

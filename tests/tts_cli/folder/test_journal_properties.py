@@ -15,7 +15,9 @@ from typing import Any
 from hypothesis import strategies as st
 from properties import holds_for
 
-from tts_cli.folder.journal import JOURNAL_NAME, Journal, RowRecord
+from tts_cli.core import Status
+from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.take import Take
 
 Said = dict[str, tuple[str, str, str]]  # id -> status, request hash, delivery hash
 
@@ -50,9 +52,9 @@ STRANGERS = st.fixed_dictionaries(
 GARBAGE = st.lists(st.tuples(st.integers(0, 30), BYTES | SHAPES | STRANGERS), max_size=6)
 
 
-def records_of(group: list[tuple[Any, ...]]) -> list[RowRecord]:
+def records_of(group: list[tuple[Any, ...]]) -> list[Take]:
     return [
-        RowRecord(row_id, status, error=error, request_hash=request, delivery_hash=delivery)
+        Take(row_id, Status(status), error=error, request_hash=request, delivery_hash=delivery)
         for row_id, status, request, delivery, error in group
     ]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from made_voices import keep
 
+from tts_cli.core import Status
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.mend import audio_files, find_orphans, unrecorded_rows
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 
 
 def test_only_what_is_newer_than_the_dead_run(tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ def test_only_what_is_newer_than_the_dead_run(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"audio")
         os.utime(tmp_path / name, ns=(0, 1000 if name == "old.wav" else 2000))
     with Journal(tmp_path) as journal:
-        journal.append(RowRecord("recorded", "ok"))
+        journal.append(Take("recorded", Status.OK))
         journal.append(*unrecorded_rows(tmp_path, 2000, journal))
         names = ["new", "sub/new", "old", "recorded", "notes", "truncated/x"]
         found = {name: journal.status(name) for name in names}

@@ -8,7 +8,7 @@ import pytest
 
 from models.base import SpeechRequest
 from tts_cli.config import RunConfig
-from tts_cli.core import SpeechRow
+from tts_cli.core import Finish, SpeechRow
 from tts_cli.errors import StoppedEarly
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
@@ -19,7 +19,8 @@ from tts_cli.manifest.row import BadRow
 
 def failed(number: int) -> SpeechRow:
     """A row that came to no end."""
-    return SpeechRow(f"f{number}", SpeechRequest("Hm."), error="no end", finish_reason="max_frames")
+    request, end = SpeechRequest("Hm."), Finish.MAX_FRAMES
+    return SpeechRow(f"f{number}", request, error="no end", finish_reason=end)
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 3])

@@ -19,9 +19,9 @@ from tts_cli.errors import DiskFull
 from tts_cli.export.selection import Filters, Selection
 from tts_cli.folder.encode import SpokenFolder
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import CopiedLine
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.rows import read_folder
+from tts_cli.folder.take import CopiedLine
 from tts_cli.plan.checks import suspects_of
 
 SOUNDS = {

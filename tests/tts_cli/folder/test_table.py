@@ -6,21 +6,22 @@ import random
 
 import pytest
 
-from tts_cli.folder.record import EXTRA, HELD, OWN, RowRecord
-from tts_cli.folder.table import RecordTable, RowFile, parse
+from tts_cli.core import Role, Status
+from tts_cli.folder.table import RecordTable, RowFile, line_of
+from tts_cli.folder.take import Take
 
 
 class Slow:
     """A row, line by line."""
 
     def __init__(self) -> None:
-        self.lines: dict[int, RowRecord] = {}
+        self.lines: dict[int, Take] = {}
         self.file: int | None = None
         self.has_failed_since = False
 
-    def put(self, record: RowRecord) -> None:
+    def put(self, record: Take) -> None:
         self.lines[record.take] = record
-        if record.role == EXTRA:
+        if record.role == Role.EXTRA:
             return
         is_lost = self.file is None or self.lines[self.file].status != "ok"
         if record.status == "ok" or is_lost or record.take == self.file:
@@ -33,7 +34,7 @@ class Slow:
             return None
         line = self.lines[self.file]
         has_failed = self.has_failed_since or line.status == "failed"
-        return RowFile(self.file, line.role == HELD, has_failed)
+        return RowFile(self.file, line.role == Role.HELD, has_failed)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -44,12 +45,11 @@ def test_rows_with_takes(seed: int) -> None:
         row_id = dice.choice(list(rows))
         row = rows[row_id]
         take = dice.randint(1, 4)
-        role = OWN if take == row.file else dice.choice([OWN, HELD, EXTRA, EXTRA])
-        status = dice.choice(["ok", "ok", "failed"])
-        record = RowRecord(row_id, status, take, role, request_hash=f"{number:x}", audio_s=number)
-        line = parse(record.to_line().encode())
-        assert line is not None
-        table.put(line, 10 * number)
+        others = [Role.OWN, Role.HELD, Role.EXTRA, Role.EXTRA]
+        role = Role.OWN if take == row.file else dice.choice(others)
+        status = dice.choice([Status.OK, Status.OK, Status.FAILED])
+        record = Take(row_id, status, take, role, request_hash=f"{number:x}", audio_s=number)
+        table.put(line_of(record), 10 * number)
         row.put(record)
         for name, slow in rows.items():
             assert table.file(name) == slow.found()

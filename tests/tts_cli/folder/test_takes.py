@@ -15,15 +15,15 @@ import pytest
 from safetensors.numpy import load_file
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Place
+from tts_cli.core import Place, Role, Status
 from tts_cli.errors import RowError
 from tts_cli.folder import atomic
 from tts_cli.folder.atomic import remove_stale_parts
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.recode import Order, Recoder
-from tts_cli.folder.record import EXTRA, HELD, OWN, RowRecord
 from tts_cli.folder.sources import find_kept
+from tts_cli.folder.take import Take
 from tts_cli.folder.takes import TakeFolder, room_of_takes
 from tts_cli.plan.standing import place_of
 
@@ -41,18 +41,18 @@ class Bench:
         self.takes = TakeFolder(out, self.journal)
         self.writer = AudioWriter(out, RunConfig(save_codes=True), RATE_HZ)
 
-    def speak(self, value: int, take: int = 1, role: str = OWN, row_id: str = "a") -> None:
+    def speak(self, value: int, take: int = 1, role: str = Role.OWN, row_id: str = "a") -> None:
         """Samples and codes that are all `value`."""
         samples, codes = np.full(100 + value, value, np.int16), np.full((1, 2), value)
-        place = Place(take, role, take > 1 or role == EXTRA)
+        place = Place(take, role, take > 1 or role == Role.EXTRA)
         placed = self.takes.put(
             self.writer,
             row_id,
             self.writer.make(row_id, samples, codes, take=place.file_take(False)),
             place,
         )
-        record = RowRecord(
-            row_id, "ok", placed.place.take, placed.place.role, request_hash=f"{value:x}",
+        record = Take(
+            row_id, Status.OK, placed.place.take, placed.place.role, request_hash=f"{value:x}",
             path=placed.file.path, bytes=placed.file.bytes, sha256=placed.file.sha256,
         )  # fmt: skip
         self.journal.append(*placed.first, record)
@@ -87,7 +87,7 @@ def test_what_is_replaced_becomes_a_take(bench: Bench) -> None:
     assert first is not None
     assert second is not None
     assert (first["path"], second["path"]) == ("takes/a/1.wav", "takes/a/2.wav")
-    bench.speak(3, take=3, role=EXTRA)
+    bench.speak(3, take=3, role=Role.EXTRA)
     assert bench.value("a.wav") == 2
     assert room_of_takes(bench.out) == sum(
         path.stat().st_size for path in (bench.out / "takes/a").iterdir() if path.stem[0] in "13"
@@ -105,14 +105,14 @@ def test_the_same_audio_is_no_new_take(bench: Bench) -> None:
 
 def test_the_first_take_moves_in_beside_a_further_one(bench: Bench) -> None:
     bench.speak(1)
-    bench.speak(2, take=2, role=EXTRA)
+    bench.speak(2, take=2, role=Role.EXTRA)
     assert bench.values() == {"a.wav": 1, "takes/a/1.wav": 1, "takes/a/2.wav": 2}
     assert bench.journal.file("a") == (1, False, False)
 
 
 def test_a_choice(bench: Bench) -> None:
     bench.speak(1)
-    bench.speak(2, take=2, role=EXTRA)
+    bench.speak(2, take=2, role=Role.EXTRA)
     assert bench.takes.choose("a", 2)
     assert not bench.takes.choose("a", 2)
     assert bench.value("a.wav") == 2
@@ -146,7 +146,7 @@ def test_what_somebody_edited_is_kept(bench: Bench) -> None:
     assert kept.read_bytes()[-2:] == b"\7\0"
     line = bench.journal.line("a", 4)
     assert line is not None
-    assert (line["role"], line["bytes"]) == (EXTRA, kept.stat().st_size)
+    assert (line["role"], line["bytes"]) == (Role.EXTRA, kept.stat().st_size)
     assert bench.value("a.wav") == 3
     assert bench.value("takes/a/2.wav") == 2
 
@@ -179,7 +179,7 @@ def test_the_file_of_a_row_is_put_back(bench: Bench) -> None:
 
 def test_a_folder_of_an_older_version(bench: Bench) -> None:
     """There an id could begin with `takes/`."""
-    bench.journal.append(RowRecord("takes/a/2", "ok"))
+    bench.journal.append(Take("takes/a/2", Status.OK))
     bench.speak(1)
     with pytest.raises(RowError, match="is the file of a row 'takes/a/2' of an earlier version"):
         bench.speak(2, take=2)
@@ -211,7 +211,7 @@ def cut_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 def again(bench: Bench) -> None:
     """--overwrite with another seed."""
-    bench.speak(2, take=bench.journal.top("a") + 1, role=HELD)
+    bench.speak(2, take=bench.journal.top("a") + 1, role=Role.HELD)
 
 
 def choose(bench: Bench) -> None:
@@ -268,7 +268,7 @@ def remake(bench: Bench, subtype: str = "PCM_24", format: str = "wav") -> None:
     """Another delivery of what the row's file is, as `encode` makes it."""
     line = bench.journal.ok_line("a")
     assert line is not None
-    record = RowRecord.from_line(line)
+    record = Take.of(line)
     writer = AudioWriter(bench.out, RunConfig(format=format, subtype=subtype), RATE_HZ)
     order = Order(record, find_kept(bench.out, record, RATE_HZ))
     assert Recoder(bench.out, writer, bench.journal, "").run([order]).failed == []
@@ -400,7 +400,7 @@ def test_what_another_format_was_made_of_is_kept(bench: Bench, is_edited: bool) 
     line = bench.journal.line("a", 1)
     assert line is not None
     assert (line["path"], line["source"]["path"]) == ("takes/a/1.flac", "takes/a/1.wav.original")
-    assert find_kept(bench.out, RowRecord.from_line(line), RATE_HZ).path.is_file()
+    assert find_kept(bench.out, Take.of(line), RATE_HZ).path.is_file()
     assert bench.takes.repair() == 0
     assert bench.value("a.wav") == 5
 
@@ -421,7 +421,7 @@ def test_a_number_is_nobody_elses(bench: Bench) -> None:
     speak_another_text(bench)
     assert bench.journal.top("a") == 2
     # One that only ever failed is free, one that came out well once is not.
-    bench.journal.append(RowRecord("a", "failed", 3), RowRecord("a", "failed", 2))
+    bench.journal.append(Take("a", Status.FAILED, 3), Take("a", Status.FAILED, 2))
     speak_another_text(bench)
     assert bench.value("a.wav") == 5
     assert bench.journal.top("a") == 3

@@ -9,9 +9,10 @@ from typing import Any
 from models.base import ModelInfo
 from tts_cli.cli.summary import reread_lines
 from tts_cli.config import RunConfig
+from tts_cli.core import Status
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.record import RowRecord
+from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.plan import RowPlan
 from tts_cli.plan.standing import State
@@ -34,7 +35,7 @@ def survey(path: Path, info: ModelInfo) -> Any:
     with open_source(str(manifest), None) as source, Journal(path) as journal:
         journal.append(
             *(
-                RowRecord(row_id, "ok", request_hash="x", text=written, spoken_text=spoken)
+                Take(row_id, Status.OK, request_hash="x", text=written, spoken_text=spoken)
                 for row_id, (_, written, spoken) in SPOKEN.items()
             )
         )

@@ -1,0 +1,337 @@
+"""A line of `timings.jsonl`, and the one place where such lines are decoded.
+
+Lines may be of any version, and anybody may have rewritten them. Ours are decoded strictly, which
+is fast; what that refuses is read field by field: what is not of its kind, or out of bounds, is
+unknown, and no id and no path leads out of the folder. Its page is `README.md` beside this file; a
+test compares the two.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, field
+from msgspec.structs import asdict, fields, force_setattr
+
+from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
+from tts_cli.manifest.ids import is_recorded_id
+
+# Of lines written now. Those of 2 have no `remarks`; what they lack is read out of their sentences.
+# Those of 1 have no `schema`, and derived seeds of 63 bits; those of 0 have no `delivery_hash`
+# either: one hash stands for request and delivery. Neither was ever published.
+SCHEMA = 3
+PUBLISHED = 2  # the first of them that was
+MAX_REMARKS = 20
+MAX_PARTS = 1000
+MAX_EXACT = 2**53  # jq, pandas and browsers read no larger whole number
+MAX_AUDIO_S = 2**32
+
+Whole = Annotated[int, Meta(ge=0, lt=MAX_EXACT)]
+Amount = Annotated[float, Meta(ge=0, lt=MAX_EXACT)]
+Signed = Annotated[float, Meta(gt=-MAX_EXACT, lt=MAX_EXACT)]
+Seconds = Annotated[float, Meta(ge=0, lt=MAX_AUDIO_S)]
+
+
+class Take(msgspec.Struct, frozen=True):
+    """One line of `timings.jsonl`: what came of one speech of a row. Times are wall milliseconds.
+
+    Prefill, decode and vocoder run for many rows at once: prefill_ms, decode_ms and vocoder_ms are
+    this row's share by its own steps, not the time the row had to wait for its batch. None is
+    unknown, or what a row that was not spoken does not have.
+    """
+
+    id: str
+    status: Status
+    take: Whole = 1  # which speech of the row
+    role: Role = Role.OWN  # of that take among them, when the line was written
+    schema: Whole = SCHEMA  # 0 and 1 as they are; 2 is read as 3, which says the same
+    request_hash: str = ""  # what was spoken, and how it is delivered: see `hashes`
+    delivery_hash: str = ""
+    bytes: Whole = 0  # of the audio file
+    sha256: str | None = None  # of the audio file
+    frames: Whole = 0
+    audio_s: Seconds = 0.0
+    content_hash: str = ""  # what was spoken, but for how it was drawn: see `hashes`
+    path: str | None = None  # of the audio, below the output folder
+    sample_rate_hz: Whole | None = None  # of the audio file
+    error: str | None = None  # for people
+    unfinished: Unfinished | None = None
+    finish_reason: Finish | None = None  # None: it was not spoken to an end
+    # What the audio should be listened to for. Their texts alone are in the line as `suspect`.
+    remarks: list[Remark] = field(default_factory=list)
+    run_id: str | None = None  # None: noted for a run that died, or by an earlier version
+    started: str | None = None  # UTC, ISO 8601, when it was queued; None: it never was
+    text: str | None = None  # as the manifest has it
+    spoken_text: str | None = None  # what the model was given; None: the text as it is
+    text_chars: Whole = 0
+    character: str | None = None  # as the manifest has it; a cast gives it a voice
+    extra: dict[str, Any] = field(default_factory=dict)  # other columns of its, by --extra keep
+    voice: str | None = None
+    language: str | None = None
+    instruct: str | None = None
+    ref_sha256: str | None = None  # of the recording a row names
+    anchor: str | None = None  # id of the row whose voice this one has, by --anchor
+    anchor_digest: str | None = None  # of that row's speech
+    clone_mode: str | None = None
+    clone_model: str | None = None  # identity of what cloned its voice, by --clone-model
+    seed: Whole | None = None  # of the attempt that was kept
+    attempts: Whole = 0
+    # That it was spoken in; none: in one. Of each its place in text and audio is told for sure.
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    level_dbfs: Signed | None = None  # this and the next five: see `core.Levels`
+    peak_dbfs: Signed | None = None
+    clipped_share: Amount | None = None
+    silence_start_s: Amount | None = None
+    silence_end_s: Amount | None = None
+    silence_inside_s: Amount | None = None
+    applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
+    source: dict[str, Any] | None = None  # what the file was made of again; None: it was spoken
+    frames_per_char: Amount | None = None
+    worker: Whole | None = None  # that spoke it, by --workers; None: the one process
+    prompt_tokens: Whole = 0
+    bucket: Whole = 0  # the largest batch it ran in
+    queue_ms: Amount = 0.0  # from being queued to its slot
+    reference_ms: Amount = 0.0  # encoding a reference, with the row that named it first
+    prefill_ms: Amount = 0.0
+    decode_ms: Amount = 0.0
+    vocoder_ms: Amount = 0.0
+    write_ms: Amount = 0.0
+    latency_ms: Amount = 0.0  # from being queued to being on disk
+    rtf: Amount | None = None  # (prefill + decode + vocoder + write) / audio, lower is better
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it came out well, and its row is still there."""
+        return self.status is Status.OK
+
+    @property
+    def is_runaway(self) -> bool:
+        """Whether its speech is not all of its text."""
+        return self.finish_reason is not None and self.finish_reason.is_runaway
+
+    @property
+    def is_early(self) -> bool:
+        """Whether its hashes and seeds are of versions that were never published."""
+        return self.schema < PUBLISHED
+
+    @property
+    def suspect(self) -> list[str]:
+        """What somebody should listen for, in words."""
+        return [remark.text for remark in self.remarks]
+
+    @classmethod
+    def unrecorded(cls, row_id: str, why: Unfinished) -> Take:
+        """A row of which nothing is known but that a run died over it."""
+        return cls(row_id, Status.FAILED, error=UNFINISHED[why], unfinished=why)
+
+    @classmethod
+    def decode(cls, raw: builtins.bytes) -> Take | None:
+        """A whole line of the file; None for one that makes no sense."""
+        try:
+            take = _decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return cls.of(values_of(raw))
+        if not take.request_hash or not take.delivery_hash:
+            return cls.of(values_of(raw))
+        if take.schema != SCHEMA or _OURS not in raw or not _are_sound(take.remarks):
+            if not _is_plain_2(take, raw):
+                return cls.of(values_of(raw))
+            force_setattr(take, "schema", SCHEMA)
+        if not is_recorded_id(take.id, take.status):
+            return None
+        if take.path is not None and not _PLAIN_PATH.fullmatch(take.path):
+            force_setattr(take, "path", inner_path(take.path))
+        if take.parts:
+            force_setattr(take, "parts", sound_parts(take.parts))
+        return take
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any] | None) -> Take | None:
+        """The same of what a line says, see `values_of`: fields that it lacks, or that are not of
+        their kind, have their defaults; of those that tell which speech it is there is no guessing.
+        """
+        if values is None:
+            return None
+        try:
+            known = asdict(msgspec.convert(values, cls))
+        except msgspec.ValidationError:
+            known = {n: v for n, kind in _KINDS if (v := _of_kind(values.get(n), kind)) is not None}
+        told = {name for name in _SURE if name in values}
+        if not told <= known.keys() or not told >= {"id", "status", "request_hash"}:
+            return None
+        if not is_recorded_id(known["id"], known["status"]):
+            return None
+        if "schema" not in told:
+            known["schema"] = int("delivery_hash" in told)
+        elif known["schema"] and "delivery_hash" not in told:
+            return None
+        elif known["schema"] == PUBLISHED:
+            known["schema"] = SCHEMA
+        known["path"] = inner_path(values.get("path"))
+        known["parts"] = sound_parts(values.get("parts"))
+        known["remarks"] = _remarks(values)
+        if known["status"] is Status.FAILED and known.get("unfinished") is None:
+            known["unfinished"] = _UNFINISHED_BY_ERROR.get(known.get("error", ""))
+        return cls(**known)
+
+    def to_line(self) -> str:
+        """The take as one line of JSON; times to a microsecond."""
+        values = asdict(self)
+        values["suspect"] = self.suspect
+        for name, digits in _DIGITS.items():
+            value = values[name]
+            if value is not None:
+                values[name] = round(value, digits)
+        return _ENCODER.encode({name: values[name] for name in FIELDS}) + "\n"
+
+
+@dataclass(frozen=True)
+class CopiedLine:
+    """A line once more, with some values changed and all others as they were, be they of ours or
+    not; of any schema.
+    """
+
+    values: Mapping[str, Any]
+
+    def to_line(self) -> str:
+        """As `Take.to_line`, with the fields in front that must be there."""
+        front = {name: self.values[name] for name in ("id", "status", "take", "role")}
+        return _ENCODER.encode({**front, **self.values}) + "\n"
+
+
+# In words for people, and by which lines of before the field are known.
+UNFINISHED = {
+    Unfinished.REPLACING: "the run ended while its file was replaced",
+    Unfinished.TORN: "its line was torn by a crash",
+    Unfinished.UNRECORDED: "the run died before this row was recorded",
+}
+_UNFINISHED_BY_ERROR = {error: why for why, error in UNFINISHED.items()}
+# What remarks of schema 2 are about, by what is in their texts, in this order.
+_OLD_KINDS = (
+    (re.compile(r"level "), Kind.LEVEL),
+    (re.compile(r"noise floor "), Kind.NOISE_FLOOR),
+    (re.compile(r".*expected"), Kind.LONG),
+    (re.compile(r".*times as fast"), Kind.FAST),
+    (re.compile(r".*silence"), Kind.SILENCE),
+    (re.compile(r".*first code"), Kind.REPEATS),
+)
+_decode = msgspec.json.Decoder(Take).decode
+# Which speech a line is of: where one of these is odd, so is the line.
+_SURE = ("id", "status", "take", "role", "schema", "request_hash", "delivery_hash")
+_KINDS = tuple((entry.name, entry.type) for entry in fields(Take))
+# As they stand in a line.
+FIELDS = tuple(
+    name
+    for entry in fields(Take)
+    for name in (("suspect", "remarks") if entry.name == "remarks" else (entry.name,))
+)
+# What fields with a fraction are rounded to.
+_DIGITS = {
+    name: 3 if name.endswith(("_ms", "_dbfs")) else 6
+    for name, kind in _KINDS
+    if "float" in str(kind)
+}
+_ENCODER = json.JSONEncoder(allow_nan=False)  # `json.dumps` makes one for each line
+_OURS = b'"schema": %d, ' % SCHEMA
+_PLAIN_PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*")
+
+
+def _is_plain_2(take: Take, raw: bytes) -> bool:
+    """Whether a line is of schema 2, and has no sentences that tell of what has fields now."""
+    is_plain = take.schema == PUBLISHED and take.status is not Status.FAILED and not take.remarks
+    return is_plain and b'"suspect": [],' in raw and raw.count(b'"suspect"') == 1
+
+
+def _are_sound(remarks: list[Remark]) -> bool:
+    """Whether remarks are within bounds."""
+    if not remarks:
+        return True
+    return len(remarks) <= MAX_REMARKS and all(1 <= remark.weight <= 10 for remark in remarks)
+
+
+def values_of(raw: bytes) -> dict[str, Any] | None:
+    """All that a line says, as JSON; None where that is no object. What is infinite, or no number,
+    is unknown.
+    """
+    try:
+        values = json.loads(raw, parse_float=_finite, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def _of_kind(value: Any, kind: Any) -> Any:
+    """A value of JSON, if it is what a field holds; else None."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+def inner_path(value: Any) -> str | None:
+    """A path below the folder with `/` between its parts; None for any other."""
+    if not isinstance(value, str) or not value or "\0" in value or "\\" in value:
+        return None
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or not path.name:
+        return None
+    return path.as_posix()
+
+
+class _Span(msgspec.Struct):
+    """What a part tells for sure."""
+
+    text_start: Whole
+    text_end: Whole
+    start_s: Seconds
+    end_s: Seconds
+
+
+_Spans = Annotated[list[_Span], Meta(max_length=MAX_PARTS)]
+
+
+def sound_parts(value: Any) -> list[dict[str, Any]]:
+    """The parts that a line tells; none where one of them makes no sense."""
+    try:
+        msgspec.convert(value, _Spans)
+    except msgspec.ValidationError:
+        return []
+    return list(value)
+
+
+def _remarks(values: Mapping[str, Any]) -> list[Remark]:
+    """The remarks of a line; of one of before the field by their texts."""
+    told = values.get("remarks", values.get("suspect"))
+    entries = told[:MAX_REMARKS] if isinstance(told, list) else []
+    if "remarks" in values:
+        return [remark for remark in map(_remark, entries) if remark is not None]
+    return [Remark(_old_kind(text), text) for text in entries if isinstance(text, str)]
+
+
+def _remark(entry: Any) -> Remark | None:
+    """One that may be of a later version, which knows further kinds."""
+    if not isinstance(entry, list) or len(entry) < 2 or not isinstance(entry[1], str):
+        return None
+    kind = Kind(entry[0]) if entry[0] in _KIND_NAMES else Kind.OTHER
+    weight = entry[2] if len(entry) > 2 and isinstance(entry[2], (int, float)) else 2.0
+    return Remark(kind, entry[1], float(min(max(weight, 1), 10)))
+
+
+_KIND_NAMES = [kind.value for kind in Kind]
+
+
+def _old_kind(text: str) -> Kind:
+    return next((kind for words, kind in _OLD_KINDS if words.match(text)), Kind.OTHER)
