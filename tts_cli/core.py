@@ -90,6 +90,11 @@ class Kind(_Word):
     LEVEL = "level"
     NOISE_FLOOR = "noise_floor"
 
+    @classmethod
+    def named(cls, name: str) -> Kind:
+        """The kind of this name; what is not known by it is something else."""
+        return cls(name) if name in cls._value2member_map_ else cls.OTHER
+
     @property
     def about(self) -> str:
         """`speech`, or `file`: of what was made of the speech, so that a new file drops it."""

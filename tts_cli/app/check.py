@@ -20,7 +20,7 @@ from tts_cli import signals
 from tts_cli.errors import SetupError, is_disk_error
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.rows import Row, SpokenFolder, Take, read_folder
+from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.listen.judgement import Ears, Likeliness, judge
 from tts_cli.listen.suspicion import rate_times, severity
 from tts_cli.listen.usual import Voices
@@ -51,8 +51,8 @@ MAX_PROBLEMS = 5  # that are told one by one
 class Judged:
     """A take, and what is known of it."""
 
-    row: Row
-    take: Take
+    row: FolderRow
+    file: TakeFile
     sha256: str  # of the audio that is judged
     is_named: bool = True  # by --only
     heard: Heard | None = None
@@ -62,7 +62,7 @@ class Judged:
     @property
     def is_chosen(self) -> bool:
         """Whether it is its row's file."""
-        return self.take is self.row.take
+        return self.file is self.row.file
 
     @property
     def is_suspect(self) -> bool:
@@ -96,7 +96,7 @@ class FolderCheck:
     def __init__(self, out: Path, only: Only) -> None:
         self.folder: SpokenFolder = read_folder(out)
         self.is_kept = not is_read_only(out)  # verdicts, in the folder
-        self.voices = Voices(row.speech for row in self.folder.rows)
+        self.voices = Voices(row.take for row in self.folder.rows)
         self.hearing = Hearing()
         self.judged = list(self._takes(only))
 
@@ -104,24 +104,24 @@ class FolderCheck:
         before = checks_by_take(self.folder.path)
         for row in self.folder.rows:
             is_named = only.names(row.id)
-            for take in row.takes:
-                speech = take.speech
-                if not speech.is_ok or take.path is None or speech.sha256 is None:
+            for file in row.files:
+                speech = file.take
+                if not speech.is_ok or file.path is None or speech.sha256 is None:
                     continue
                 old = before.get((row.id, speech.take))
                 if old is not None and not old.fits(speech.sha256):
                     old = None
                 if old is None and not is_named:
                     continue
-                found = Judged(row, take, speech.sha256, is_named)
+                found = Judged(row, file, speech.sha256, is_named)
                 if old is not None:
                     found.heard, found.drift = old.asr, old.drift
                 yield found
 
     @property
-    def failed(self) -> list[Row]:
+    def failed(self) -> list[FolderRow]:
         """Rows that have no audio to judge: their last speech failed."""
-        return [row for row in self.folder.rows if not row.speech.is_ok]
+        return [row for row in self.folder.rows if not row.take.is_ok]
 
     @property
     def suspects(self) -> list[Judged]:
@@ -150,7 +150,7 @@ class FolderCheck:
                 if answer.problem is not None:
                     hearing.problems.append((one.row.id, answer.problem))
                     continue
-                speech = one.take.speech
+                speech = one.file.take
                 one.heard = compare(
                     (speech.spoken_text, speech.text),
                     answer.text,
@@ -177,7 +177,7 @@ class FolderCheck:
         for one in self.judged:
             if not one.is_named:
                 continue
-            speech = one.take.speech
+            speech = one.file.take
             if one.heard is not None and one.heard.recogniser == name:
                 self.hearing.kept += 1
             elif speech.said is None or not speech.letters:
@@ -190,13 +190,13 @@ class FolderCheck:
 
     def _is_of(self, one: Judged, languages: tuple[str, ...]) -> bool:
         code = self._language(one)
-        return (one.take.speech.said or "").isascii() if code is None else code in languages
+        return (one.file.take.said or "").isascii() if code is None else code in languages
 
     def _language(self, one: Judged) -> str | None:
         """The code of a take's language, as it was spoken; None: not told."""
         text = self.folder.last_run.get("text")
         auto = text.get("auto_language") if isinstance(text, dict) else None
-        for told in (one.take.speech.language, auto if isinstance(auto, str) else None):
+        for told in (one.file.take.language, auto if isinstance(auto, str) else None):
             if told and (code := code_of(told)):
                 return code
         return None
@@ -205,13 +205,13 @@ class FolderCheck:
         from tts_cli.listen.hearing.recogniser import Asked
 
         for place, one in enumerate(waiting):
-            assert one.take.path is not None
-            parts = one.take.speech.parts
+            assert one.file.path is not None
+            parts = one.file.take.parts
             yield Asked(
                 place,
-                self.folder.path / one.take.path,
+                self.folder.path / one.file.path,
                 self._language(one),
-                tuple((part.end_s, behind.start_s) for part, behind in pairwise(parts)),
+                tuple((part["end_s"], behind["start_s"]) for part, behind in pairwise(parts)),
             )
 
     def compare_voices(self, model: SpeechModel, on_take: Callable[[int, float], None]) -> None:
@@ -229,10 +229,10 @@ class FolderCheck:
         audio_s = 0.0
         for one in self.judged:
             signals.check()
-            assert one.take.path is not None
-            speech = one.take.speech
+            assert one.file.path is not None
+            speech = one.file.take
             try:
-                path = self.folder.path / one.take.path
+                path = self.folder.path / one.file.path
                 waves = likeness.stretches_of(path, speech, rate_hz)
             except (OSError, ValueError) as error:
                 self.hearing.problems.append((one.row.id, str(error)))
@@ -271,13 +271,13 @@ class FolderCheck:
     def judge(self) -> None:
         """Give every take its verdict."""
         ears = Ears(
-            (one.take.speech, one.heard) for one in self.judged if one.is_chosen and one.heard
+            (one.file.take, one.heard) for one in self.judged if one.is_chosen and one.heard
         )
         likeliness = Likeliness(
-            (one.take.speech, one.drift) for one in self.judged if one.is_chosen and one.drift
+            (one.file.take, one.drift) for one in self.judged if one.is_chosen and one.drift
         )
         for one in self.judged:
-            speech = one.take.speech
+            speech = one.file.take
             heard = None if one.heard is None else (one.heard, ears)
             drift = None if one.drift is None else (one.drift, likeliness)
             reasons = tuple(judge(speech, self.voices, heard, drift))
@@ -306,4 +306,4 @@ class FolderCheck:
 
     def _rank(self, one: Judged) -> tuple[float, float]:
         error = 0.0 if one.heard is None else round(one.heard.letter_error, 2)
-        return error, abs(rate_times(one.take.speech, self.voices) - 1)
+        return error, abs(rate_times(one.file.take, self.voices) - 1)

@@ -18,6 +18,7 @@ from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import check_options, common_options, config_option, group
 from tts_cli.cli.screen import show_table
 from tts_cli.config import PROGRESS, RunConfig
+from tts_cli.core import Role
 from tts_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def pick(config: RunConfig, best: dict[str, Judged]) -> list[dict[str, Any]]:
     from tts_cli.cli.pick import Choice, choose_takes
 
     wanted = [
-        Choice(row_id, one.take.speech.take) for row_id, one in best.items() if not is_held(one)
+        Choice(row_id, one.file.take.take) for row_id, one in best.items() if not is_held(one)
     ]
     if not wanted:
         return []
@@ -227,7 +228,7 @@ def pick(config: RunConfig, best: dict[str, Judged]) -> list[dict[str, Any]]:
 
 def is_held(one: Judged) -> bool:
     """Whether somebody has chosen the take that is the row's file now."""
-    return one.row.speech.role == "held"
+    return one.row.take.role is Role.HELD
 
 
 def show(
@@ -282,13 +283,13 @@ def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
     better = best.get(one.row.id)
     return {
         "id": one.row.id,
-        "take": one.take.speech.take,
+        "take": one.file.take.take,
         "severity": round(one.check.severity, 2),
         "reasons": [reason._asdict() for reason in one.check.reasons],
         "error": None if one.heard is None else round(one.heard.error, 4),
         "heard": None if one.heard is None else one.heard.heard,
-        "text": one.take.speech.text,
-        "better_take": None if better is None else better.take.speech.take,
+        "text": one.file.take.text,
+        "better_take": None if better is None else better.file.take.take,
     }
 
 
@@ -298,7 +299,7 @@ def cells(one: Judged) -> tuple[str, ...]:
     error = "-" if one.heard is None else f"{100 * one.heard.error:.0f}%"
     reasons = [f"{reason.kind} ({reason.text})" for reason in one.check.reasons]
     heard = "" if one.heard is None else one.heard.heard
-    take = str(one.take.speech.take)
+    take = str(one.file.take.take)
     return one.row.id, take, shortened(", ".join(reasons), 2 * _MAX_TEXT), error, shortened(heard)
 
 
@@ -314,7 +315,7 @@ def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[
 
     commands = []
     folder = str(found.folder.path)
-    choices = [f"{row_id}={one.take.speech.take}" for row_id, one in best.items()]
+    choices = [f"{row_id}={one.file.take.take}" for row_id, one in best.items()]
     if choices:
         shown = choices[:_MAX_PICKS]
         dash = ["--"] * any(choice.startswith("-") for choice in shown)

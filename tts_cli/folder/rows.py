@@ -5,7 +5,6 @@ Nothing is locked, repaired or written: a folder can be looked at while a run st
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -13,50 +12,47 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
-from tts_cli.core import Status
+from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
-from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.folder.journal import JOURNAL_NAME, MAX_LINE_BYTES
 from tts_cli.folder.run_file import REPORT_NAME, RUNS_NAME, last_of_runs
-from tts_cli.listen.speech import Speech, speech_of
-from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.folder.take import Take, values_of
 
 TAKES_FOLDER = "takes"
-CHOICES_NAME = "takes.json"
-FILE_ROLES = ("own", "held")  # of takes that are a row's file
-_MAX_LINE_BYTES = 1 << 20
 _MAX_FILE_BYTES = 1 << 26
 STAGES = ("prefill", "decode", "vocoder", "write")
 
 
 @dataclass(frozen=True)
-class Take:
-    """One speech of a row, and where its audio is."""
+class TakeFile:
+    """One take of a row, and where its audio is."""
 
-    speech: Speech
+    take: Take
+    place: int  # of its line in the journal
     path: str | None  # from the folder, of a file that is there; None: there is none
     is_older: bool = False  # the row failed, and this is the audio of a line before
 
 
 @dataclass(frozen=True)
-class Row:
+class FolderRow:
     """A row with all of its takes, by number, and which of them counts."""
 
     id: str
-    takes: list[Take]
-    chosen: int  # place in `takes`
+    files: list[TakeFile]  # of its takes
+    chosen: int  # place in `files`
+
+    @property
+    def file(self) -> TakeFile:
+        """The one that counts."""
+        return self.files[self.chosen]
 
     @property
     def take(self) -> Take:
-        """The one that counts."""
-        return self.takes[self.chosen]
-
-    @property
-    def speech(self) -> Speech:
         """The line of the take that counts."""
-        return self.take.speech
+        return self.file.take
 
 
 @dataclass
@@ -64,7 +60,7 @@ class SpokenFolder:
     """What `read_folder` found."""
 
     path: Path
-    rows: list[Row]  # in the order of their first lines
+    rows: list[FolderRow]  # in the order of their first lines
     runs: list[dict[str, Any]]  # last lines of runs.jsonl, the first run first
     last_run: dict[str, Any]  # run.json; empty: there is none
     # Run id -> seconds of prefill, decode, vocoder and write, over all lines of that run.
@@ -99,12 +95,21 @@ def read_folder(out: Path) -> SpokenFolder:
     return folder
 
 
+class _Line(NamedTuple):
+    take: Take
+    place: int  # in the journal
+
+
 @dataclass
 class _Lines:
     """The lines of one row and take that matter."""
 
-    last: Speech
-    last_ok: Speech | None
+    last: _Line
+    last_ok: Take | None
+
+    def file(self, path: str | None, is_older: bool = False) -> TakeFile:
+        """The take, whose audio lies there."""
+        return TakeFile(*self.last, path, is_older)
 
 
 def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
@@ -112,72 +117,72 @@ def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
     found: dict[str, dict[int, _Lines]] = {}
     counted: set[tuple[str, str | None, str | None]] = set()
     stages_ms: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(STAGES))
-    for place, values in enumerate(_json_lines(journal)):
-        speech = speech_of(values, place)
-        if speech is None:
+    for place, raw in enumerate(_raw_lines(journal)):
+        take = Take.decode(raw)
+        if take is None:
             folder.num_garbage += 1
             continue
-        attempt = (speech.id, speech.run_id, speech.started)
-        if speech.run_id is not None and attempt not in counted:
+        attempt = (take.id, take.run_id, take.started)
+        if take.run_id is not None and attempt not in counted:
             counted.add(attempt)  # a line that only tells of a choice repeats the figures
-            sums = stages_ms[speech.run_id]
-            for stage, ms in enumerate(speech.stages_ms):
+            sums = stages_ms[take.run_id]
+            stages = (take.prefill_ms, take.decode_ms, take.vocoder_ms, take.write_ms)
+            for stage, ms in enumerate(stages):
                 sums[stage] += ms
-        takes = found.setdefault(speech.id, {})
-        if speech.status == Status.GONE:
-            takes.pop(speech.take, None)
+        takes = found.setdefault(take.id, {})
+        if take.status is Status.GONE:
+            takes.pop(take.take, None)
             if not takes:
-                del found[speech.id]
+                del found[take.id]
             continue
-        before = takes.get(speech.take)
-        last_ok = speech if speech.is_ok else before.last_ok if before else None
-        takes[speech.take] = _Lines(speech, last_ok)
+        before = takes.get(take.take)
+        last_ok = take if take.is_ok else before.last_ok if before else None
+        takes[take.take] = _Lines(_Line(take, place), last_ok)
     folder.stages_s = {run: [ms / 1000 for ms in sums] for run, sums in stages_ms.items()}
     return found
 
 
-def _rows(out: Path, lines: dict[str, dict[int, _Lines]]) -> Iterator[Row]:
-    choices = _choices(out)
+def _rows(out: Path, lines: dict[str, dict[int, _Lines]]) -> Iterator[FolderRow]:
     for row_id, by_number in lines.items():
-        numbers = sorted(by_number)
-        if len(numbers) == 1:
-            yield Row(row_id, [_single(out, by_number[numbers[0]])], 0)
+        ordered = [by_number[number] for number in sorted(by_number)]
+        if len(ordered) == 1:
+            yield FolderRow(row_id, [_single(out, ordered[0])], 0)
             continue
-        speeches = [by_number[number].last for number in numbers]
-        chosen = _chosen(out, speeches, choices.get(row_id))
-        takes = [
-            Take(speech, _take_path(out, speech, is_chosen=place == chosen))
-            for place, speech in enumerate(speeches)
+        takes = [one.last.take for one in ordered]
+        chosen = _chosen([one.last for one in ordered])
+        files = [
+            one.file(_take_path(out, one.last.take, is_chosen=place == chosen))
+            for place, one in enumerate(ordered)
         ]
-        if takes[chosen].path is None and not speeches[chosen].is_ok:
-            takes[chosen] = _with_older(out, speeches, speeches[chosen])
-        yield Row(row_id, takes, chosen)
+        if files[chosen].path is None and not takes[chosen].is_ok:
+            path = _older_path(out, takes, row_id)
+            files[chosen] = ordered[chosen].file(path, is_older=path is not None)
+        yield FolderRow(row_id, files, chosen)
 
 
-def _single(out: Path, lines: _Lines) -> Take:
+def _single(out: Path, lines: _Lines) -> TakeFile:
     """The one take of a row. A row that failed may still have the audio of an earlier line."""
-    speech, older = lines.last, lines.last_ok
-    if _is_there(out, speech.path):
-        return Take(speech, speech.path)
-    if not speech.is_ok and older is not None and _is_there(out, older.path):
-        return Take(speech, older.path, is_older=True)
-    return Take(speech, None)
+    take, older = lines.last.take, lines.last_ok
+    if _is_there(out, take.path):
+        return lines.file(take.path)
+    if not take.is_ok and older is not None and _is_there(out, older.path):
+        return lines.file(older.path, is_older=True)
+    return lines.file(None)
 
 
-def _with_older(out: Path, speeches: list[Speech], failed: Speech) -> Take:
-    """A take that failed, with what the row's file still is."""
-    for suffix in {_suffix(speech) for speech in speeches if speech.is_ok and speech.path}:
-        if _is_there(out, own := f"{failed.id}{suffix}"):
-            return Take(failed, own, is_older=True)
-    return Take(failed, None)
+def _older_path(out: Path, takes: list[Take], row_id: str) -> str | None:
+    """What the file still is of a row whose take that counts has failed."""
+    suffixes = {_suffix(take) for take in takes if take.is_ok and take.path}
+    paths = (f"{row_id}{suffix}" for suffix in suffixes)
+    return next((path for path in paths if _is_there(out, path)), None)
 
 
-def _take_path(out: Path, speech: Speech, is_chosen: bool) -> str | None:
+def _take_path(out: Path, take: Take, is_chosen: bool) -> str | None:
     """Where a take of several lies: by its number, the chosen one also under the row's name."""
-    if speech.path is None:
+    if take.path is None:
         return None
-    own = f"{speech.id}{_suffix(speech)}"
-    paths = [f"{TAKES_FOLDER}/{speech.id}/{speech.take}{_suffix(speech)}", speech.path]
+    own = f"{take.id}{_suffix(take)}"
+    paths = [f"{TAKES_FOLDER}/{take.id}/{take.take}{_suffix(take)}", take.path]
     if is_chosen:
         paths.append(own)
     else:  # the row's own name is that of the chosen take alone
@@ -185,37 +190,17 @@ def _take_path(out: Path, speech: Speech, is_chosen: bool) -> str | None:
     return next((path for path in paths if _is_there(out, path)), None)
 
 
-def _chosen(out: Path, speeches: list[Speech], choice: int | None) -> int:
-    """Which take counts: the last that was made the row's file, or was to be; where lines tell
-    nothing of it, the choice in `takes.json`, the one that the row's file is, or the last.
+def _chosen(lines: list[_Line]) -> int:
+    """Which take counts: the last that was made the row's file, or was to be; else the last that
+    was spoken.
     """
-    made = [speech for speech in speeches if speech.role in FILE_ROLES]
-    if made:
-        return speeches.index(max(made, key=lambda speech: speech.place))
-    numbers = [speech.take for speech in speeches]
-    if choice in numbers:
-        return numbers.index(choice)
-    spoken = [place for place, speech in enumerate(speeches) if speech.is_ok and speech.path]
-    for place in reversed(spoken):
-        speech = speeches[place]
-        own = f"{speech.id}{_suffix(speech)}"
-        if _is_there(out, own) and _is_audio_of(out / own, speech):
-            return place
-    return max(spoken or range(len(speeches)), key=lambda place: speeches[place].place)
+    made = [place for place, line in enumerate(lines) if line.take.role is not Role.EXTRA]
+    spoken = [place for place, line in enumerate(lines) if line.take.is_ok and line.take.path]
+    return max(made or spoken or range(len(lines)), key=lambda place: lines[place].place)
 
 
-def _suffix(speech: Speech) -> str:
-    return PurePosixPath(speech.path or "").suffix
-
-
-def _is_audio_of(path: Path, speech: Speech) -> bool:
-    if speech.sha256 is None or path.stat().st_size != speech.num_bytes:
-        return False
-    with open(path, "rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest() == speech.sha256
+def _suffix(take: Take) -> str:
+    return PurePosixPath(take.path or "").suffix
 
 
 def _is_there(out: Path, path: str | None) -> bool:
@@ -228,24 +213,13 @@ def _is_there(out: Path, path: str | None) -> bool:
         return False
 
 
-def _choices(out: Path) -> dict[str, int]:
-    """Row id -> number of the chosen take, of `takes.json`."""
-    entries = _object(out / CHOICES_NAME).get("choices")
-    if not isinstance(entries, dict):
-        return {}
-    numbers = {
-        row_id: entry.get("take")
-        for row_id, entry in entries.items()
-        if is_recorded_id(row_id) and isinstance(entry, dict)
-    }
-    return {row_id: take for row_id, take in numbers.items() if isinstance(take, int)}
-
-
 def _runs(out: Path) -> list[dict[str, Any]]:
     path = out / RUNS_NAME
     if not require_plain_file(path):
         return []
-    return last_of_runs(values for values in _json_lines(path) if isinstance(values, dict))
+    return last_of_runs(
+        values for raw in _raw_lines(path) if (values := values_of(raw)) is not None
+    )
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -261,14 +235,9 @@ def _object(path: Path) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _json_lines(path: Path) -> Iterator[Any]:
-    """Every line's content, None for one that is no JSON; a torn last line is left out."""
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    """Every line but empty ones, and a last one that is torn."""
     with open(path, "rb") as file:
-        while raw := file.readline(_MAX_LINE_BYTES):
-            if not raw.strip():
-                continue
-            try:
-                yield json.loads(raw)
-            except (ValueError, RecursionError):
-                if raw.endswith(b"\n"):
-                    yield None
+        while raw := file.readline(MAX_LINE_BYTES):
+            if raw.strip() and (raw.endswith(b"\n") or values_of(raw) is not None):
+                yield raw

@@ -22,7 +22,8 @@ from msgspec import Meta, field
 from msgspec.structs import asdict, fields, force_setattr
 
 from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
-from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.manifest.ids import is_recorded_id, voice_label
+from tts_cli.text.pauses import without_pauses
 
 # Of lines written now. Those of 2 have no `remarks`; what they lack is read out of their sentences.
 # Those of 1 have no `schema`, and derived seeds of 63 bits; those of 0 have no `delivery_hash`
@@ -121,6 +122,29 @@ class Take(msgspec.Struct, frozen=True):
     def is_early(self) -> bool:
         """Whether its hashes and seeds are of versions that were never published."""
         return self.schema < PUBLISHED
+
+    @property
+    def said(self) -> str | None:
+        """What the model was given."""
+        return self.text if self.spoken_text is None else self.spoken_text
+
+    @property
+    def letters(self) -> int | None:
+        """Letters and digits of what was said."""
+        return None if self.said is None else sum(map(str.isalnum, without_pauses(self.said)))
+
+    @property
+    def voice_name(self) -> str | None:
+        """Its voice as it is shown: one that a run has made without its folder."""
+        return voice_label(self.voice)
+
+    @property
+    def added_s(self) -> float:
+        """Silence put on the ends afterwards, less what was cut off there."""
+        ends = ("start_s", "end_s")
+        seconds = {name: _of_kind(value, Seconds) for name, value in (self.applied or {}).items()}
+        added = sum(seconds.get(f"pad_{end}") or 0.0 for end in ends)
+        return added - sum(seconds.get(f"trimmed_{end}") or 0.0 for end in ends)
 
     @property
     def suspect(self) -> list[str]:
@@ -325,12 +349,9 @@ def _remark(entry: Any) -> Remark | None:
     """One that may be of a later version, which knows further kinds."""
     if not isinstance(entry, list) or len(entry) < 2 or not isinstance(entry[1], str):
         return None
-    kind = Kind(entry[0]) if entry[0] in _KIND_NAMES else Kind.OTHER
+    kind = Kind.named(entry[0]) if isinstance(entry[0], str) else Kind.OTHER
     weight = entry[2] if len(entry) > 2 and isinstance(entry[2], (int, float)) else 2.0
     return Remark(kind, entry[1], float(min(max(weight, 1), 10)))
-
-
-_KIND_NAMES = [kind.value for kind in Kind]
 
 
 def _old_kind(text: str) -> Kind:

@@ -30,16 +30,17 @@ from collections.abc import Hashable, Iterable
 from statistics import median, quantiles
 from typing import NamedTuple
 
+from tts_cli.core import Kind, Remark
+from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import repeat_of
 from tts_cli.listen.likeness import voice_of
-from tts_cli.listen.speech import Speech
-from tts_cli.listen.suspicion import MOST, rate_times, reasons_of
+from tts_cli.listen.suspicion import rate_times, reasons_of, remark
 from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
-from tts_cli.listen.verdicts import Check, Heard, Likeness, Reason
+from tts_cli.listen.verdicts import Check, Heard, Likeness
 
 RARE = 6.0  # deviations; a recogniser's errors have long tails
 QUARTILE = 0.6745  # of a normal distribution, in its deviations
-HEARD_KINDS = ("words", "garbled", "less", "more", "drift")  # of reasons that only `check` can give
+HEARD_KINDS = (Kind.WORDS, Kind.GARBLED, Kind.LESS, Kind.MORE, Kind.DRIFT)  # only by `check`
 
 
 class Bounds(NamedTuple):
@@ -79,7 +80,7 @@ class Ears:
         heard: the takes that are rows' files, with what was heard.
     """
 
-    def __init__(self, heard: Iterable[tuple[Speech, Heard]]) -> None:
+    def __init__(self, heard: Iterable[tuple[Take, Heard]]) -> None:
         values: dict[str, dict[Hashable, list[float]]] = {
             name: defaultdict(list) for name in ("error", "run", "length")
         }
@@ -93,7 +94,7 @@ class Ears:
             for name, of in values.items()
         }
 
-    def usual(self, name: str, speech: Speech, heard: Heard) -> Usual | None:
+    def usual(self, name: str, speech: Take, heard: Heard) -> Usual | None:
         """Of this row's voice, else of all; None: too few rows to tell."""
         found = self._usual[name]
         return found.get(_key(speech, heard)) or found.get(None)
@@ -105,7 +106,7 @@ def _upper(numbers: list[float]) -> Usual:
     return Usual(middle, (quantiles(numbers, n=4)[2] - middle) / QUARTILE)
 
 
-def judged(speech: Speech, voices: Voices, check: Check | None) -> list[Reason]:
+def judged(speech: Take, voices: Voices, check: Check | None) -> list[Remark]:
     """Why a take should be listened to, by the journal and by what `check` noted of this audio: the
     one answer of `report` and `--only suspects`. A line about other audio says nothing.
 
@@ -125,13 +126,13 @@ class Likeliness:
         found: the takes that are rows' files, with what the encoder says of them.
     """
 
-    def __init__(self, found: Iterable[tuple[Speech, Likeness]]) -> None:
+    def __init__(self, found: Iterable[tuple[Take, Likeness]]) -> None:
         values: dict[Hashable, list[float]] = defaultdict(list)
         for speech, drift in found:
             values[voice_of(speech)].append(lowest(drift))
         self._usual = usual(values)
 
-    def reasons(self, speech: Speech, drift: Likeness) -> Iterable[Reason]:
+    def reasons(self, speech: Take, drift: Likeness) -> Iterable[Remark]:
         """Whether a take is unlike its voice."""
         usually = self._usual.get(voice_of(speech))
         if usually is None:
@@ -141,7 +142,7 @@ class Likeliness:
         if below >= limit:
             where = "a part" if drift.lowest_part is not None else "it"
             text = f"{where} is {lowest(drift):.2f} like its voice; usually {usually.median:.2f}"
-            yield _reason("drift", text, below / limit)
+            yield remark(Kind.DRIFT, text, below / limit)
 
 
 def lowest(drift: Likeness) -> float:
@@ -150,11 +151,11 @@ def lowest(drift: Likeness) -> float:
 
 
 def judge(
-    speech: Speech,
+    speech: Take,
     voices: Voices,
     heard: tuple[Heard, Ears] | None,
     drift: tuple[Likeness, Likeliness] | None = None,
-) -> list[Reason]:
+) -> list[Remark]:
     """Why a take should be listened to, the weightiest first; empty: it is fine.
 
     Args:
@@ -170,21 +171,21 @@ def judge(
     return sorted(found, key=lambda reason: -reason.weight)
 
 
-def of_words(speech: Speech, voices: Voices, heard: Heard, ears: Ears) -> list[Reason]:
+def of_words(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> list[Remark]:
     """What is wrong with the words."""
     found = []
     limit = LETTER_ERROR.limit(ears.usual("error", speech, heard))
     if heard.letter_error >= limit:
         text = f"{100 * heard.error:.0f} % of {heard.num_wanted} {heard.unit} not as in the text"
-        found.append(_reason("words", text, heard.letter_error / limit))
+        found.append(remark(Kind.WORDS, text, heard.letter_error / limit))
     limit = WRONG_LETTERS.limit(ears.usual("run", speech, heard))
     if heard.wrong_letters >= limit:
         text = f"{heard.longest_wrong} {heard.unit} wrong in a row"
-        found.append(_reason("garbled", text, heard.wrong_letters / limit))
+        found.append(remark(Kind.GARBLED, text, heard.wrong_letters / limit))
     return [*found, *_of_length(speech, voices, heard, ears)]
 
 
-def _of_length(speech: Speech, voices: Voices, heard: Heard, ears: Ears) -> Iterable[Reason]:
+def _of_length(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> Iterable[Remark]:
     usually = ears.usual("length", speech, heard)
     length = length_of(heard)
     off = length - (1.0 if usually is None else usually.median)
@@ -202,7 +203,7 @@ def _of_length(speech: Speech, voices: Voices, heard: Heard, ears: Ears) -> Iter
     if abs(off) >= limit:
         text = f"{100 * length:.0f} % of the text's letters were heard"
         text += f", '{twice}' twice" if twice else ""
-        yield _reason("more" if off > 0 else "less", text, abs(off) / limit)
+        yield remark(Kind.MORE if off > 0 else Kind.LESS, text, abs(off) / limit)
 
 
 def said_twice(heard: Heard) -> str | None:
@@ -236,9 +237,5 @@ def length_of(heard: Heard) -> float:
     return found / wanted if wanted else 1.0
 
 
-def _key(speech: Speech, heard: Heard) -> Hashable:
-    return speech.voice, heard.recogniser, heard.unit
-
-
-def _reason(kind: str, text: str, weight: float) -> Reason:
-    return Reason(kind, text, round(min(max(weight, 1.0), MOST), 2))
+def _key(speech: Take, heard: Heard) -> Hashable:
+    return speech.voice_name, heard.recogniser, heard.unit

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tts_cli.folder.take import Take
 from tts_cli.listen.hearing import recogniser as sound
-from tts_cli.listen.speech import Speech
 
 if TYPE_CHECKING:
     from models.base import SpeechModel
@@ -37,7 +37,7 @@ class Stretches(NamedTuple):
     units: Array  # (K, D) float16 of length 1
 
 
-def voice_of(speech: Speech) -> Hashable:
+def voice_of(speech: Take) -> Hashable:
     """Whose rows should sound alike: of a name, a recording, a row that others follow, or of words
     that describe it.
     """
@@ -47,7 +47,7 @@ def voice_of(speech: Speech) -> Hashable:
     return "anchor", speech.id  # of itself, or of those that follow it
 
 
-def stretches_of(path: Path, speech: Speech, rate_hz: int) -> list[Array]:
+def stretches_of(path: Path, speech: Take, rate_hz: int) -> list[Array]:
     """The stretches of a file: its parts, or windows; none where it is too short.
 
     Returns:
@@ -59,7 +59,9 @@ def stretches_of(path: Path, speech: Speech, rate_hz: int) -> list[Array]:
     if len(samples) < SHORTEST_S * rate_hz:
         return []
     least = round(LEAST_S * rate_hz)
-    spans = [(round(part.start_s * rate_hz), round(part.end_s * rate_hz)) for part in speech.parts]
+    spans = [
+        (round(part["start_s"] * rate_hz), round(part["end_s"] * rate_hz)) for part in speech.parts
+    ]
     found = [samples[start:end] for start, end in spans] or [samples]
     most = round(sound.WINDOW_S * rate_hz)
     cut = [part[start : start + most] for part in found for start in range(0, len(part), most)]

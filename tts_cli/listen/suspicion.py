@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tts_cli.listen.speech import Speech
+from tts_cli.core import Finish, Kind, Remark
+from tts_cli.folder.take import Take
 from tts_cli.listen.usual import Voices, letters_a_second, pace, unasked_silence_s
-from tts_cli.listen.verdicts import Reason
 
 RARE = 4.0
 LEVEL_DB = 4.0
@@ -22,36 +22,33 @@ CLIPPED_SHARE = 0.001
 MOST = 10.0  # what one reason adds to a row's suspicion at most
 
 # Kind -> what it means, in the order they are listed.
-KINDS: dict[str, str] = {
-    "early": "ended before its text can be over",
-    "cut": "reached its frame cap",
-    "stuck": "stood still for seconds",
-    "long": "takes longer than its text should",
-    "fast": "far faster than its voice usually speaks",
-    "slow": "far slower than its voice usually speaks",
-    "silence": "near-silence inside, or long at an end",
-    "repeats": "one sound for long",
-    "loud": "louder than its voice usually is",
-    "quiet": "quieter than its voice usually is",
-    "clipped": "samples at full scale",
-    "words": "a recogniser heard another text, or none",
-    "garbled": "a recogniser heard other words for a stretch",
-    "less": "a recogniser heard less than the text",
-    "more": "a recogniser heard more than the text",
-    "drift": "sounds unlike its voice",
-    "other": "something else that the run noticed",
+KINDS: dict[Kind, str] = {
+    Kind.EARLY: "ended before its text can be over",
+    Kind.CUT: "reached its frame cap",
+    Kind.STUCK: "stood still for seconds",
+    Kind.LONG: "takes longer than its text should",
+    Kind.FAST: "far faster than its voice usually speaks",
+    Kind.SLOW: "far slower than its voice usually speaks",
+    Kind.SILENCE: "near-silence inside, or long at an end",
+    Kind.REPEATS: "one sound for long",
+    Kind.LOUD: "louder than its voice usually is",
+    Kind.QUIET: "quieter than its voice usually is",
+    Kind.CLIPPED: "samples at full scale",
+    Kind.WORDS: "a recogniser heard another text, or none",
+    Kind.GARBLED: "a recogniser heard other words for a stretch",
+    Kind.LESS: "a recogniser heard less than the text",
+    Kind.MORE: "a recogniser heard more than the text",
+    Kind.DRIFT: "sounds unlike its voice",
+    Kind.OTHER: "something else that the run noticed",
 }
-_END_KINDS = {"early": "early", "max_frames": "cut", "stuck": "stuck"}
-# Words of the run's own reasons (`run/verdict.py`, `run/long_rows.py`), in this order.
-_REASONS = (
-    ("expected", "long"),
-    ("times as fast", "fast"),
-    ("silence", "silence"),
-    ("first code", "repeats"),
-)
+_END_KINDS = {
+    Finish.EARLY: Kind.EARLY,
+    Finish.MAX_FRAMES: Kind.CUT,
+    Finish.STUCK: Kind.STUCK,
+}
 
 
-def reasons_of(speech: Speech, voices: Voices) -> list[Reason]:
+def reasons_of(speech: Take, voices: Voices) -> list[Remark]:
     """Why a row should be listened to, the weightiest first; empty: nothing was noticed.
 
     Args:
@@ -63,17 +60,17 @@ def reasons_of(speech: Speech, voices: Voices) -> list[Reason]:
         found += _of_silence(speech, voices)
     if (share := speech.clipped_share or 0.0) > CLIPPED_SHARE:
         text = f"{100 * share:.1f} % of samples are at full scale"
-        found.append(_reason("clipped", text, share / CLIPPED_SHARE))
+        found.append(remark(Kind.CLIPPED, text, share / CLIPPED_SHARE))
     return sorted(found, key=lambda reason: -reason.weight)
 
 
-def rate_times(speech: Speech, voices: Voices) -> float:
+def rate_times(speech: Take, voices: Voices) -> float:
     """How many times as fast as its voice usually a row is; 1: nothing to compare."""
     rate, usual = pace(speech), voices.rate(speech)
     return 1.0 if rate is None or usual is None else rate / usual.median
 
 
-def _of_rate(speech: Speech, voices: Voices) -> Iterable[Reason]:
+def _of_rate(speech: Take, voices: Voices) -> Iterable[Remark]:
     rate, usual = pace(speech), voices.rate(speech)
     if rate is None or usual is None:
         return
@@ -82,51 +79,51 @@ def _of_rate(speech: Speech, voices: Voices) -> Iterable[Reason]:
         is_fast = rate > usual.median
         text = f"{times:.2f} times as {'fast' if is_fast else 'slow'} as {_name(speech)} usually"
         text += f", {letters_a_second(speech):.1f} letters a second"
-        yield _reason("fast" if is_fast else "slow", text, (times - 1) / (RATE_TIMES - 1))
+        yield remark(Kind.FAST if is_fast else Kind.SLOW, text, (times - 1) / (RATE_TIMES - 1))
 
 
-def _of_level(speech: Speech, voices: Voices) -> Iterable[Reason]:
+def _of_level(speech: Take, voices: Voices) -> Iterable[Remark]:
     level, usual = speech.level_dbfs, voices.level(speech)
     if level is None:
-        yield _reason("quiet", "digital silence", MOST)
+        yield remark(Kind.QUIET, "digital silence", MOST)
         return
     off = 0.0 if usual is None else level - usual.median
     is_rare = usual is not None and abs(off) >= max(LEVEL_DB, RARE * usual.spread)
     if usual is not None and is_rare:
         text = f"{level:.1f} dBFS; {_name(speech)} usually {usual.median:.1f}"
-        yield _reason("loud" if off > 0 else "quiet", text, abs(off) / LEVEL_DB)
+        yield remark(Kind.LOUD if off > 0 else Kind.QUIET, text, abs(off) / LEVEL_DB)
     elif level < QUIET_DBFS:
-        yield _reason("quiet", f"{level:.1f} dBFS", QUIET_DBFS / level + 1)
+        yield remark(Kind.QUIET, f"{level:.1f} dBFS", QUIET_DBFS / level + 1)
 
 
-def _of_silence(speech: Speech, voices: Voices) -> Iterable[Reason]:
+def _of_silence(speech: Take, voices: Voices) -> Iterable[Remark]:
     silence, usual = unasked_silence_s(speech), voices.silence(speech)
-    if usual is None or any("silence" in told for told in speech.suspect):
+    if usual is None or any(told.kind is Kind.SILENCE for told in speech.remarks):
         return
     if silence >= SILENCE_S and usual.off(silence) >= RARE:
         text = f"near-silence for {silence:.1f} s inside"
-        yield _reason("silence", text, silence / SILENCE_S)
+        yield remark(Kind.SILENCE, text, silence / SILENCE_S)
 
 
-def severity(reasons: Iterable[Reason]) -> float:
+def severity(reasons: Iterable[Remark]) -> float:
     """One number to sort by; 0: not suspect."""
     return sum(reason.weight for reason in reasons)
 
 
-def _told(speech: Speech) -> Iterable[Reason]:
+def _told(speech: Take) -> Iterable[Remark]:
     """What the run itself noticed."""
-    kind = _END_KINDS.get(speech.finish_reason or "")
+    kind = None if speech.finish_reason is None else _END_KINDS.get(speech.finish_reason)
     if kind is not None:
         seconds = f"{speech.audio_s:.1f} s for {speech.text_chars} characters"
-        yield _reason(kind, f"{KINDS[kind]}: {seconds}", MOST / 2)
-    for text in speech.suspect:
-        kind = next((kind for words, kind in _REASONS if words in text), "other")
-        yield _reason(kind, text, 2.0)
+        yield remark(kind, f"{KINDS[kind]}: {seconds}", MOST / 2)
+    for told in speech.remarks:
+        yield told if told.kind in KINDS else told._replace(kind=Kind.OTHER)
 
 
-def _reason(kind: str, text: str, weight: float) -> Reason:
-    return Reason(kind, text, round(min(max(weight, 1.0), MOST), 2))
+def remark(kind: Kind, text: str, weight: float) -> Remark:
+    """One of a weight within bounds."""
+    return Remark(kind, text, round(min(max(weight, 1.0), MOST), 2))
 
 
-def _name(speech: Speech) -> str:
-    return speech.voice or "this voice"
+def _name(speech: Take) -> str:
+    return speech.voice_name or "this voice"

@@ -15,7 +15,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from statistics import median
 from typing import NamedTuple, TypeVar
 
-from tts_cli.listen.speech import Speech
+from tts_cli.core import Finish
+from tts_cli.folder.take import Take
 from tts_cli.text.pauses import without_pauses
 
 K = TypeVar("K", bound=Hashable)
@@ -52,7 +53,7 @@ class Voices:
         speeches: all rows of a folder; those that are not ok do not count.
     """
 
-    def __init__(self, speeches: Iterable[Speech]) -> None:
+    def __init__(self, speeches: Iterable[Take]) -> None:
         rates: dict[Hashable, list[float]] = defaultdict(list)
         levels: dict[Hashable, list[float]] = defaultdict(list)
         silences: dict[Hashable, list[float]] = defaultdict(list)
@@ -62,23 +63,23 @@ class Voices:
             if (rate := pace(speech)) is not None:
                 rates[_rate_key(speech)].append(rate)
             if speech.level_dbfs is not None:
-                levels[speech.voice].append(speech.level_dbfs)
-            silences[speech.voice].append(unasked_silence_s(speech))
+                levels[speech.voice_name].append(speech.level_dbfs)
+            silences[speech.voice_name].append(unasked_silence_s(speech))
         self._rates = usual(rates)
         self._levels = usual(levels)
         self._silences = usual(silences)
 
-    def rate(self, speech: Speech) -> Usual | None:
+    def rate(self, speech: Take) -> Usual | None:
         """`pace` of this row's voice, in its kind of script; None: too few rows to tell."""
         return self._rates.get(_rate_key(speech))
 
-    def level(self, speech: Speech) -> Usual | None:
+    def level(self, speech: Take) -> Usual | None:
         """Of this row's voice, dBFS; None: too few rows to tell."""
-        return self._levels.get(speech.voice)
+        return self._levels.get(speech.voice_name)
 
-    def silence(self, speech: Speech) -> Usual | None:
+    def silence(self, speech: Take) -> Usual | None:
         """`unasked_silence_s` of this row's voice; None: too few rows to tell."""
-        return self._silences.get(speech.voice)
+        return self._silences.get(speech.voice_name)
 
 
 def usual(values: Mapping[K, list[float]]) -> dict[K, Usual]:
@@ -92,7 +93,7 @@ def usual_of(numbers: list[float]) -> Usual:
     return Usual(middle, NORMAL_MAD * median(abs(number - middle) for number in numbers))
 
 
-def letters_a_second(speech: Speech) -> float | None:
+def letters_a_second(speech: Take) -> float | None:
     """Letters and digits of what was said by seconds of speech; None where the text is short or not
     known.
     """
@@ -100,7 +101,7 @@ def letters_a_second(speech: Speech) -> float | None:
     return None if seconds is None else (speech.letters or 0) / seconds
 
 
-def pace(speech: Speech) -> float | None:
+def pace(speech: Take) -> float | None:
     """The same, with what stops and both ends take counted as letters; one sign of a script of
     syllables or words is as long as three letters.
     """
@@ -114,35 +115,36 @@ def pace(speech: Speech) -> float | None:
     return (letters + LEAD_LETTERS + STOP_LETTERS * len(_STOP.findall(said))) / seconds
 
 
-def speech_s(speech: Speech) -> float | None:
+def speech_s(speech: Take) -> float | None:
     """Seconds of speech, without silence at the ends and between parts; None where the text is
     short or not known.
     """
-    if speech.finish_reason == "wordless" or (speech.letters or 0) < MIN_LETTERS:
+    if speech.finish_reason is Finish.WORDLESS or (speech.letters or 0) < MIN_LETTERS:
         return None
-    seconds = speech.audio_s - speech.added_s - speech.silence_start_s - speech.silence_end_s
-    seconds -= sum(gaps_s(speech))
+    silent_s = (speech.silence_start_s or 0.0) + (speech.silence_end_s or 0.0)
+    seconds = speech.audio_s - speech.added_s - silent_s - sum(gaps_s(speech))
     return seconds if seconds > 0.2 else None
 
 
-def gaps_s(speech: Speech) -> list[float]:
+def gaps_s(speech: Take) -> list[float]:
     """Seconds between a row's parts: pauses that were asked for."""
     places = zip(speech.parts, speech.parts[1:], strict=False)
-    return [max(0.0, behind.start_s - part.end_s) for part, behind in places]
+    return [max(0.0, behind["start_s"] - part["end_s"]) for part, behind in places]
 
 
-def unasked_silence_s(speech: Speech) -> float:
+def unasked_silence_s(speech: Take) -> float:
     """The longest near-silence between two sounds that no pause of the text and no joint of its
     parts accounts for. Only the longest of all is known: one in the shade of a longer pause is 0.
     """
     gaps = gaps_s(speech)
-    is_asked = bool(gaps) and speech.silence_inside_s <= max(gaps) + JOINT_SLACK_S
-    return 0.0 if is_asked else speech.silence_inside_s
+    silence_s = speech.silence_inside_s or 0.0
+    is_asked = bool(gaps) and silence_s <= max(gaps) + JOINT_SLACK_S
+    return 0.0 if is_asked else silence_s
 
 
-def _rate_key(speech: Speech) -> tuple[str | None, bool]:
+def _rate_key(speech: Take) -> tuple[str | None, bool]:
     """Whose rates can be compared: one voice's, in scripts of letters or of syllables and words."""
     said = speech.said or ""
     if said.isascii():
-        return speech.voice, False
-    return speech.voice, 3 * len(_IDEOGRAPH.findall(said)) > len(said)
+        return speech.voice_name, False
+    return speech.voice_name, 3 * len(_IDEOGRAPH.findall(said)) > len(said)

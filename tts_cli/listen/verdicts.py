@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
 from tts_cli.folder.atomic import require_plain_file, write_atomic
 from tts_cli.folder.files import CHECKS_NAME
@@ -29,14 +30,6 @@ UNITS = ("words", "characters")
 MAX_LINE_BYTES = 1 << 20
 MAX_REASONS = 20
 MAX_STRETCHES = 20_000
-
-
-class Reason(NamedTuple):
-    """Why a take is suspect."""
-
-    kind: str
-    text: str  # with figures
-    weight: float  # 1: just so; 10 at most
 
 
 class Stretch(NamedTuple):
@@ -84,7 +77,7 @@ class Check:
     take: int
     sha256: str  # of the audio that was judged
     verdict: str  # ok or suspect
-    reasons: tuple[Reason, ...] = field(default=())  # the weightiest first; none: ok
+    reasons: tuple[Remark, ...] = field(default=())  # the weightiest first; none: ok
     severity: float = 0.0  # sum of the weights; the worst take has the highest
     asr: Heard | None = None  # None: no recogniser has heard this audio
     drift: Likeness | None = None  # None: not measured
@@ -203,13 +196,13 @@ def check_of(values: Any) -> Check | None:
     )
 
 
-def _reasons(values: list[Any]) -> Iterator[Reason]:
+def _reasons(values: list[Any]) -> Iterator[Remark]:
     for value in values[:MAX_REASONS]:
         if not isinstance(value, dict):
             continue
         kind, text, weight = value.get("kind"), value.get("text"), _number(value.get("weight"))
         if isinstance(kind, str) and isinstance(text, str):
-            yield Reason(kind, text, weight or 1.0)
+            yield Remark(Kind.named(kind), text, weight or 1.0)
 
 
 def _heard(values: dict[str, Any]) -> Heard | None:

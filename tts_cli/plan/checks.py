@@ -23,7 +23,6 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.journal import JOURNAL_NAME, Journal
 from tts_cli.listen.judgement import judged
-from tts_cli.listen.speech import Speech, speech_of
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.cast import Cast, read_cast, with_character
@@ -420,21 +419,13 @@ def suspects_of(out: Path | None) -> set[int]:
         (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
     }
     journal = Journal(out, is_read_only=True)
-    voices = Voices(_speeches(journal))
+    voices = Voices(journal.takes())
     found: set[int] = set()
-    for speech in _speeches(journal):
-        key = id_hash(speech.id)
-        if not speech.is_ok or judged(speech, voices, checks.get((key, speech.take))):
+    for take in journal.takes():
+        key = id_hash(take.id)
+        if not take.is_ok or judged(take, voices, checks.get((key, take.take))):
             found.add(key)
     return found
-
-
-def _speeches(journal: Journal) -> Iterator[Speech]:
-    """The last line of each row's file."""
-    for place, line in enumerate(journal.file_lines()):
-        speech = speech_of(line, place)
-        if speech is not None:
-            yield speech
 
 
 def _names(values: Sequence[str]) -> Iterator[str]:

@@ -8,48 +8,48 @@ from pathlib import Path
 
 import hostile_journals
 import pytest
-from spoken_folders import record, run, tone, with_file, write_folder
+from spoken_folders import record, run, tone, write_folder
 
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.folder.rows import Row, read_folder
+from tts_cli.folder.rows import FolderRow, read_folder
 from tts_cli.listen.page.build import build_page
 from tts_cli.listen.page.content import content_of
 
 
-def rows_of(out: Path) -> dict[str, Row]:
+def rows_of(out: Path) -> dict[str, FolderRow]:
     return {row.id: row for row in read_folder(out).rows}
 
 
 def test_the_last_line_counts(tmp_path: Path) -> None:
     write_folder(tmp_path, [record("a", status="failed", error="x"), record("a", text="new")])
     row = rows_of(tmp_path)["a"]
-    assert (row.speech.status, row.speech.text, row.take.path) == ("ok", "new", "a.wav")
+    assert (row.take.status, row.take.text, row.file.path) == ("ok", "new", "a.wav")
 
 
 def test_lines_of_earlier_versions_and_of_nobody(tmp_path: Path) -> None:
     write_folder(tmp_path, [record("new")])
     with (tmp_path / "timings.jsonl").open("ab") as journal:
-        journal.write(b'{"id": "old", "status": "ok", "path": "new.wav"}\n')
+        journal.write(b'{"id": "old", "status": "ok", "request_hash": "", "path": "new.wav"}\n')
         journal.write(b"no json\n\n[1]\n" + b"[" * 100_000 + b"\n")
         journal.write(b'{"id": "torn", "status"')
     folder = read_folder(tmp_path)
     assert [row.id for row in folder.rows] == ["new", "old"]
     assert folder.num_garbage == 3
-    assert folder.rows[1].take.path == "new.wav"
+    assert folder.rows[1].file.path == "new.wav"
 
 
 def test_a_failed_row_keeps_the_audio_of_its_earlier_line(tmp_path: Path) -> None:
     lines = [record("a"), record("a", status="failed", error="x", path=None)]
     write_folder(tmp_path, lines, audio={"a.wav": tone(0.1)})
-    take = rows_of(tmp_path)["a"].take
-    assert (take.speech.error, take.path, take.is_older) == ("x", "a.wav", True)
+    file = rows_of(tmp_path)["a"].file
+    assert (file.take.error, file.path, file.is_older) == ("x", "a.wav", True)
 
 
 def test_audio_that_is_gone_or_no_file(tmp_path: Path) -> None:
     write_folder(tmp_path, [record("gone"), record("folder"), record("pipe")], audio={})
     (tmp_path / "folder.wav").mkdir()
     os.mkfifo(tmp_path / "pipe.wav")
-    assert [row.take.path for row in read_folder(tmp_path).rows] == [None, None, None]
+    assert [row.file.path for row in read_folder(tmp_path).rows] == [None, None, None]
 
 
 def test_the_take_that_was_made_the_rows_file_last_counts(tmp_path: Path) -> None:
@@ -63,32 +63,7 @@ def test_the_take_that_was_made_the_rows_file_last_counts(tmp_path: Path) -> Non
     write_folder(tmp_path, lines, audio={**audio, "a.wav": tone(0.1)})
     row = rows_of(tmp_path)["a"]
     assert row.chosen == 1
-    assert [take.path for take in row.takes] == list(audio)
-
-
-def test_choices_count_where_lines_tell_no_role(tmp_path: Path) -> None:
-    lines = [record("a", take=take, role=None, path="a.wav") for take in (1, 2)]
-    audio = {"takes/a/1.wav": tone(0.1), "takes/a/2.wav": tone(0.2), "a.wav": tone(0.1)}
-    write_folder(tmp_path, lines, audio=audio)
-    assert rows_of(tmp_path)["a"].chosen == 1  # the last one
-    (tmp_path / "takes.json").write_text('{"schema": 1, "choices": {"a": {"take": 1}}}')
-    assert rows_of(tmp_path)["a"].chosen == 0
-    for nonsense in ('{"choices": [1]}', '{"choices": {"a": 1}}', "{", "[]"):
-        (tmp_path / "takes.json").write_text(nonsense)
-        assert rows_of(tmp_path)["a"].chosen == 1
-
-
-def test_the_file_tells_which_take_it_is(tmp_path: Path) -> None:
-    sounds = [tone(0.1), tone(0.2)]
-    lines = [
-        record("a", take=take, role=None, path="a.wav", **with_file(sounds[take - 1]))
-        for take in (1, 2)
-    ]
-    write_folder(tmp_path, lines, audio={"a.wav": sounds[0], "takes/a/2.wav": sounds[1]})
-    row = rows_of(tmp_path)["a"]
-    assert row.chosen == 0
-    # The row's own name is not taken for the audio of another take.
-    assert [take.path for take in row.takes] == ["a.wav", "takes/a/2.wav"]
+    assert [file.path for file in row.files] == list(audio)
 
 
 def test_stages_of_every_attempt_count_once(tmp_path: Path) -> None:

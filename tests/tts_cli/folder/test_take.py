@@ -280,3 +280,15 @@ def test_long_lines_take_no_longer_than_others() -> None:
         started_s = time.perf_counter()
         assert Take.decode(raw) is None
         assert time.perf_counter() - started_s < 1
+
+
+def test_what_listeners_ask() -> None:
+    take = known(
+        voice=".voices/ann-0123456789ab",
+        text="Nr. 5 [pause 1 s]",
+        applied={"pad_start_s": 0.5, "trimmed_end_s": 0.2, "pad_end_s": "x"},
+    )
+    assert take.voice_name == "ann-0123456789ab"
+    assert (take.said, take.letters) == (take.text, 3)
+    assert take.added_s == pytest.approx(0.3)
+    assert replace(take, spoken_text="number five").letters == 10

@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 from spoken_folders import TEXT, record
 
+from tts_cli.core import Kind, Remark
+from tts_cli.folder.take import Take
 from tts_cli.listen.judgement import LETTER_ERROR, Ears, judge, judged, length_of, said_twice
-from tts_cli.listen.speech import Speech, speech_of
 from tts_cli.listen.usual import Usual, Voices
-from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Reason, Stretch
+from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Stretch
 
 WORDS = TEXT.split()
 
 
-def speech(**changes: Any) -> Speech:
-    made = speech_of(record("a", sha256="aa", **changes), 0)
+def speech(**changes: Any) -> Take:
+    made = Take.of(record("a", sha256="aa", **changes))
     assert made is not None
     return made
 
@@ -27,7 +28,7 @@ def heard(*stretches: tuple[str, str], error: float = 0.0, wrong: int = 0, run: 
 
 
 def kinds(
-    found: Heard, row: Speech | None = None, usually: float = 0.0, count: int = 20
+    found: Heard, row: Take | None = None, usually: float = 0.0, count: int = 20
 ) -> list[str]:
     others = [speech(audio_s=4 + place % 5 / 20) for place in range(20)]
     ears = Ears(
@@ -89,7 +90,7 @@ def test_one_answer_for_all_who_ask() -> None:
     is judged anew.
     """
     voices = Voices([speech() for _ in range(9)])
-    reasons = (Reason("words", "all", 3.0), Reason("slow", "then", 2.0))
+    reasons = (Remark(Kind.WORDS, "all", 3.0), Remark(Kind.SLOW, "then", 2.0))
     check = Check("a", 1, "aa", SUSPECT, reasons)
     assert [reason.kind for reason in judged(speech(), voices, check)] == ["words"]
     assert judged(speech(), voices, Check("a", 1, "bb", SUSPECT, reasons)) == []

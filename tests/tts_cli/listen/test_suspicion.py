@@ -7,26 +7,26 @@ from typing import Any
 import pytest
 from spoken_folders import record
 
-from tts_cli.listen.speech import Speech, speech_of
+from tts_cli.folder.take import Take
 from tts_cli.listen.suspicion import MOST, reasons_of, severity
 from tts_cli.listen.usual import MIN_ROWS, Voices
 
 
-def speech(**changes: Any) -> Speech:
+def speech(**changes: Any) -> Take:
     """A row of a voice that says 17 letters a second at -20 dBFS."""
-    made = speech_of(record("a", **changes), 0)
+    made = Take.of(record("a", **changes))
     assert made is not None
     return made
 
 
-def usual(count: int = 20, **changes: Any) -> list[Speech]:
+def usual(count: int = 20, **changes: Any) -> list[Take]:
     return [
         speech(**{"audio_s": 4 + place % 5 / 20, "level_dbfs": -20 - place % 3 / 2, **changes})
         for place in range(count)
     ]
 
 
-def kinds(row: Speech, others: list[Speech] | None = None) -> list[str]:
+def kinds(row: Take, others: list[Take] | None = None) -> list[str]:
     voices = Voices(usual() if others is None else others)
     return [reason.kind for reason in reasons_of(row, voices)]
 
@@ -44,11 +44,23 @@ def test_a_usual_row_is_not_suspect() -> None:
         ({"level_dbfs": -30.0}, "quiet", "-30.0 dBFS; clara usually -20.5"),
         ({"level_dbfs": None}, "quiet", "digital silence"),
         ({"clipped_share": 0.02}, "clipped", "2.0 % of samples are at full scale"),
-        ({"suspect": ["9.0 s where about 3.0 s were expected"]}, "long", "9.0 s where about"),
-        ({"suspect": ["near-silence for 2.5 s"]}, "silence", "near-silence for 2.5 s"),
+        (
+            {"remarks": [["long", "9.0 s where about 3.0 s were expected", 2.0]]},
+            "long",
+            "9.0 s where about",
+        ),
+        (
+            {"remarks": [["silence", "near-silence for 2.5 s", 2.0]]},
+            "silence",
+            "near-silence for 2.5 s",
+        ),
         ({"silence_inside_s": 1.1}, "silence", "near-silence for 1.1 s inside"),
-        ({"suspect": ["one first code for 1.2 s"]}, "repeats", "one first code"),
-        ({"suspect": ["1.40 times as fast as the other parts"]}, "fast", "1.40 times as fast"),
+        ({"remarks": [["repeats", "one first code for 1.2 s", 2.0]]}, "repeats", "one first code"),
+        (
+            {"remarks": [["fast", "1.40 times as fast as the other parts", 2.0]]},
+            "fast",
+            "1.40 times as fast",
+        ),
         ({"suspect": ["said 3 of 9 words"]}, "other", "said 3 of 9 words"),
         ({"finish_reason": "early"}, "early", "ended before its text can be over: 4.0 s for 83"),
         ({"finish_reason": "max_frames"}, "cut", "reached its frame cap: 4.0 s"),

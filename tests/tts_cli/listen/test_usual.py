@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from spoken_folders import TEXT, record
 
-from tts_cli.listen.speech import Speech, speech_of
+from tts_cli.folder.take import Take
 from tts_cli.listen.usual import (
     LEAD_LETTERS,
     STOP_LETTERS,
@@ -21,8 +21,8 @@ from tts_cli.listen.usual import (
 )
 
 
-def speech(**changes: Any) -> Speech:
-    made = speech_of(record("a", **changes), 0)
+def speech(**changes: Any) -> Take:
+    made = Take.of(record("a", **changes))
     assert made is not None
     return made
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.listen.verdicts import (
@@ -17,7 +18,6 @@ from tts_cli.listen.verdicts import (
     Check,
     Heard,
     Likeness,
-    Reason,
     Stretch,
     check_of,
     checks_by_take,
@@ -33,7 +33,7 @@ WHOLE = Check(
     3,
     "ab" * 32,
     SUSPECT,
-    (Reason("words", "25 % of 4 words", 2.5),),
+    (Remark(Kind.WORDS, "25 % of 4 words", 2.5),),
     2.5,
     HEARD,
     Likeness("enc", 0.5, 0.25),
@@ -124,7 +124,7 @@ def test_garbage_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_half_a_surrogate_pair_is_written(tmp_path: Path) -> None:
-    write_checks(tmp_path, [Check("a", 1, "00", SUSPECT, (Reason("words", "\ud800", 1.0),))])
+    write_checks(tmp_path, [Check("a", 1, "00", SUSPECT, (Remark(Kind.WORDS, "\ud800", 1.0),))])
     (check,) = read_checks(tmp_path)
     assert check.reasons[0].text == "\ud800"
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tts_cli.folder.rows import STAGES, Row, SpokenFolder
-from tts_cli.listen.speech import Speech
+from tts_cli.folder.rows import STAGES, FolderRow, SpokenFolder
+from tts_cli.folder.take import Take
 from tts_cli.listen.usual import letters_a_second
 
 MOST_RUNS = 4
@@ -16,7 +16,7 @@ MOST_OUTLIERS = 60  # that a voice shows
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def charts_of(folder: SpokenFolder, rows: Sequence[Row]) -> dict[str, Any]:
+def charts_of(folder: SpokenFolder, rows: Sequence[FolderRow]) -> dict[str, Any]:
     """All charts.
 
     Args:
@@ -69,14 +69,16 @@ def _times(folder: SpokenFolder) -> list[dict[str, Any]]:
     return [everything, *found[-MOST_RUNS:]]
 
 
-def _by_voice(rows: Sequence[Row], value_of: Callable[[Speech], float | None]) -> dict[str, Any]:
+def _by_voice(
+    rows: Sequence[FolderRow], value_of: Callable[[Take], float | None]
+) -> dict[str, Any]:
     """Quantiles of a measure for the voices with most rows, and the rows outside of them."""
     values: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for place, row in enumerate(rows):
-        speech = row.speech
+        speech = row.take
         value = value_of(speech) if speech.is_ok and speech.frames else None
         if value is not None:
-            values[speech.voice or "(no voice)"].append((value, place))
+            values[speech.voice_name or "(no voice)"].append((value, place))
     names = sorted(values, key=lambda name: (-len(values[name]), name))
     entries = []
     for name in names[:MOST_VOICES]:

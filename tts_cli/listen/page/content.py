@@ -12,19 +12,21 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
-from tts_cli.folder.rows import Row, SpokenFolder, Take
+from tts_cli.core import Finish, Remark
+from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile
 from tts_cli.folder.run_file import iso_time
+from tts_cli.folder.take import Take
 from tts_cli.listen.judgement import judged
 from tts_cli.listen.page.build import spoken_by
 from tts_cli.listen.page.charts import charts_of
-from tts_cli.listen.speech import Speech
 from tts_cli.listen.suspicion import KINDS, severity
 from tts_cli.listen.usual import Voices, letters_a_second
-from tts_cli.listen.verdicts import Check, Heard, Reason, checks_by_take
+from tts_cli.listen.verdicts import Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
 
 SCHEMA = 1
 TOLD_SILENCE_S = 0.5
+_PART = ("text_start", "text_end", "start_s", "end_s")
 _DIGITS = re.compile(r"([0-9]+)")
 
 
@@ -35,18 +37,17 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
         version: of this tool.
         base: of the addresses of audio: where the folder is, seen from the page; empty: beside it.
     """
-    speeches = [row.speech for row in folder.rows]
+    speeches = [row.take for row in folder.rows]
     voices = Voices(speeches)
     checks = checks_by_take(folder.path)
     reasons = {
-        row.id: judged(row.speech, voices, checks.get((row.id, row.speech.take)))
-        for row in folder.rows
+        row.id: judged(row.take, voices, checks.get((row.id, row.take.take))) for row in folder.rows
     }
     rows = sorted(folder.rows, key=lambda row: natural_order(row.id))
     runs = {run["run_id"]: place for place, run in enumerate(folder.runs) if _has_id(run)}
-    takes = [take for row in rows for take in row.takes]
-    paths = [None if take.path is None else folder.path / take.path for take in takes]
-    shown = dict(zip(map(id, takes), outlines(paths), strict=True))
+    files = [file for row in rows for file in row.files]
+    paths = [None if file.path is None else folder.path / file.path for file in files]
+    shown = dict(zip(map(id, files), outlines(paths), strict=True))
     return {
         "schema": SCHEMA,
         "tool": version,
@@ -75,15 +76,15 @@ def audio_url(path: str) -> str:
     return "/".join(quote(part, safe="") for part in path.split("/"))
 
 
-def _totals(folder: SpokenFolder, reasons: dict[str, list[Reason]]) -> dict[str, Any]:
+def _totals(folder: SpokenFolder, reasons: dict[str, list[Remark]]) -> dict[str, Any]:
     """Of the folder, over all its runs."""
-    ok = [row.speech for row in folder.rows if row.speech.is_ok]
+    ok = [row.take for row in folder.rows if row.take.is_ok]
     sums = [run["totals"] for run in folder.runs if isinstance(run.get("totals"), dict)]
     walls = [total.get("wall_s") for total in sums]
     wall_s = sum(wall for wall in walls if isinstance(wall, (int, float)))
     audio_s = sum(speech.audio_s for speech in ok)
     # Rows of an earlier version were spoken in runs that nobody counted.
-    is_counted = wall_s > 0 and all(row.speech.run_id is not None for row in folder.rows)
+    is_counted = wall_s > 0 and all(row.take.run_id is not None for row in folder.rows)
     return {
         "rows": len(folder.rows),
         "ok": len(ok),
@@ -91,9 +92,9 @@ def _totals(folder: SpokenFolder, reasons: dict[str, list[Reason]]) -> dict[str,
         "suspect": sum(bool(reasons[speech.id]) for speech in ok),
         "audio_s": round(audio_s, 3),
         "wall_s": round(wall_s, 3) if is_counted else None,
-        "voices": len({speech.voice for speech in ok if speech.voice}),
+        "voices": len({speech.voice_name for speech in ok if speech.voice}),
         "runs": len(folder.runs),
-        "missing": sum(row.speech.is_ok and row.take.path is None for row in folder.rows),
+        "missing": sum(row.take.is_ok and row.file.path is None for row in folder.rows),
         "garbage": folder.num_garbage,
     }
 
@@ -111,24 +112,24 @@ def _run(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(
-    row: Row,
-    reasons: Sequence[Reason],
+    row: FolderRow,
+    reasons: Sequence[Remark],
     runs: dict[str, int],
     shown: dict[int, str | None],
     checks: dict[tuple[str, int], Check],
     base: str,
 ) -> dict[str, Any]:
-    speech = row.speech
+    speech = row.take
     rate = letters_a_second(speech) if speech.is_ok else None
     values: dict[str, Any] = {
         "id": row.id,
         "status": speech.status,
-        "voice": speech.voice,
+        "voice": speech.voice_name,
         "text": speech.text,
         "spoken_text": speech.spoken_text if speech.spoken_text != speech.text else None,
         "text_chars": None if speech.text is not None else speech.text_chars,
         "error": speech.error,
-        "finish_reason": None if speech.finish_reason == "eos" else speech.finish_reason,
+        "finish_reason": None if speech.finish_reason is Finish.EOS else speech.finish_reason,
         "language": None if speech.language == "auto" else speech.language,
         "instruct": speech.instruct,
         "attempts": speech.attempts if speech.attempts > 1 else None,
@@ -138,32 +139,32 @@ def _row(
         "clipped_share": speech.clipped_share or None,
         "silences_s": _silences(speech),
         "run": runs.get(speech.run_id or ""),
-        "place": speech.place,
+        "place": row.file.place,
         "reasons": [list(reason) for reason in reasons],
         "severity": round(severity(reasons), 2),
-        "parts": [list(part) for part in speech.parts],
+        "parts": [[part[name] for name in _PART] for part in speech.parts],
         "chosen": row.chosen,
         "takes": [
-            _take(take, speech, shown[id(take)], checks.get((row.id, take.speech.take)), base)
-            for take in row.takes
+            _take(file, speech, shown[id(file)], checks.get((row.id, file.take.take)), base)
+            for file in row.files
         ],
     }
     return _told(values)
 
 
 def _take(
-    take: Take, chosen: Speech, waveform: str | None, check: Check | None, base: str
+    file: TakeFile, chosen: Take, waveform: str | None, check: Check | None, base: str
 ) -> dict[str, Any]:
-    speech = take.speech
+    speech = file.take
     heard = check.asr if check is not None and check.fits(speech.sha256) else None
-    is_other = (speech.said, speech.voice) != (chosen.said, chosen.voice)
+    is_other = (speech.said, speech.voice_name) != (chosen.said, chosen.voice_name)
     values = {
         "take": speech.take,
         "seed": speech.seed,
         "audio_s": round(speech.audio_s, 3),
         "status": None if speech.is_ok else speech.status,
-        "url": None if take.path is None else base + audio_url(take.path),
-        "is_older": take.is_older,
+        "url": None if file.path is None else base + audio_url(file.path),
+        "is_older": file.is_older,
         "is_other": is_other,
         "said": speech.said if is_other else None,
         "waveform": waveform,
@@ -193,9 +194,10 @@ def _told(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _silences(speech: Speech) -> list[float] | None:
+def _silences(speech: Take) -> list[float] | None:
     """Seconds at the start, inside and at the end, where any is worth telling."""
-    seconds = (speech.silence_start_s, speech.silence_inside_s, speech.silence_end_s)
+    told = (speech.silence_start_s, speech.silence_inside_s, speech.silence_end_s)
+    seconds = [value or 0.0 for value in told]
     return [round(value, 2) for value in seconds] if max(seconds) >= TOLD_SILENCE_S else None
 
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from spoken_folders import RUN_ID, TEXT, many_records, record, run, tone, write_folder
 
+from tts_cli.core import Kind, Remark
 from tts_cli.folder.rows import read_folder
 from tts_cli.listen.page.build import SCRIPTS, as_safe_json, build_page
 from tts_cli.listen.page.content import audio_url, content_of, natural_order
-from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Reason, Stretch, write_checks
+from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Stretch, write_checks
 
 
 def content(out: Path) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def test_what_a_recogniser_heard_stands_with_its_take(tmp_path: Path) -> None:
     write_folder(tmp_path, rows)
     pieces = (Stretch("every clock", "every clock"), Stretch("in", ""), Stretch("", "<b>"))
     asr = Heard("ear 1", "Every clock, <b>", 0.125, "words", 3, 2, 0.1, 3, pieces)
-    wrong = (Reason("words", "2 of 3", 2.0), Reason("fast", "long ago", 9.0))
+    wrong = (Remark(Kind.WORDS, "2 of 3", 2.0), Remark(Kind.FAST, "long ago", 9.0))
     write_checks(
         tmp_path,
         [
