@@ -188,7 +188,7 @@ def language_of(book: Book, config: RunConfig) -> str | None:
         ManifestError: the checkpoint speaks others, so that the book would be read by their rules.
     """
     from tts_cli.book.chapter import is_language, known_language
-    from tts_cli.manifest.row import shown
+    from tts_cli.named import shown
     from tts_cli.plan.checkpoint import read_info
 
     origin = click.get_current_context().get_parameter_source("language")

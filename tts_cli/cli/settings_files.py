@@ -217,7 +217,7 @@ def _check_name(
     is_users: bool,
 ) -> None:
     """Raise UsageError for a key that stands for nothing here."""
-    from tts_cli.manifest.row import nearest
+    from tts_cli.named import nearest
 
     is_setting = name in _KNOWN
     scope = _scope(name, {} if is_shared and is_setting else params)
@@ -276,7 +276,7 @@ def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
     elif isinstance(value, int) and not isinstance(value, bool):
         value = str(value)  # such as split = 300
     if not isinstance(value, kind) or (isinstance(value, bool) and not param.is_flag):
-        from tts_cli.manifest.row import shown
+        from tts_cli.named import shown
 
         raise UsageError(f"{place}: {name}: must be {wanted}, not {shown(value)}")
     if not isinstance(value, str):
@@ -363,7 +363,7 @@ def warn_of_unknown_variables(ctx: click.Context) -> None:
     Args:
         ctx: of the program.
     """
-    from tts_cli.manifest.row import nearest
+    from tts_cli.named import nearest
 
     shared = {shared_variable(name) for name in (*_KNOWN, "settings", "verbose", "quiet")}
     given = {name for name in os.environ if name.startswith(f"{PREFIX}_")} - shared

@@ -10,10 +10,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.columns import ERROR, KEEP, Columns, as_flag, fitting, unknown_names
+from tts_cli.manifest.columns import (
+    ERROR,
+    KEEP,
+    Columns,
+    RowProblem,
+    as_flag,
+    fitting,
+    unknown_names,
+)
 from tts_cli.manifest.json_rows import Lines
-from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
-from tts_cli.manifest.table_form import PATH, TableForm, path_id, skip_excel_separator
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.source import TableForm
+from tts_cli.manifest.table_form import PATH, path_id, skip_excel_separator
+from tts_cli.named import shown
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.errors import ManifestError, SetupError
-from tts_cli.manifest.row import BadRow, Row, nearest, shown
+from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.table import Header
 from tts_cli.manifest.workbook_scan import (
     MAX_FILE_BYTES,
@@ -22,6 +22,7 @@ from tts_cli.manifest.workbook_scan import (
     WorkbookFile,
     column_letters,
 )
+from tts_cli.named import nearest, shown
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source

@@ -27,11 +27,12 @@ from tts_cli.listen.speech import Speech, speech_of
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.cast import Cast, read_cast, with_character
-from tts_cli.manifest.columns import as_flag, parse_map
+from tts_cli.manifest.columns import RowProblem, as_flag, parse_map
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import BadRow, Row, RowProblem, nearest, shown
+from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Manifest
+from tts_cli.named import nearest, shown
 from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_folder import VoiceFolder
 

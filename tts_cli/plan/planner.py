@@ -20,9 +20,10 @@ import numpy as np
 from tts_cli.config import RunConfig
 from tts_cli.core import WORDLESS, Need, SpeechRow
 from tts_cli.errors import RowError
-from tts_cli.manifest.columns import Columns, parse_map
-from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
+from tts_cli.manifest.columns import Columns, RowProblem, parse_map
+from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import RowBuilder, Rules, Source
+from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import (
     Casting,
