@@ -9,9 +9,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from tts_cli.cli.command import variable_of
 from tts_cli.cli.options import common_options, refuse_misplaced
 from tts_cli.cli.screen import show_table
-from tts_cli.cli.settings_files import load_settings, settings_files, user_file, variable_of
+from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SAMPLING_FLAGS, RunConfig, describe_field
 
 _CHECKPOINT = "checkpoint"

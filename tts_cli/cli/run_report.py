@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.options import Invocation
+from tts_cli.cli.command import Invocation
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.errors import SetupError, StoppedEarly
 

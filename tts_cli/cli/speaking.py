@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli import signals, startup
-from tts_cli.cli.options import Invocation
+from tts_cli.cli.command import Invocation
 from tts_cli.cli.run_report import keep_report, note_run, plan_facts, show_report
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.config import RunConfig
