@@ -32,7 +32,7 @@ from tts_cli.manifest.ids import REMOVED
 
 if TYPE_CHECKING:
     from tts_cli.book.chapter import Book
-    from tts_cli.book.produce import Produced, Wanted
+    from tts_cli.book.produce import BookOrder, Produced
     from tts_cli.book.script import Sentence
     from tts_cli.manifest.source import Source
 
@@ -112,19 +112,19 @@ def command(book: Path, join: str | None, **options: Any) -> int:
         return speak_and_join(source, config, found, script, wanted)
 
 
-def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) -> Wanted:
+def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) -> BookOrder:
     """The files to make. Raises UsageError, SetupError: they cannot be made so."""
     from tts_cli.audio.file import check_format
     from tts_cli.audio.tags import synthetic
     from tts_cli.audio.treatment import Treatment
-    from tts_cli.book.produce import Wanted
+    from tts_cli.book.produce import BookOrder
     from tts_cli.plan.checkpoint import read_info
 
     info = read_info(config)
     treatment = Treatment.of(config)
     treatment.require_packages()
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
-    return Wanted(
+    return BookOrder(
         config.format,
         config.subtype,
         subtitles,
@@ -136,7 +136,7 @@ def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) ->
     )
 
 
-def config_of_rows(config: RunConfig, wanted: Wanted) -> RunConfig:
+def config_of_rows(config: RunConfig, wanted: BookOrder) -> RunConfig:
     """How rows are spoken: as the model gives them, so that another level or format of chapters
     costs no speech. (Rows of mp3 and ogg were always coded twice, and stay as they are in folders.)
     """
@@ -291,7 +291,7 @@ def require_good(source: Source, script: list[Sentence], config: RunConfig) -> N
 
 
 def speak_and_join(
-    source: Source, config: RunConfig, book: Book, script: list[Sentence], wanted: Wanted
+    source: Source, config: RunConfig, book: Book, script: list[Sentence], wanted: BookOrder
 ) -> int:
     """Speak the rows, then make the book's files. Returns the exit code."""
     from tts_cli.book.produce import produce

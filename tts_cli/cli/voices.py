@@ -25,7 +25,7 @@ from tts_cli.manifest.ids import voice_label
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.voices.made import Made
+    from tts_cli.voices.made import MadeVoice
     from tts_cli.voices.voice_file import StoredVoice
     from tts_cli.voices.voice_folder import VoiceFolder
 
@@ -221,7 +221,7 @@ def show_made_voices(out: Path, is_json: bool) -> None:
 
 
 def made_facts(
-    voice: str, made: Made | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
+    voice: str, made: MadeVoice | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
 ) -> dict[str, Any]:
     """What a made voice is, as JSON can hold it; nothing of it need be whole."""
     gone = [] if made or problems else [f"{voice}.json is gone, or was not written yet"]

@@ -32,7 +32,7 @@ from tts_cli.plan.request import build_request, text_cap
 from tts_cli.plan.room import Needs
 from tts_cli.text.words import usual_s
 from tts_cli.voices.encoding import encode_references, make_voice
-from tts_cli.voices.made import Made
+from tts_cli.voices.made import MadeVoice
 from tts_cli.voices.needs import MAX_MADE_S, Cloning
 from tts_cli.voices.recording import Reference, load_reference
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
@@ -255,7 +255,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
         ask.is_there = True
 
 
-def _reference(made: Made, info: ModelInfo, silence_s: float) -> Reference:
+def _reference(made: MadeVoice, info: ModelInfo, silence_s: float) -> Reference:
     return load_reference(
         str(made.path),
         None,

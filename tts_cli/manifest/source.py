@@ -82,7 +82,7 @@ class TableForm:
 
 
 @dataclass
-class Found:
+class SourceFacts:
     """What the first reading of a file found out about it."""
 
     encoding: Encoding | None = None
@@ -101,7 +101,7 @@ class Source:
     copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
     rules: Rules = field(default_factory=Rules)
     columns: Columns = field(default_factory=Columns, compare=False)
-    found: Found = field(default_factory=Found, init=False, compare=False)
+    found: SourceFacts = field(default_factory=SourceFacts, init=False, compare=False)
     fingerprint: Fingerprint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

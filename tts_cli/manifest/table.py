@@ -35,7 +35,7 @@ _HOLDS_SEPARATOR = "; put a cell that holds the separator in quotes"
 _MAX_TOLD = 5
 
 
-class Header:
+class TableHeader:
     """The columns of one table. One without a name is called by its place: `#1` is the first.
 
     Args:
@@ -190,7 +190,7 @@ def table_rows(
         skip_excel_separator(lines)
     reader = form.reader(lines)
     if form.names:
-        header = Header(list(form.names), source.columns, source.name, form)
+        header = TableHeader(list(form.names), source.columns, source.name, form)
     else:
         header = _read_header(reader, lines, source, form)
     num_columns, first = len(header.names), rows.number
@@ -243,7 +243,7 @@ def _table_problem(problem: Exception, start: int, end: int) -> str:
 
 def _read_header(
     reader: Iterator[list[str]], lines: Lines, source: Source, form: TableForm
-) -> Header:
+) -> TableHeader:
     start = lines.number + 1
     try:
         while not any(map(str.strip, header := next(reader))):
@@ -259,4 +259,4 @@ def _read_header(
         raise ManifestError(
             f"{source.name}:{start}: the header cannot be read: {_reason(problem)}"
         ) from None
-    return Header(header, source.columns, f"{source.name}:{start}", form)
+    return TableHeader(header, source.columns, f"{source.name}:{start}", form)

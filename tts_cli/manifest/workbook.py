@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.errors import ManifestError, SetupError
 from tts_cli.manifest.row import BadRow, Row
-from tts_cli.manifest.table import Header
+from tts_cli.manifest.table import TableHeader
 from tts_cli.manifest.workbook_scan import (
     MAX_FILE_BYTES,
     NumberFormat,
@@ -47,7 +47,7 @@ def workbook_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     source.found.sheet = sheet.name
     if is_first:
         _tell(book.sheets, sheet, scan, name)
-    header: Header | None = None
+    header: TableHeader | None = None
     unfollowed: list[str] = []
     for index, line_values in enumerate(values):
         cells = [
@@ -59,7 +59,7 @@ def workbook_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
             continue
         line = index + 1
         if header is None:
-            header = Header(cells, source.columns, f"{name}:{line}")
+            header = TableHeader(cells, source.columns, f"{name}:{line}")
             continue
         if not rows.next():
             continue
@@ -129,7 +129,7 @@ def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]],
     return values, scan
 
 
-def _problem(index: int, cells: list[str], scan: SheetScan, header: Header) -> str | None:
+def _problem(index: int, cells: list[str], scan: SheetScan, header: TableHeader) -> str | None:
     """What is wrong with a cell of a row that stands for anything."""
     for column in range(len(cells)):
         why = scan.problems.get((index, column))

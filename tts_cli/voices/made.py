@@ -69,7 +69,7 @@ class Recipe(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeVoice:
     """What one has said."""
 
     path: Path  # of the WAV
@@ -116,7 +116,7 @@ class Made:
 class Whole(NamedTuple):
     """What is whole of a voice's files."""
 
-    made: Made | None
+    made: MadeVoice | None
     stored: dict[str, StoredVoice]  # for checkpoints, by the names of their files
     problems: list[str]  # of the others
 
@@ -155,7 +155,7 @@ class MadeVoices:
             raise RowError(f"its voice {voice} is gone")
         return stored
 
-    def made(self, voice: str) -> Made | None:
+    def made(self, voice: str) -> MadeVoice | None:
         """What a voice has said; None: it was not made yet.
 
         Raises:
@@ -172,7 +172,7 @@ class MadeVoices:
                 )
         return found[0] if found else None
 
-    def require_made(self, voice: str) -> Made:
+    def require_made(self, voice: str) -> MadeVoice:
         """The same of one that was made. Raises RowError: it is gone, or damaged."""
         if (made := self.made(voice)) is None:
             raise RowError(f"{voice} is gone")
@@ -307,7 +307,7 @@ def read_stored(path: Path) -> StoredVoice:
         raise RowError(f"{path}: {error}") from None
 
 
-def _read(path: Path) -> Made:
+def _read(path: Path) -> MadeVoice:
     """What a `NAME.json` tells of. Raises RowError: that, or a file it tells of, is damaged."""
     try:
         facts = json.loads(_bytes_of(path))
@@ -320,7 +320,7 @@ def _read(path: Path) -> Made:
     for file, digest in sums.items():
         if hashlib.sha256(_bytes_of(path.with_name(file))).hexdigest() != digest:
             raise RowError(f"{path.with_name(file)}: is not what was written")
-    return Made(path.with_suffix(".wav"), text, facts, sums)
+    return MadeVoice(path.with_suffix(".wav"), text, facts, sums)
 
 
 def _bytes_of(path: Path) -> bytes:

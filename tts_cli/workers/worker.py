@@ -25,12 +25,12 @@ from tts_cli.workers.messages import (
     Counted,
     Encoded,
     Ended,
-    Heard,
-    Order,
     Ready,
     Returned,
+    RowOrder,
     Said,
     Task,
+    WorkerNews,
 )
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Worker:
         """Wait until rows can be spoken. Raises SetupError, WorkerFailed."""
         return await asyncio.wrap_future(self._ready)
 
-    async def speak(self, orders: list[Order], *voices: Voice) -> None:
+    async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
         """Take rows to be spoken, which `ended` will tell of.
 
         Args:
@@ -204,17 +204,17 @@ class Worker:
                 self._speech.stop()
         self._orders.put(None)
 
-    async def listen(self) -> Heard:
+    async def listen(self) -> WorkerNews:
         """What was said since; waits a while for something."""
         said = await asyncio.to_thread(self._ear.take, LISTEN_S)
-        return Heard(said, self._pulse())
+        return WorkerNews(said, self._pulse())
 
-    async def counted(self) -> tuple[Counted, Heard]:
+    async def counted(self) -> tuple[Counted, WorkerNews]:
         """What came of the work, and what was said at last; whoever listens is answered."""
         found = await asyncio.to_thread(self._count)
         said = self._ear.take(0)
         self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
-        return found, Heard(said, self._pulse())
+        return found, WorkerNews(said, self._pulse())
 
     def _pulse(self) -> int:
         """Grows with every frame that is made; a new stretch of speaking begins anew."""

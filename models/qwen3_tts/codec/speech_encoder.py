@@ -33,7 +33,7 @@ from models.qwen3_tts.codec.speech_encoder_config import (
 from models.vocoder.layers import Affine
 
 
-class Stage(nn.Module):
+class EncoderStage(nn.Module):
     """A residual block, then a convolution that divides the rate and doubles the channels."""
 
     def __init__(self, channels: int, config: SpeechEncoderConfig, stride: int) -> None:
@@ -108,7 +108,7 @@ class SpeechEncoder(nn.Module):
         channels = [config.num_filters << index for index in range(len(config.strides) + 1)]
         self.first = Affine(channels[0], 1, config.kernel)
         self.stages = nn.ModuleList(
-            Stage(width, config, stride)
+            EncoderStage(width, config, stride)
             for width, stride in zip(channels[:-1], config.strides, strict=True)
         )
         self.last = Affine(config.width, channels[-1], config.last_kernel)
