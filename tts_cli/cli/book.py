@@ -68,7 +68,7 @@ _book_options = group(
 @reference_options
 @run_options
 @common_options
-def command(book: Path, join: str | None, **options: Any) -> int:
+def command(book: Path, join: str | None, out: Path, **options: Any) -> int:
     """Speak a book: a file a chapter. Run again, it speaks what is missing or changed.
 
     FILE is Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt); a FOLDER of .md and .txt files
@@ -89,7 +89,7 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     from tts_cli.manifest.encoding import known_encoding
     from tts_cli.plan.split_rule import pauses_of
 
-    config = RunConfig.from_options(options)
+    config = RunConfig.from_options({**options, "out": out})
     if join == "m4b":
         load_av()
     encoding = None if config.encoding is None else known_encoding(config.encoding)
@@ -101,15 +101,14 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     show_chapters(found, config)
     wanted = wanted_of(config, config.subtitle_formats, is_m4b=join == "m4b")
     config = config_of_rows(config, wanted)
-    assert config.out is not None
     if not config.overwrite:
-        require_own_files(config.out, target_names(found, script, wanted))
-    require_same_book(script, config)
+        require_own_files(out, target_names(found, script, wanted))
+    require_same_book(script, config, out)
     config = replace(config, prune=True)
     with ExitStack() as stack:
-        source = manifest_of(to_manifest(script, language_of(found, config)), config, stack)
+        source = manifest_of(to_manifest(script, language_of(found, config)), config, out, stack)
         require_good(source, script, config)
-        return speak_and_join(source, config, found, script, wanted)
+        return speak_and_join(source, config, out, found, script, wanted)
 
 
 def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) -> BookOrder:
@@ -210,7 +209,7 @@ def language_of(book: Book, config: RunConfig) -> str | None:
     return name
 
 
-def require_same_book(script: list[Sentence], config: RunConfig) -> None:
+def require_same_book(script: list[Sentence], config: RunConfig, out: Path) -> None:
     """Raise UsageError if the folder has another book: one that shares fewer than half of the rows
     that it has. Rows that a book no longer has are taken out without being asked for.
     """
@@ -219,33 +218,31 @@ def require_same_book(script: list[Sentence], config: RunConfig) -> None:
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.mend import recorded_ids
 
-    assert config.out is not None
-    if config.prune or not has_journal(config.out):
+    if config.prune or not has_journal(out):
         return
     ids = {row.id for row in script}
-    journal = Journal(config.out, is_read_only=True)
+    journal = Journal(out, is_read_only=True)
     before = [row_id for row_id in recorded_ids(journal) if row_id.startswith(f"{FOLDER}/")]
     common = sum(row_id in ids for row_id in before)
     if 2 * common < len(before):
         raise UsageError(
-            f"{config.out}: holds another book: {common} of its {len(before)} rows are in this one",
+            f"{out}: holds another book: {common} of its {len(before)} rows are in this one",
             remedy="choose another --out, or add --prune to take the others out, into "
-            f"{config.out / REMOVED}/",
+            f"{out / REMOVED}/",
         )
 
 
-def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
+def manifest_of(data: bytes, config: RunConfig, out: Path, stack: ExitStack) -> Source:
     """The rows as `synth` reads them: from `book.jsonl`, or for a dry run from a temporary file."""
     from tts_cli.book.script import MANIFEST_NAME
     from tts_cli.manifest.manifest import open_source
 
-    assert config.out is not None
     if config.dry_run:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tts-cli-"))
         path = Path(folder, MANIFEST_NAME)
         path.write_bytes(data)
     else:
-        path = config.out / MANIFEST_NAME
+        path = out / MANIFEST_NAME
         keep_manifest(data, path, config)
     return stack.enter_context(open_source(str(path)))
 
@@ -291,7 +288,12 @@ def require_good(source: Source, script: list[Sentence], config: RunConfig) -> N
 
 
 def speak_and_join(
-    source: Source, config: RunConfig, book: Book, script: list[Sentence], wanted: BookOrder
+    source: Source,
+    config: RunConfig,
+    out: Path,
+    book: Book,
+    script: list[Sentence],
+    wanted: BookOrder,
 ) -> int:
     """Speak the rows, then make the book's files. Returns the exit code."""
     from tts_cli.book.produce import produce
@@ -300,17 +302,16 @@ def speak_and_join(
     from tts_cli.folder.lock import FolderLock
 
     # Chapters have subtitles, not rows.
-    exit_code = run(source, replace(config, subtitles=None), own=f"{FOLDER}/")
+    exit_code = run(source, replace(config, subtitles=None), out, own=f"{FOLDER}/")
     if config.dry_run or config.voices_only:
         return exit_code
-    assert config.out is not None
-    with FolderLock(config.out, config.take_over):
-        made = produce(config.out, book, script, unspoken(source, config), wanted)
+    with FolderLock(out, config.take_over):
+        made = produce(out, book, script, unspoken(source, config, out), wanted)
     show_book(made, config, len({row.chapter for row in script}))
     return exit_code or int(bool(made.incomplete))
 
 
-def unspoken(source: Source, config: RunConfig) -> set[str]:
+def unspoken(source: Source, config: RunConfig, out: Path) -> set[str]:
     """Ids of the rows that have no audio as it is wanted now."""
     from tts_cli.folder.files import AudioWriter
     from tts_cli.folder.journal import Journal
@@ -321,9 +322,8 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
 
     config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
     config, info, maker = who_speaks(config, read_info(config))
-    assert config.out is not None
-    journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
-    writer = AudioWriter(config.out, config, info.sample_rate_hz)
+    journal = Journal(out, is_read_only=True, has_sums=config.verify_files)
+    writer = AudioWriter(out, config, info.sample_rate_hz)
     plan = RowPlan(source, config, info, journal, writer, maker=maker)
     plan.survey()
     missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}

@@ -60,10 +60,11 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli encode wavs/ --loudness podcast --trim --pad 0.3
     """
     config = RunConfig.from_options(options)
-    return run(folder, config if config.out is not None else replace(config, out=folder))
+    out = config.out or folder
+    return run(folder, out, replace(config, out=out))
 
 
-def run(folder: Path, config: RunConfig) -> int:
+def run(folder: Path, out: Path, config: RunConfig) -> int:
     """Find what can be made, and make it. Returns the exit code."""
     from tts_cli.app.output_folder import close_takes, put_in_order
     from tts_cli.audio.treatment import Treatment
@@ -76,15 +77,14 @@ def run(folder: Path, config: RunConfig) -> int:
     from tts_cli.named import Named
     from tts_cli.voices.merged import MergedVoices
 
-    assert config.out is not None
     Treatment.of(config).require_packages()
-    out = folder if config.out.resolve() == folder.resolve() else config.out
+    out = folder if out.resolve() == folder.resolve() else out
     with ExitStack() as stack:
         require_journal(folder)
         prepare_folder(out)
         lock = stack.enter_context(FolderLock(out, config.take_over))
         journal = stack.enter_context(Journal(out))
-        put_in_order(config, lock, journal)
+        put_in_order(out, lock, journal)
         spoken = SpokenFolder(folder)
         config = config if config.model is not None else replace(config, model=spoken.model)
         writer = AudioWriter(out, config, native_rate_hz(spoken, config))

@@ -120,7 +120,7 @@ _progress_option = group(
 @_filter_options
 @_progress_option
 @common_options
-def command(folder: Path, **options: Any) -> int:
+def command(folder: Path, out: Path, **options: Any) -> int:
     """Make a data set for training of what a folder holds: audio, texts, splits, a card.
 
     FOLDER is an output folder of synth, book or merge. Of each row that is ok the chosen take is
@@ -144,7 +144,7 @@ def command(folder: Path, **options: Any) -> int:
     from tts_cli.export.statistics import Splits
 
     own = {name: options.pop(name) for name in _OWN}
-    config = RunConfig.from_options(options)
+    config = RunConfig.from_options({**options, "out": out})
     wanted = Wanted(
         own["to"].lower(),
         Splits(own["splits"]),
@@ -163,11 +163,12 @@ def command(folder: Path, **options: Any) -> int:
     )
     settings = {name: own[name] for name in _OWN if name != "overwrite"}
     settings["sample_rate"] = wanted.final_rate_hz
-    return run(folder, config, wanted, filters, settings, own["overwrite"])
+    return run(folder, out, config, wanted, filters, settings, own["overwrite"])
 
 
 def run(
     folder: Path,
+    out: Path,
     config: RunConfig,
     wanted: Wanted,
     filters: Any,
@@ -183,8 +184,6 @@ def run(
     from tts_cli.folder.lock import LOCK_NAME, FolderLock
     from tts_cli.folder.run_file import read_report
 
-    out = config.out
-    assert out is not None
     require_journal(folder)
     require_apart(folder, out)
     if os.path.lexists(folder / LOCK_NAME):

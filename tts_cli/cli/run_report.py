@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from tts_cli.app.output_folder import OpenFolder
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.run_file import FolderTotals, RunLog
     from tts_cli.plan.plan import RowPlan
@@ -67,16 +68,14 @@ def note_run(plan: RowPlan, runs: RunLog, run_id: str, started: datetime) -> Non
         log.warning("runs.jsonl lacks this run: %s", problem)
 
 
-def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
+def keep_report(folder: OpenFolder, report: dict[str, Any]) -> dict[str, Any]:
     """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
     from tts_cli.folder.run_file import with_folder, write_report
 
-    log_run(runs, report)
-    assert plan.journal is not None
-    assert plan.writer is not None
-    report = with_folder(report, folder_totals(runs, plan.journal))
+    log_run(folder.runs, report)
+    report = with_folder(report, folder_totals(folder.runs, folder.journal))
     try:
-        write_report(plan.writer.out, report)
+        write_report(folder.out, report)
     except (OSError, StoppedEarly) as problem:
         log.warning("run.json is missing: %s", problem)
     return report
