@@ -71,11 +71,10 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
     """Every option of a command: value and origin."""
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
-    names = root.command.list_commands(root)
-    if name not in names:
-        raise click.UsageError(f"no such command {name!r}; there are {', '.join(names)}", ctx)
     target = root.command.get_command(root, name)
-    assert target is not None
+    if target is None:
+        names = ", ".join(root.command.list_commands(root))
+        raise click.UsageError(f"no such command {name!r}; there are {names}", ctx)
     settings = load_settings(root, (name,), target)
     root.default_map = {name: settings.default_map()}
     at = click.Context(target, parent=root, info_name=name)

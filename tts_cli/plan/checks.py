@@ -94,7 +94,7 @@ class CheckedRows:
                 self._places.setdefault(id_hash(fold_id(row.record_id)), row.line)
                 yield row
                 continue
-            if isinstance(row, Row) and row.character is not None:
+            if isinstance(row, Row):
                 try:
                     row = self.casting.played(row)
                 except RowProblem as error:
@@ -291,8 +291,9 @@ class Casting:
                 raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
 
     def played(self, row: Row) -> Row:
-        """A row in its character's voice. Raises RowProblem: nobody knows the character."""
-        assert row.character is not None
+        """A row in its character's voice, if it has one. Raises RowProblem: nobody knows it."""
+        if row.character is None:
+            return row
         character = self._find(row.character)
         if character is None:
             if self.cast.path is None and (self._makes_voices or row.voice or row.ref_audio):

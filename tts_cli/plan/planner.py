@@ -106,8 +106,7 @@ class RowMaker:
         if isinstance(row, BadRow):
             return row
         try:
-            if row.character is not None:
-                row = self._casting.played(row)
+            row = self._casting.played(row)
             if problem := row_problem(row, self.config, self.info, cloning.folder):
                 raise RowProblem(problem)
             return self._spoken(row, cloning)

@@ -230,11 +230,12 @@ class MadeVoices:
         """Have a file of another folder. Raises SetupError, DiskFull, RowError."""
         self._write(path.name, _bytes_of(path))
 
-    def require_folder(self) -> None:
-        """Raise SetupError if something else than a folder is in its place."""
+    def require_folder(self) -> Path:
+        """The folder. Raises SetupError if something else is in its place."""
         assert self.folder is not None
         if os.path.lexists(self.folder) and (self.folder.is_symlink() or not self.folder.is_dir()):
             raise SetupError(f"{self.folder}: is no folder", remedy="move it out of the way")
+        return self.folder
 
     def _is_there(self, name: str) -> bool:
         return self.folder is not None and os.path.lexists(self.folder / name)
@@ -244,14 +245,12 @@ class MadeVoices:
         return (one / name for one in self._folders if os.path.lexists(one / name))
 
     def _write(self, name: str, data: bytes) -> None:
-        self.require_folder()
-        assert self.folder is not None
+        path = self.require_folder() / name
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.folder / name, data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, data)
         except OSError as error:
-            where = self.folder / name
-            raise SetupError(f"{where}: {error.strerror}", "see what is in its way") from None
+            raise SetupError(f"{path}: {error.strerror}", "see what is in its way") from None
 
 
 def damaged(voice: str, error: RowError) -> UsageError:

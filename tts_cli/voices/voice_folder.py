@@ -123,7 +123,7 @@ class VoiceFolder:
         if path is None:
             return self.path / (name + SUFFIX)
         if not is_overwriting:
-            raise UsageError(f"{path} is there already", remedy="add --overwrite to replace it")
+            raise _is_there(path)
         return path
 
     def require_same(self, name: str, reference: str, info: ModelInfo) -> tuple[Path, StoredVoice]:
@@ -142,8 +142,7 @@ class VoiceFolder:
         except RowError:
             stored = None
         if stored is None or (stored.reference, stored.identity) != (reference, info.identity):
-            self.target(name)
-        assert stored is not None
+            raise _is_there(path)
         return path, stored
 
     def _read(self, name: str) -> StoredVoice:
@@ -170,3 +169,7 @@ def read_voice(path: Path, folder: Path) -> StoredVoice:
         os.fdopen(os.dup(handle), "rb") as file,
     ):
         return decode(file.read(MAX_FILE_BYTES + 1))
+
+
+def _is_there(path: Path) -> UsageError:
+    return UsageError(f"{path} is there already", remedy="add --overwrite to replace it")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,6 @@ class Worker:
         self._mutex = threading.Lock()
         self._speech: SpeechRun | None = None
         self._model: WarmModel | None = None
-        self._files: RowFiles | None = None
         self._counted = Counted()
         self._is_stopped = False
         self._failure: Exception | None = None
@@ -224,10 +224,10 @@ class Worker:
     def _work(self) -> None:
         """The thread that loads and speaks."""
         try:
-            self._ready.set_result(self._open())
+            model, files = self._open()
             while not self._is_stopped:
                 if (order := self._orders.get()) is not None:
-                    self._speak_from(order)
+                    self._speak_from(model, files, order)
         except Exception as error:
             log.debug("worker %d ends", self._task.number, exc_info=True)
             is_known = isinstance(error, (SetupError, StoppedEarly))
@@ -272,8 +272,8 @@ class Worker:
             event, loop = waker
             loop.call_soon_threadsafe(event.set)
 
-    def _open(self) -> Ready:
-        """Load the model and make room. Raises SetupError."""
+    def _open(self) -> tuple[WarmModel, RowFiles]:
+        """Load the model, make room, and be ready. Raises SetupError."""
         import torch
 
         from tts_cli.audio.encode import RowFiles
@@ -301,8 +301,7 @@ class Worker:
         writer = AudioWriter(task.config.out, task.config, session.model.info.sample_rate_hz)
         writer.is_staging = sees_folder(task)
         writer.has_folder_alone = False
-        self._files = RowFiles(writer, task.comment)
-        return Ready(
+        ready = Ready(
             socket.gethostname(),
             os.getpid(),
             device_facts(session),
@@ -311,15 +310,20 @@ class Worker:
             session.batch.rows,
             writer.is_staging,
         )
+        self._ready.set_result(ready)
+        return model, RowFiles(writer, task.comment)
 
-    def _speak_from(self, first: SpeechRow | tuple[Reference, Future[Ticket]]) -> None:
+    def _speak_from(
+        self,
+        model: WarmModel,
+        files: RowFiles,
+        first: SpeechRow | tuple[Reference, Future[Ticket]],
+    ) -> None:
         """Speak rows until there are no more for now."""
         from tts_cli.engine.session import WRITERS
 
-        assert self._model is not None
-        assert self._files is not None
-        is_int16 = self._files.writer.takes_int16
-        speech = self._model.new_run(self._take, is_int16=is_int16, takers=WRITERS)
+        take, is_int16 = partial(self._take, files), files.writer.takes_int16
+        speech = model.new_run(take, is_int16=is_int16, takers=WRITERS)
         with self._mutex:
             self._speech = speech
             self._wake()
@@ -351,12 +355,11 @@ class Worker:
                     if speech.is_stopped():
                         return
 
-    def _take(self, row: SpeechRow) -> None:
+    def _take(self, files: RowFiles, row: SpeechRow) -> None:
         """A row at its end; several threads call it."""
-        assert self._files is not None
         error: StoppedEarly | None = None
         try:
-            self._files.make(row)
+            files.make(row)
         except StoppedEarly as caught:
             error = caught
         with self._mutex:

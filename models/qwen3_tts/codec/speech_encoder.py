@@ -245,18 +245,15 @@ def _renamed(config: SpeechEncoderConfig, tensors: dict[str, Tensor]) -> dict[st
         tensors.pop(f"{book}.initialized", None)
         total = tensors.get(f"{book}.embed_sum")
         usage = tensors.get(f"{book}.cluster_usage")
-        is_whole = (
+        if index >= config.num_codebooks:
+            tensors.pop(f"{book}.embed_sum", None)
+            tensors.pop(f"{book}.cluster_usage", None)
+        elif (
             total is not None
             and usage is not None
             and total.shape == (config.codebook_size, config.codebook_dim)
             and usage.shape == total.shape[:1]
-        )
-        if index >= config.num_codebooks:
-            tensors.pop(f"{book}.embed_sum", None)
-            tensors.pop(f"{book}.cluster_usage", None)
-        elif is_whole:
-            assert total is not None
-            assert usage is not None
+        ):
             del tensors[f"{book}.embed_sum"], tensors[f"{book}.cluster_usage"]
             tables.append(total.float() / usage.float().clamp(min=EMBEDDING_FLOOR)[:, None])
     if len(tables) == config.num_codebooks:
