@@ -7,16 +7,29 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tts_cli.book.book_file import made_names
 from tts_cli.config import RunConfig
-from tts_cli.errors import FolderLocked, StoppedEarly, UsageError
+from tts_cli.errors import (
+    FolderLocked,
+    RowError,
+    StoppedEarly,
+    UsageError,
+    disk_full,
+    is_disk_error,
+)
+from tts_cli.folder.atomic import remove_stale_parts
+from tts_cli.folder.files import AudioWriter, prepare_folder
+from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.lock import FolderLock
+from tts_cli.folder.mend import unrecorded_rows
+from tts_cli.folder.removed import Removed
+from tts_cli.folder.run_file import REPORT_NAME, RunLog
+from tts_cli.folder.takes import LIST_NAME, TakeFolder
+from tts_cli.manifest.ids import REMOVED, TAKES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tts_cli.folder.files import AudioWriter
-    from tts_cli.folder.journal import Journal
-    from tts_cli.folder.lock import FolderLock
-    from tts_cli.folder.run_file import RunLog
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +52,6 @@ def open_run(
     Args:
         rate_hz: of what the model speaks.
     """
-    from tts_cli.folder.files import AudioWriter
-
     journal, runs = open_folder(config, stack, is_new)
     stack.callback(close_takes, config, journal)
     return OpenFolder(out, journal, runs, AudioWriter(out, config, rate_hz))
@@ -56,11 +67,6 @@ def open_folder(
     Raises:
         UsageError, SetupError: it cannot be had.
     """
-    from tts_cli.folder.files import prepare_folder
-    from tts_cli.folder.journal import JOURNAL_NAME, Journal
-    from tts_cli.folder.lock import FolderLock
-    from tts_cli.folder.run_file import REPORT_NAME, RunLog
-
     out = config.out
     assert out is not None
     prepare_folder(out)
@@ -85,10 +91,6 @@ def put_in_order(out: Path, lock: FolderLock, journal: Journal, is_pruning: bool
     Args:
         is_pruning: what was taken out of it is looked at without a crash, too.
     """
-    from tts_cli.book.book_file import made_names
-    from tts_cli.folder.atomic import remove_stale_parts
-    from tts_cli.folder.mend import unrecorded_rows
-
     remove_stale_parts(out)
     if lock.crashed_ns is not None or is_pruning:
         mend_removed(out, journal)
@@ -99,10 +101,6 @@ def put_in_order(out: Path, lock: FolderLock, journal: Journal, is_pruning: bool
 
 def mend_removed(out: Path, journal: Journal) -> None:
     """Move what a crash has left of the files of rows that are gone. Raises StoppedEarly."""
-    from tts_cli.errors import RowError, disk_full, is_disk_error
-    from tts_cli.folder.removed import Removed
-    from tts_cli.manifest.ids import REMOVED
-
     try:
         Removed(out, journal).mend()
     except (OSError, RowError) as error:
@@ -116,10 +114,6 @@ def mend_removed(out: Path, journal: Journal) -> None:
 
 def mend_takes(out: Path, journal: Journal) -> None:
     """Make rows' files the takes that they are to be. Raises StoppedEarly."""
-    from tts_cli.errors import disk_full, is_disk_error
-    from tts_cli.folder.takes import TakeFolder
-    from tts_cli.manifest.ids import TAKES
-
     try:
         mended = TakeFolder(out, journal).repair()
     except OSError as error:
@@ -138,8 +132,6 @@ def close_takes(config: RunConfig, journal: Journal) -> None:
     """Write `takes.json`, and remove empty folders of takes. Failures are told: the journal has it
     all.
     """
-    from tts_cli.folder.takes import LIST_NAME, TakeFolder
-
     assert config.out is not None
     takes = TakeFolder(config.out, journal)
     try:

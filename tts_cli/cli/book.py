@@ -26,8 +26,11 @@ from tts_cli.cli.options import (
     sampling_options,
     worker_options,
 )
+from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import RunConfig, Scope
 from tts_cli.errors import ManifestError, UsageError
+from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.lock import FolderLock
 from tts_cli.manifest.ids import REMOVED
 
 if TYPE_CHECKING:
@@ -161,7 +164,6 @@ def tell_what_is_not_read(book: Book) -> None:
 
 def show_chapters(book: Book, config: RunConfig) -> None:
     """In a dry run, what became chapters; a long book that is a single one is told in any run."""
-    from tts_cli.cli.screen import shown_duration
     from tts_cli.text.words import usual_s
 
     lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
@@ -255,9 +257,7 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
     """
     from tts_cli.app.output_folder import open_folder
     from tts_cli.cli.validate import has_journal
-    from tts_cli.folder.atomic import write_atomic
     from tts_cli.folder.files import prepare_folder
-    from tts_cli.folder.lock import FolderLock
 
     with ExitStack() as held:
         if has_journal(path.parent):
@@ -299,7 +299,6 @@ def speak_and_join(
     from tts_cli.book.produce import produce
     from tts_cli.book.script import FOLDER
     from tts_cli.cli.synth import run
-    from tts_cli.folder.lock import FolderLock
 
     # Chapters have subtitles, not rows.
     exit_code = run(source, replace(config, subtitles=None), out, own=f"{FOLDER}/")
@@ -332,8 +331,6 @@ def unspoken(source: Source, config: RunConfig, out: Path) -> set[str]:
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
     """Say what became of the chapters."""
-    from tts_cli.cli.screen import show_or_warn
-
     for reason in made.incomplete[:MAX_TOLD]:
         log.warning("not written: %s", reason)
     if len(made.incomplete) > MAX_TOLD:

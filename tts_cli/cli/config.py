@@ -14,6 +14,7 @@ from tts_cli.cli.options import common_options, refuse_misplaced
 from tts_cli.cli.screen import show_table
 from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SAMPLING_FLAGS, RunConfig, describe_field
+from tts_cli.errors import SetupError
 
 _CHECKPOINT = "checkpoint"
 _BUILT_IN = "built-in"
@@ -107,7 +108,6 @@ def _add_checkpoints(found: dict[str, dict[str, Any]]) -> None:
     model = found.get("model", {}).get("value")
     if model is not None and not os.path.isdir(model):
         return  # nothing is fetched to show a setting
-    from tts_cli.errors import SetupError
     from tts_cli.plan.checkpoint import read_info
 
     try:

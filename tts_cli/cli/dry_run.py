@@ -7,9 +7,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.book.book_file import made_names
+from tts_cli.cli.screen import long_step
+from tts_cli.cli.validate import has_journal, say_kept, say_problems, say_space, show_summary
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
+from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.mend import find_orphans
 from tts_cli.manifest.source import Manifest
+from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.strays import Strays
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -23,15 +31,6 @@ def show_plan(
     source: Manifest, config: RunConfig, out: Path, info: ModelInfo, maker: Maker, own: str = ""
 ) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
-    from tts_cli.book.book_file import made_names
-    from tts_cli.cli.screen import long_step
-    from tts_cli.cli.validate import has_journal, say_kept, say_problems, say_space, show_summary
-    from tts_cli.folder.files import AudioWriter
-    from tts_cli.folder.journal import Journal
-    from tts_cli.folder.mend import find_orphans
-    from tts_cli.plan.plan import RowPlan
-    from tts_cli.plan.strays import Strays
-
     journal, writer = None, None
     if has_journal(out):
         journal = Journal(out, is_read_only=True, has_sums=config.verify_files)

@@ -12,8 +12,10 @@ import click
 
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import FolderPath, common_options, config_option, group
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import long_step, show_table
 from tts_cli.config import PROGRESS, RunConfig, Scope
+from tts_cli.folder.lock import LOCK_NAME, FolderLock
+from tts_cli.folder.run_file import read_report
 
 if TYPE_CHECKING:
     from tts_cli.export.dataset import Exported, Wanted
@@ -176,13 +178,10 @@ def run(
     is_overwriting: bool,
 ) -> int:
     """Export. Returns the exit code."""
-    from tts_cli.cli.screen import long_step
     from tts_cli.export.dataset import DataSetFolder, export, require_apart
     from tts_cli.export.selection import LOST, Selection
     from tts_cli.folder.files import prepare_folder
     from tts_cli.folder.journal import require_journal
-    from tts_cli.folder.lock import LOCK_NAME, FolderLock
-    from tts_cli.folder.run_file import read_report
 
     require_journal(folder)
     require_apart(folder, out)

@@ -12,11 +12,13 @@ import click
 
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import FolderPath, common_options, config_option, group
+from tts_cli.cli.screen import long_step, shown_duration
 from tts_cli.config import PROGRESS, RunConfig, Scope
 from tts_cli.errors import UsageError
+from tts_cli.folder.lock import FolderLock, is_read_only
+from tts_cli.folder.run_file import RunLog, read_report, with_folder, write_report
 
 if TYPE_CHECKING:
-    from tts_cli.folder.lock import FolderLock
     from tts_cli.folder.merge import Choice
     from tts_cli.folder.merge_files import Placing
     from tts_cli.folder.run_file import FolderTotals
@@ -128,13 +130,10 @@ def run(
     stack: ExitStack,
 ) -> int:
     """Merge, once all folders are held and agree. Returns the exit code."""
-    from tts_cli.cli.screen import long_step
     from tts_cli.folder.files import prepare_folder
     from tts_cli.folder.journal import JOURNAL_NAME
-    from tts_cli.folder.lock import FolderLock, is_read_only
     from tts_cli.folder.merge import Choice, differences
     from tts_cli.folder.merge_files import Placing
-    from tts_cli.folder.run_file import read_report
     from tts_cli.voices.merged import MergedVoices
 
     prepare_folder(out)
@@ -177,7 +176,6 @@ def learn(folder: Path, lock: FolderLock | None, index: int, choice: Choice) -> 
     """
     from tts_cli.app.output_folder import put_in_order
     from tts_cli.folder.journal import Journal
-    from tts_cli.folder.run_file import RunLog
 
     with Journal(folder, is_read_only=lock is None) as journal:
         if lock is not None:
@@ -198,7 +196,6 @@ def write(
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.merge import merged_report, write_checks, write_journal, write_runs
     from tts_cli.folder.merge_files import remove_runaways
-    from tts_cli.folder.run_file import RunLog, with_folder, write_report
 
     folders = list(choice.folders)
     write_runs(folders)
@@ -222,8 +219,6 @@ def show(
     sums: FolderTotals,
 ) -> None:
     """Tell what came of it."""
-    from tts_cli.cli.screen import shown_duration
-
     added = sum(choice.taken.values()) - choice.taken[0]
     if choice.num_odd:
         log.warning("lines whose ids name no file, left out: %d", choice.num_odd)

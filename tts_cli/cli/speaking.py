@@ -13,9 +13,10 @@ import click
 from tts_cli import signals, startup
 from tts_cli.cli.command import Invocation
 from tts_cli.cli.run_report import keep_report, note_run, plan_facts, show_report
-from tts_cli.cli.screen import show_or_warn
+from tts_cli.cli.screen import Progress, long_step, show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted
+from tts_cli.folder.run_file import Totals, build_report, new_run_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.session import Speakers
     from tts_cli.folder.records import Recorder
-    from tts_cli.folder.run_file import Totals
     from tts_cli.plan.plan import RowPlan
     from tts_cli.plan.tally import Survey
 
@@ -61,9 +61,7 @@ def speak(
         model: one that is loaded already; None: none is.
     """
     from tts_cli.audio.tags import synthetic
-    from tts_cli.cli.screen import Progress, long_step
     from tts_cli.folder.records import Recorder
-    from tts_cli.folder.run_file import build_report, new_run_id
     from tts_cli.plan.checkpoint import model_facts
 
     signals.check()
@@ -139,7 +137,6 @@ def speak(
 
 def totals_of(survey: Survey) -> Totals:
     """What there is to count before a row is spoken."""
-    from tts_cli.folder.run_file import Totals
     from tts_cli.plan.strays import Stray
 
     strays = survey.strays

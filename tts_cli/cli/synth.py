@@ -36,11 +36,13 @@ from tts_cli.cli.run_report import (
     renew_totals,
     show_report,
 )
-from tts_cli.cli.screen import show_or_warn
+from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.cli.speaking import listed, speak, totals_of
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.folder.run_file import build_report, new_run_id, versions, with_folder
 from tts_cli.manifest.manifest import open_manifests
+from tts_cli.manifest.row import BadRow
 from tts_cli.manifest.source import Manifest
 
 if TYPE_CHECKING:
@@ -115,10 +117,8 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
     """
     from tts_cli.app.output_folder import open_run
     from tts_cli.cli.dry_run import say_choices, show_plan
-    from tts_cli.cli.screen import long_step
     from tts_cli.cli.validate import check_settings, has_journal, say_kept, say_problems, say_space
     from tts_cli.folder.files import AudioWriter
-    from tts_cli.folder.run_file import versions
     from tts_cli.plan.checkpoint import approved_info, read_info, require_consent
     from tts_cli.plan.free_voices import who_speaks
     from tts_cli.plan.plan import RowPlan
@@ -197,7 +197,6 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
 
 def make_missing_voices(plan: RowPlan) -> WarmModel | None:
     """Make what rows lack. Returns the model, if it was loaded for that."""
-    from tts_cli.cli.screen import long_step
     from tts_cli.engine.made_voices import Here, make_voices
 
     count = len(plan.voices.to_make())
@@ -283,7 +282,6 @@ def remake(
 ) -> WarmModel | None:
     """Make the files that only their delivery sets apart. The model, if codes needed one."""
     from tts_cli.audio.tags import synthetic
-    from tts_cli.cli.screen import long_step
     from tts_cli.folder.recode import Recoder
     from tts_cli.folder.record import RowRecord
 
@@ -311,8 +309,6 @@ def record_unspoken(
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.audio.tags import synthetic
     from tts_cli.folder.records import Recorder
-    from tts_cli.folder.run_file import build_report, new_run_id, with_folder
-    from tts_cli.manifest.row import BadRow
 
     started = datetime.now(timezone.utc)
     totals = totals_of(survey)

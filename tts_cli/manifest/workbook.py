@@ -7,6 +7,7 @@ so its size is bounded; a million rows are for CSV or JSONL.
 from __future__ import annotations
 
 import datetime
+import io
 import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -114,7 +115,6 @@ def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]],
             f"{name}: .xlsx needs python-calamine",
             remedy='pip install "tts-cli[xlsx]", or save the sheet as CSV (UTF-8)',
         ) from None
-    import io
 
     data, scan = book.repacked(sheet)
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.folder.atomic import write_alone
 from tts_cli.manifest.columns import MAX_NAME_CHARS
 from tts_cli.manifest.ids import fold_id, id_problem
 from tts_cli.named import nearest, shown
@@ -102,8 +103,6 @@ class VoiceFolder:
             UsageError: it is there already.
             SetupError, DiskFull: the folder cannot be written.
         """
-        from tts_cli.folder.atomic import write_alone
-
         path = self.target(name, is_overwriting)
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from tts_cli.core import SpeechRow
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
-from tts_cli.folder.run_file import Totals
+from tts_cli.folder.run_file import Totals, versions
 from tts_cli.workers.messages import (
     Counted,
     Encoded,
@@ -400,8 +400,6 @@ class Worker:
 
 def version() -> str:
     """Of tts-cli, as it is installed here."""
-    from tts_cli.folder.run_file import versions
-
     return versions()["tts-cli"] or "no version"
 
 
