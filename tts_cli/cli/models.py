@@ -74,7 +74,7 @@ def download_command(model: str, **options: Any) -> int:
     config = replace(RunConfig.from_options(options), model=model)
     from tts_cli.plan.checkpoint import download
 
-    done = download(config)
+    done = download(model, config)
     if config.json:
         found = {"model": model, "family": done.family, "folder": str(done.folder)}
         click.echo(json.dumps({**found, "next": done.next_step}, indent=2))

@@ -125,24 +125,23 @@ class VoiceFolder:
             raise _is_there(path)
         return path
 
-    def require_same(self, name: str, reference: str, info: ModelInfo) -> tuple[Path, StoredVoice]:
+    def require_same(self, path: Path, name: str, reference: str, info: ModelInfo) -> StoredVoice:
         """A voice that is there, as it would be made again.
 
         Args:
+            path: of its file.
             reference: digest of the recording, and of what is taken of it.
             info: of the checkpoint.
         Raises:
             UsageError: it is another one.
         """
-        path = self.find(name)
-        assert path is not None
         try:
             stored = self.load(name)
         except RowError:
             stored = None
         if stored is None or (stored.reference, stored.identity) != (reference, info.identity):
             raise _is_there(path)
-        return path, stored
+        return stored
 
     def _read(self, name: str) -> StoredVoice:
         path = self.find(name)
