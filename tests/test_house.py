@@ -29,9 +29,9 @@ OURS = {
 MOST_FILES = 200  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
 LARGE = {"tts_cli/config.py": 518}  # until its fields say all about themselves
-MOST_INNER_IMPORTS = 439
-MOST_ASSERTS = 109  # that a value is there
-MOST_TWINS = 24  # public classes that have their name twice
+MOST_INNER_IMPORTS = 352
+MOST_ASSERTS = 65  # that a value is there
+MOST_TWINS = 6  # public classes that have their name twice
 _NO_CODE = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.ENDMARKER, tokenize.ENCODING),

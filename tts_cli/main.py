@@ -20,7 +20,8 @@ from typing import Any
 import click
 
 from tts_cli import signals, startup
-from tts_cli.cli.options import LOGGERS, WARNINGS_LOGGER, Invocation
+from tts_cli.cli.command import PREFIX, Invocation
+from tts_cli.cli.options import LOGGERS, WARNINGS_LOGGER
 from tts_cli.cli.screen import (
     flush,
     is_stdout_error,
@@ -64,7 +65,6 @@ COMMANDS = {
     "completion": "Print what completes commands in bash, zsh or fish.",
     "doctor": "Show versions, devices and caches, and what is missing.",
 }
-VARIABLES = "TTS_CLI"  # what the names of variables begin with
 EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away
 
 
@@ -209,7 +209,7 @@ def _run(invocation: Invocation) -> int:
             prog_name="tts-cli",
             standalone_mode=False,
             obj=invocation,
-            auto_envvar_prefix=VARIABLES,
+            auto_envvar_prefix=PREFIX,
         )
         flush()
         signals.check()  # one that got lost somewhere

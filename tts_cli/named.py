@@ -1,10 +1,14 @@
-"""Names for a message: how many there are, and the first of them."""
+"""Names for a message: how many there are, the first of them, the one that is meant; values as they
+may be shown.
+"""
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass, field
 
 MAX_NAMED = 5
+_MOST_CHARS = 200  # of a name, compared with others
 
 
 @dataclass
@@ -27,3 +31,20 @@ class Named:
         """The first ones, and the number of the others."""
         more = self.count - len(self.first)
         return ", ".join(self.first) + (f" and {more} more" if more else "")
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as a message may show it: short, and with no control characters."""
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= limit else repr(value[:limit]) + "..."
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def nearest(name: str, valid: list[str]) -> str | None:
+    """The valid name closest to a mistyped one, if any is close."""
+    by_folded = {entry.casefold(): entry for entry in valid}
+    close = difflib.get_close_matches(name[:_MOST_CHARS].casefold(), list(by_folded), n=1)
+    return by_folded[close[0]] if close else None

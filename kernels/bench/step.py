@@ -46,7 +46,7 @@ from kernels.persistent.stages import arrive, wait_for
 from kernels.persistent.step import (
     NUM_COUNTERS,
     DecoderWeights,
-    Settings,
+    StepSettings,
     default_settings,
     num_processors,
     persistent_step,
@@ -80,7 +80,7 @@ class Variant:
     part: str
     rows: int
     name: str
-    settings: Settings | None
+    settings: StepSettings | None
     shape: Shape
 
 
@@ -100,7 +100,7 @@ def variants(parts: Sequence[str], rows: Sequence[int]) -> Iterator[Variant]:
                     yield Variant(part, count, f"{path}, {name}", best, thin)
 
 
-def _named(cache: int) -> Iterator[tuple[str, Settings]]:
+def _named(cache: int) -> Iterator[tuple[str, StepSettings]]:
     base = default_settings(cache)
     yield "persistent", base
     yield "persistent, other warps", replace(base, num_warps=12 - base.num_warps)
@@ -205,7 +205,7 @@ def layers_of(weights: DecoderWeights) -> list[LayerWeights]:
     return [LayerWeights(*parts) for parts in zip(*stacked, strict=True)]
 
 
-def persistent(step: Step, index: int, shape: Shape, settings: Settings) -> Tensor:
+def persistent(step: Step, index: int, shape: Shape, settings: StepSettings) -> Tensor:
     """One step as one launch: logits."""
     _, logits = persistent_step(
         step.weights, step.tables[index], step.positions[index], step.cache, step.cos, step.sin,

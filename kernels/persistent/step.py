@@ -48,7 +48,7 @@ from kernels.persistent.kernel import _persistent_decoder_kernel
 
 
 @dataclass(frozen=True)
-class Settings:
+class StepSettings:
     """How the work of a step is cut."""
 
     num_programs: int = 0  # at most one a multiprocessor; 0: one on each
@@ -91,7 +91,7 @@ MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
 
 def choose_settings(
     weights: DecoderWeights, num_heads: int, head_dim: int, num_positions: int
-) -> Settings | None:
+) -> StepSettings | None:
     """The default settings, with more warps where a GPU of fewer multiprocessors needs them; None
     where no settings serve: weights that do not fit into registers, or float32, which takes twice
     as many.
@@ -105,7 +105,7 @@ def choose_settings(
     return None
 
 
-def default_settings(num_positions: int) -> Settings:
+def default_settings(num_positions: int) -> StepSettings:
     """Settings by cache length.
 
     128 programs: the products of the 0.6B models have 4096, 1024, 3072 and 2048 columns. Measured
@@ -113,14 +113,14 @@ def default_settings(num_positions: int) -> Settings:
     735 / 786 / 1,086; as separate operations with cuBLAS 221 and 1,312 (in tiles 145 and 1,186).
     """
     is_short = num_positions <= 32
-    return Settings(
+    return StepSettings(
         num_programs=128,
         num_warps=8 if is_short else 4,
         attention_splits=1 if is_short else 16,
     )
 
 
-def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Settings) -> bool:
+def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: StepSettings) -> bool:
     """Whether the kernel serves these heads, and a program's columns of every layer's weights fit
     into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do
     not.
@@ -142,7 +142,7 @@ def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: Setti
     )
 
 
-def _num_programs(settings: Settings, device: torch.device) -> int:
+def _num_programs(settings: StepSettings, device: torch.device) -> int:
     most = num_processors(device)
     return min(settings.num_programs or most, most)
 
@@ -167,7 +167,7 @@ def persistent_step(
     eps: float,
     codes: Tensor | None = None,
     head: Tensor | None = None,
-    settings: Settings | None = None,
+    settings: StepSettings | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """New positions of slot 0, one a row, through all layers and the final norm.
 

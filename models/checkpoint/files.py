@@ -50,7 +50,7 @@ class Conversion:
 
 
 @dataclass(frozen=True)
-class Header:
+class TensorHeader:
     """What a safetensors file says it holds."""
 
     shapes: dict[str, tuple[int, ...]]  # of tensors by name
@@ -188,7 +188,7 @@ def read_json(path: Path) -> Any:
         raise CheckpointError(f"{path}: not readable as JSON: {error}") from None
 
 
-def read_header(file: Path) -> Header:
+def read_header(file: Path) -> TensorHeader:
     """The header of a safetensors file.
 
     Raises:
@@ -208,7 +208,7 @@ def read_header(file: Path) -> Header:
     for name, kind in stored.items():
         if kind not in STORED_TYPES:
             raise CheckpointError(f"{file}: {name:.120} is stored as {kind}, which is not read")
-    return Header(shapes, {name: STORED_TYPES[kind] for name, kind in stored.items()}, notes)
+    return TensorHeader(shapes, {name: STORED_TYPES[kind] for name, kind in stored.items()}, notes)
 
 
 def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 
-class Span:
+class DeviceSpan:
     """A stretch of work: started when made, ended by `end`, read later by `milliseconds`.
 
     Args:
@@ -29,7 +29,7 @@ class Span:
             self._end = torch.cuda.Event(enable_timing=True, blocking=sleeps)
             self._start.record()
 
-    def end(self) -> Span:
+    def end(self) -> DeviceSpan:
         """Mark the end; does not wait."""
         if self._is_cuda:
             self._end.record()
@@ -53,7 +53,7 @@ class Span:
         self._end.synchronize()
         return float(self._start.elapsed_time(self._end))
 
-    def within(self, origin: Span) -> tuple[float, float]:
+    def within(self, origin: DeviceSpan) -> tuple[float, float]:
         """Milliseconds from the start of `origin` to the start and to the end of this span, which
         may lie on another stream; waits for the device where it must.
 
@@ -86,7 +86,7 @@ def time_stage(
         run()
     spans = []
     for _ in range(repeats):
-        span = Span(device)
+        span = DeviceSpan(device)
         run()
         spans.append(span.end())
     return [span.milliseconds() for span in spans]

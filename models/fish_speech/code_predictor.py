@@ -19,7 +19,7 @@ from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.talker import ROPE_DTYPE
 
 
-class CodePredictor(nn.Module):
+class FishCodePredictor(nn.Module):
     """Embedding, decoder and head.
 
     Args:

@@ -12,7 +12,7 @@ from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import fuse, load_strictly, read_tensors, rename
 from models.decoder.config import TransformerConfig
 from models.device.graphs import EAGER, cuda_capturers
-from models.fish_speech.code_predictor import CodePredictor
+from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import load_codec, load_codec_encoder
 from models.fish_speech.config import FishSpeechConfig
@@ -20,7 +20,7 @@ from models.fish_speech.info import describe
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import PromptBuilder
 from models.fish_speech.rope import halves
-from models.fish_speech.talker import Talker
+from models.fish_speech.talker import FishTalker
 from models.fish_speech.weights import AUDIO, TEXT
 
 RENAMES = {
@@ -107,7 +107,7 @@ def load_networks(
     tensors: dict[str, Tensor],
     dtype: torch.dtype,
     what: str,
-) -> tuple[Talker, CodePredictor]:
+) -> tuple[FishTalker, FishCodePredictor]:
     """Talker and code predictor from the released tensors, which are used up.
 
     Args:
@@ -120,7 +120,7 @@ def load_networks(
     rename(tensors, RENAMES)
     _cut_heads(config, num_rest_codes, tensors, what)
     with torch.device("meta"):
-        talker, predictor = Talker(config), CodePredictor(config, num_rest_codes)
+        talker, predictor = FishTalker(config), FishCodePredictor(config, num_rest_codes)
     networks = torch.nn.ModuleDict({"talker": talker, "predictor": predictor})
     load_strictly(networks, tensors, dtype, what)
     return talker, predictor

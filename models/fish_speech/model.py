@@ -12,13 +12,13 @@ from torch import Tensor
 from models.base import REFERENCE, ModelInfo, Prompt, SpeechRequest, Tokenizer
 from models.device.graphs import EAGER, Capturers
 from models.device.to_device import to_device
-from models.fish_speech.code_predictor import CodePredictor
+from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.codec.encoder import FishVoiceEncoder
 from models.fish_speech.codec.vocoder import FishVocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.prompt import PromptBuilder
 from models.fish_speech.sampling import NucleusSlots
-from models.fish_speech.talker import Talker
+from models.fish_speech.talker import FishTalker
 from models.slots.model import SlotModel
 from models.slots.prefill import reference_frames
 
@@ -27,8 +27,8 @@ class FishSpeech(SlotModel):
     """A loaded checkpoint. Call `allocate`, then `capture`, before the first prompt."""
 
     config: FishSpeechConfig
-    talker: Talker
-    predictor: CodePredictor
+    talker: FishTalker
+    predictor: FishCodePredictor
     sampling: NucleusSlots
     decodes_references = False  # the official code decodes a row's own codes alone
 
@@ -37,8 +37,8 @@ class FishSpeech(SlotModel):
         config: FishSpeechConfig,
         info: ModelInfo,
         tokenize: Tokenizer,
-        talker: Talker,
-        predictor: CodePredictor,
+        talker: FishTalker,
+        predictor: FishCodePredictor,
         vocoder: FishVocoder,
         capturers: Capturers = EAGER,
         voices: FishVoiceEncoder | None = None,

@@ -11,14 +11,14 @@ import torch
 from models.base import Prompts
 from models.checkpoint.random import byte_tokenizer, randomise
 from models.device.graphs import EAGER, cuda_capturers
-from models.fish_speech.code_predictor import CodePredictor
+from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import random_encoder, random_vocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe_synthetic
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import PromptBuilder
-from models.fish_speech.talker import Talker
+from models.fish_speech.talker import FishTalker
 
 tokenize = byte_tokenizer(
     {
@@ -50,7 +50,7 @@ def load_synthetic(
     generator = torch.Generator(device).manual_seed(seed)
     codec = CodecConfig.released()
     with torch.device("meta"):
-        talker, predictor = Talker(config), CodePredictor(config, codec.residual_codes)
+        talker, predictor = FishTalker(config), FishCodePredictor(config, codec.residual_codes)
     for network in (talker, predictor):
         randomise(network, device, dtype, generator)
     talker.head.weight[config.eos] = 0

@@ -25,7 +25,7 @@ from models.fish_speech.config import FishSpeechConfig
 ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early
 
 
-class Talker(nn.Module):
+class FishTalker(nn.Module):
     """Embeddings, decoder and head."""
 
     def __init__(self, config: FishSpeechConfig) -> None:

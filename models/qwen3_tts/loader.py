@@ -29,7 +29,7 @@ from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.tokenizer import load_tokenizer
-from models.qwen3_tts.voice_encoder import VoiceEncoder
+from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 
 RENAMES = {
     "talker.model.text_embedding.weight": "talker.text_embedding.weight",
@@ -63,7 +63,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     vocoder = Vocoder.from_state(vocoder_config, speech, device, dtype)
     voices = None
     if (configs := read_encoder_configs(folder, config, vocoder_config)) is not None:
-        voices = VoiceEncoder(
+        voices = QwenVoiceEncoder(
             SpeakerEncoder.from_state(configs[0], speaker, dtype),
             SpeechEncoder.from_state(configs[1], encoder),
         )

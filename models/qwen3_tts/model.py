@@ -18,7 +18,7 @@ from models.qwen3_tts.codec.vocoder import CUT, Vocoder
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.talker import Talker
-from models.qwen3_tts.voice_encoder import VoiceEncoder
+from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 from models.slots.model import SlotModel
 from models.slots.prefill import reference_frames
 from models.slots.sampling import SamplingSlots
@@ -40,7 +40,7 @@ class Qwen3TTS(SlotModel):
         predictor: CodePredictor,
         vocoder: Vocoder,
         capturers: Capturers = EAGER,
-        voices: VoiceEncoder | None = None,
+        voices: QwenVoiceEncoder | None = None,
     ) -> None:
         super().__init__(config, info, talker, predictor, vocoder, CUT, capturers, voices)
         self.tokenize = tokenize

@@ -27,7 +27,7 @@ from models.qwen3_tts.prompt import build_prompt
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SpeakerConfig
 from models.qwen3_tts.talker import Talker
-from models.qwen3_tts.voice_encoder import VoiceEncoder
+from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 
 tokenize = byte_tokenizer(
     {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "user": 872}
@@ -81,7 +81,7 @@ def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Ge
 
 def random_encoders(
     width: int, device: torch.device, dtype: torch.dtype, generator: torch.Generator
-) -> VoiceEncoder:
+) -> QwenVoiceEncoder:
     """The speaker encoder of a talker's width and the speech encoder."""
     config = SpeakerConfig(width)
     with torch.device("meta"):
@@ -91,4 +91,4 @@ def random_encoders(
     speaker = SpeakerEncoder.from_state(config, random_tensors(named, device, generator), dtype)
     state = random_tensors(shapes_of(speech.state_dict()), device, generator)
     speech.load_state_dict(state, assign=True)
-    return VoiceEncoder(speaker, speech.requires_grad_(False).eval())
+    return QwenVoiceEncoder(speaker, speech.requires_grad_(False).eval())

@@ -18,7 +18,7 @@ from models.qwen3_tts.speaker import SpeakerEncoder
 MODES = ("icl", "xvec")
 
 
-class VoiceEncoder:
+class QwenVoiceEncoder:
     """Both encoders of a Base checkpoint.
 
     Args:

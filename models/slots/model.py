@@ -32,7 +32,7 @@ from models.slots.networks import FamilyConfig, PredictorNetwork, TalkerNetwork,
 from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass
 from models.slots.sampling import SamplingSlots
 from models.slots.stages import frame_stages
-from models.vocoder.chunks import Cut
+from models.vocoder.chunks import Cutting
 from models.vocoder.network import CodecDecoder
 from models.vocoder.runner import vocoder_runner
 
@@ -62,7 +62,7 @@ class SlotModel:
         talker: TalkerNetwork,
         predictor: PredictorNetwork,
         vocoder: CodecDecoder,
-        cut: Cut,
+        cut: Cutting,
         capturers: Capturers,
         voices: VoiceEncoder | None,
     ) -> None:

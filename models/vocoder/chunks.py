@@ -36,7 +36,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Cutting:
     """How a family's rows are cut.
 
     With `renders_windows` the left context of a chunk counts for its latents only, and samples are

@@ -14,7 +14,7 @@ from models.device.buckets import choose_bucket
 
 
 @dataclass(frozen=True)
-class Place:
+class LanePlace:
     """Where a row lies in its batch."""
 
     row: int  # index into the sizes
@@ -28,7 +28,7 @@ class LaneBatch:
 
     num_lanes: int
     num_frames: int  # of every lane
-    places: tuple[Place, ...]
+    places: tuple[LanePlace, ...]
 
     @property
     def key(self) -> tuple[int, int]:
@@ -144,5 +144,7 @@ def choose_rows(sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int
 def _batch(
     lanes: list[list[tuple[int, int]]], frames: int, num_lanes: int | None = None
 ) -> LaneBatch:
-    places = [Place(row, index, start) for index, lane in enumerate(lanes) for row, start in lane]
+    places = [
+        LanePlace(row, index, start) for index, lane in enumerate(lanes) for row, start in lane
+    ]
     return LaneBatch(num_lanes or len(lanes), frames, tuple(places))

@@ -29,7 +29,7 @@ from models.device.beside import Beside
 from models.device.buckets import choose_bucket, next_power_of_two, round_up
 from models.device.graphs import Capturer, GraphRunner, take_workspace
 from models.device.to_device import to_device
-from models.vocoder.chunks import Cut
+from models.vocoder.chunks import Cutting
 from models.vocoder.lane_plan import (
     LaneBatch,
     choose_rows,
@@ -64,7 +64,7 @@ class Lanes:
     def __init__(
         self,
         network: CodecDecoder,
-        cut: Cut,
+        cut: Cutting,
         device: torch.device,
         capturer: Capturer | None,
         beside: Beside | None = None,

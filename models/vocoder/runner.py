@@ -22,7 +22,7 @@ from torch import Tensor
 from models.device.beside import Beside
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
-from models.vocoder.chunks import Cut, Piece
+from models.vocoder.chunks import Cutting, Piece
 from models.vocoder.lanes import Lanes
 from models.vocoder.network import CodecDecoder
 from models.vocoder.rows_alone import RowsAlone
@@ -97,7 +97,7 @@ class VocoderRunner:
         cut: how rows are cut, which the layout must have been told as well.
     """
 
-    def __init__(self, network: CodecDecoder, cut: Cut, layout: Layout) -> None:
+    def __init__(self, network: CodecDecoder, cut: Cutting, layout: Layout) -> None:
         self.network = network
         self.cut = cut
         self.layout = layout
@@ -213,7 +213,7 @@ class VocoderRunner:
 
 def vocoder_runner(
     network: CodecDecoder,
-    cut: Cut,
+    cut: Cutting,
     device: torch.device,
     capturer: Capturer | None,
     beside: Beside | None = None,

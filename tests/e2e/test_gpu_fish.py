@@ -24,7 +24,7 @@ from models.base import SpeechRequest
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.synthetic import load_synthetic, tokenize
-from models.fish_speech.talker import Talker
+from models.fish_speech.talker import FishTalker
 from models.registry import load_model
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
@@ -140,7 +140,7 @@ def test_bfloat16_logits_are_near_float32_ones(float_model: FishSpeech) -> None:
     # Behind four layers of random weights; the same weights, rounded.
     wide = float_model
     with torch.device("meta"):
-        talker = Talker(wide.config)
+        talker = FishTalker(wide.config)
     state = {name: value.bfloat16() for name, value in wide.talker.state_dict().items()}
     talker.load_state_dict(state, assign=True)
     predictor = copy.deepcopy(wide.predictor).bfloat16()

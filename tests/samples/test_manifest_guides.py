@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tts_cli.cli.settings_files import Settings, load_settings
+from tts_cli.cli.settings_files import FileSettings, load_settings
 from tts_cli.main import cli
 from tts_cli.manifest.cast import read_cast
 from tts_cli.manifest.columns import Columns, parse_map
@@ -55,6 +55,6 @@ def test_the_settings(
     ctx = click.Context(cli, info_name="tts-cli", **cli.context_settings)
     synth = cli.get_command(ctx, "synth")
     assert synth is not None
-    found: Settings = load_settings(ctx, ("synth",), synth)
+    found: FileSettings = load_settings(ctx, ("synth",), synth)
     assert found.values["map"] == "Line ID=id,Dialogue=text"
     assert found.values["cast"] == str(tmp_path / "cast.toml")

@@ -18,7 +18,7 @@ from kernels.launch.dispatch import KernelFailed
 from models.base import Prompt, SlotStatus, SpeechRequest
 from models.device.beside import Beside
 from models.device.graphs import Capturer
-from models.vocoder.chunks import Cut
+from models.vocoder.chunks import Cutting
 from models.vocoder.lanes import Lanes
 from models.vocoder.network import CodecDecoder
 from models.vocoder.runner import VocoderRunner
@@ -73,7 +73,7 @@ def record(runner: VocoderRunner, *sizes: int) -> None:
 
 def lanes_runner(
     network: CodecDecoder,
-    cut: Cut,
+    cut: Cutting,
     device: torch.device,
     capturer: Capturer | None,
     beside: Beside | None = None,

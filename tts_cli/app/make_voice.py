@@ -58,8 +58,8 @@ def add_voice(
         SetupError: the checkpoint or a package is missing.
     """
     folder = VoiceFolder(config.voices)
-    is_there = not is_overwriting and folder.find(name) is not None
-    if not is_there:
+    there = None if is_overwriting else folder.find(name)
+    if there is None:
         folder.target(name, is_overwriting)
     info = require_base(config)
     found: Reference | Voice
@@ -67,9 +67,8 @@ def add_voice(
         found = load(require_row({"text": name, **reference}), info, config)
     else:
         found = liked.reference(reference["clone_mode"], info, config)
-    if is_there:
-        path, stored = folder.require_same(name, found.digest, info)
-        return path, stored, False
+    if there is not None:
+        return there, folder.require_same(there, name, found.digest, info), False
     if isinstance(found, Voice):
         stored = stored_voice(found, info)
     else:

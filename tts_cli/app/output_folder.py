@@ -4,19 +4,57 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tts_cli.book.book_file import made_names
 from tts_cli.config import RunConfig
-from tts_cli.errors import FolderLocked, StoppedEarly, UsageError
+from tts_cli.errors import (
+    FolderLocked,
+    RowError,
+    StoppedEarly,
+    UsageError,
+    disk_full,
+    is_disk_error,
+)
+from tts_cli.folder.atomic import remove_stale_parts
+from tts_cli.folder.files import AudioWriter, prepare_folder
+from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.lock import FolderLock
+from tts_cli.folder.mend import unrecorded_rows
+from tts_cli.folder.removed import Removed
+from tts_cli.folder.run_file import REPORT_NAME, RunLog
+from tts_cli.folder.takes import LIST_NAME, TakeFolder
+from tts_cli.manifest.ids import REMOVED, TAKES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tts_cli.folder.journal import Journal
-    from tts_cli.folder.lock import FolderLock
-    from tts_cli.folder.run_file import RunLog
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OpenFolder:
+    """An output folder that a run holds, with what it writes there."""
+
+    out: Path
+    journal: Journal
+    runs: RunLog
+    writer: AudioWriter
+
+
+def open_run(
+    config: RunConfig, out: Path, rate_hz: int, stack: ExitStack, is_new: bool = False
+) -> OpenFolder:
+    """Take the output folder of a run, see `open_folder`; its takes are in order afterwards.
+
+    Args:
+        rate_hz: of what the model speaks.
+    """
+    journal, runs = open_folder(config, stack, is_new)
+    stack.callback(close_takes, config, journal)
+    return OpenFolder(out, journal, runs, AudioWriter(out, config, rate_hz))
 
 
 def open_folder(
@@ -29,11 +67,6 @@ def open_folder(
     Raises:
         UsageError, SetupError: it cannot be had.
     """
-    from tts_cli.folder.files import prepare_folder
-    from tts_cli.folder.journal import JOURNAL_NAME, Journal
-    from tts_cli.folder.lock import FolderLock
-    from tts_cli.folder.run_file import REPORT_NAME, RunLog
-
     out = config.out
     assert out is not None
     prepare_folder(out)
@@ -48,32 +81,26 @@ def open_folder(
         )
     runs = RunLog(out)
     journal = stack.enter_context(Journal(out, has_sums=config.verify_files))
-    put_in_order(config, lock, journal)
+    put_in_order(out, lock, journal, config.prune)
     return journal, runs
 
 
-def put_in_order(config: RunConfig, lock: FolderLock, journal: Journal) -> None:
-    """Mend what a crash has left in a folder that is held. Raises StoppedEarly."""
-    from tts_cli.book.book_file import made_names
-    from tts_cli.folder.atomic import remove_stale_parts
-    from tts_cli.folder.mend import unrecorded_rows
+def put_in_order(out: Path, lock: FolderLock, journal: Journal, is_pruning: bool = False) -> None:
+    """Mend what a crash has left in a folder that is held. Raises StoppedEarly.
 
-    assert config.out is not None
-    remove_stale_parts(config.out)
-    if lock.crashed_ns is not None or config.prune:
-        mend_removed(config.out, journal)
+    Args:
+        is_pruning: what was taken out of it is looked at without a crash, too.
+    """
+    remove_stale_parts(out)
+    if lock.crashed_ns is not None or is_pruning:
+        mend_removed(out, journal)
     if lock.crashed_ns is not None:
-        made = made_names(config.out)
-        journal.append(*unrecorded_rows(config.out, lock.crashed_ns, journal, made))
-    mend_takes(config, journal)
+        journal.append(*unrecorded_rows(out, lock.crashed_ns, journal, made_names(out)))
+    mend_takes(out, journal)
 
 
 def mend_removed(out: Path, journal: Journal) -> None:
     """Move what a crash has left of the files of rows that are gone. Raises StoppedEarly."""
-    from tts_cli.errors import RowError, disk_full, is_disk_error
-    from tts_cli.folder.removed import Removed
-    from tts_cli.manifest.ids import REMOVED
-
     try:
         Removed(out, journal).mend()
     except (OSError, RowError) as error:
@@ -85,18 +112,13 @@ def mend_removed(out: Path, journal: Journal) -> None:
         ) from error
 
 
-def mend_takes(config: RunConfig, journal: Journal) -> None:
+def mend_takes(out: Path, journal: Journal) -> None:
     """Make rows' files the takes that they are to be. Raises StoppedEarly."""
-    from tts_cli.errors import disk_full, is_disk_error
-    from tts_cli.folder.takes import TakeFolder
-    from tts_cli.manifest.ids import TAKES
-
-    assert config.out is not None
     try:
-        mended = TakeFolder(config.out, journal).repair()
+        mended = TakeFolder(out, journal).repair()
     except OSError as error:
         if is_disk_error(error):
-            raise disk_full(error, config.out / TAKES) from error
+            raise disk_full(error, out / TAKES) from error
         raise StoppedEarly(
             f"a file cannot be made the take that was chosen: {error}",
             remedy="check the permissions of the folder",
@@ -110,8 +132,6 @@ def close_takes(config: RunConfig, journal: Journal) -> None:
     """Write `takes.json`, and remove empty folders of takes. Failures are told: the journal has it
     all.
     """
-    from tts_cli.folder.takes import LIST_NAME, TakeFolder
-
     assert config.out is not None
     takes = TakeFolder(config.out, journal)
     try:

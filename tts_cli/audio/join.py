@@ -138,7 +138,7 @@ def speech(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Cut:
+class KeptPart:
     """What is kept of a part, in samples."""
 
     start: int
@@ -147,11 +147,11 @@ class Cut:
     silence_behind: int
 
 
-def cut_ends(samples: Array, rate_hz: int) -> Cut:
+def cut_ends(samples: Array, rate_hz: int) -> KeptPart:
     """Cut (n,) samples to their speech and a margin."""
     margin, spoken = round(MARGIN_S * rate_hz), speech(samples, rate_hz)
     start, end = max(0, spoken[0] - margin), min(len(samples), spoken[1] + margin)
-    return Cut(start, end, spoken[0] - start, end - spoken[1])
+    return KeptPart(start, end, spoken[0] - start, end - spoken[1])
 
 
 def fade_in_(samples: Array) -> None:

@@ -41,7 +41,7 @@ SUSPECT_DB = 0.5  # off by more than this somebody should know
 
 
 @dataclass(frozen=True)
-class Target:
+class LevelTarget:
     """What `--loudness` asks for."""
 
     by: str  # lufs, or rms of the whole file
@@ -50,17 +50,17 @@ class Target:
     floor_dbfs: float | None = None  # what silence may have; None: nothing is asked
 
     @classmethod
-    def of(cls, text: str) -> Target:
+    def of(cls, text: str) -> LevelTarget:
         """Read a value of the flag that `RunConfig` has found good."""
         return NAMED.get(text) or cls("lufs", float(text), CEILING_DBTP)
 
 
 NAMED = {
-    "ebu": Target("lufs", -23.0, CEILING_DBTP),
-    "podcast": Target("lufs", -16.0, CEILING_DBTP),
+    "ebu": LevelTarget("lufs", -23.0, CEILING_DBTP),
+    "podcast": LevelTarget("lufs", -16.0, CEILING_DBTP),
     # ACX wants an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB. A true
     # peak is never below the peak of the samples, and coding as MP3 may add a little.
-    "acx": Target("rms", -20.0, -4.0, floor_dbfs=-60.0),
+    "acx": LevelTarget("rms", -20.0, -4.0, floor_dbfs=-60.0),
 }
 
 
@@ -76,7 +76,7 @@ class Levelling:
     true_peak_dbtp: float | None = None
     floor_dbfs: float | None = None  # what the quietest 0.05 s with any sound in it have
 
-    def misses(self, target: Target) -> list[Remark]:
+    def misses(self, target: LevelTarget) -> list[Remark]:
         """Where the audio is not what was asked for."""
         found = []
         if self.after_db is not None and abs(self.after_db - target.level_db) > SUSPECT_DB:
@@ -89,7 +89,7 @@ class Levelling:
         return found
 
 
-def level(samples: Array, rate_hz: int, target: Target) -> tuple[Array, Levelling]:
+def level(samples: Array, rate_hz: int, target: LevelTarget) -> tuple[Array, Levelling]:
     """Bring (n,) float32 samples, which may lie outside of [-1, 1], to a level."""
     by, before_db = measured(samples, rate_hz, target.by)
     if before_db is None:

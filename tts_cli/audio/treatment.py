@@ -17,7 +17,7 @@ import numpy as np
 
 from tts_cli import extras
 from tts_cli.audio.join import FADE_S, fade_in_, speech
-from tts_cli.audio.loudness import Levelling, Target, level
+from tts_cli.audio.loudness import Levelling, LevelTarget, level
 from tts_cli.core import Remark
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Treatment:
     highpass_hz: float | None = None
     is_trimmed: bool = False
     pad_s: tuple[float, float] = (0.0, 0.0)  # silence in front and behind
-    target: Target | None = None
+    target: LevelTarget | None = None
 
     @classmethod
     def of(cls, config: RunConfig) -> Treatment:
@@ -73,7 +73,7 @@ class Treatment:
             config.highpass,
             config.trim,
             config.pad or (0.0, 0.0),
-            None if config.loudness is None else Target.of(config.loudness),
+            None if config.loudness is None else LevelTarget.of(config.loudness),
         )
 
     @property

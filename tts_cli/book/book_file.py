@@ -15,7 +15,7 @@ from typing import Any
 
 from tts_cli.audio.subtitles import Spoken
 from tts_cli.book.chapter import Book
-from tts_cli.book.chapter_audio import JoinedChapter, Span
+from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.folder.atomic import write_atomic
@@ -172,7 +172,7 @@ def _made_file(entry: dict[str, Any]) -> MadeFile:
 
 def _joined(chapter: dict[str, Any]) -> JoinedChapter:
     spans = tuple(
-        Span(
+        HeardSpan(
             float(entry["start_s"]),
             float(entry["end_s"]),
             float(entry.get("file_start_s", entry["start_s"])),  # books before there were parts

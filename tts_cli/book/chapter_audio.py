@@ -42,7 +42,7 @@ _BLOCK = 65_536  # samples handed to libsndfile at once
 
 
 @dataclass(frozen=True)
-class Take:
+class RowAudio:
     """A row's audio on its way into a chapter."""
 
     path: Path
@@ -51,7 +51,7 @@ class Take:
 
 
 @dataclass(frozen=True)
-class Span:
+class HeardSpan:
     """When a row is heard in its chapter, in seconds: the edges of the speech itself."""
 
     start_s: float
@@ -65,7 +65,7 @@ class JoinedChapter:
 
     rate_hz: int
     num_samples: int
-    spans: tuple[Span, ...]  # of every row
+    spans: tuple[HeardSpan, ...]  # of every row
     applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
 
     @property
@@ -81,7 +81,7 @@ class _Sink(Protocol):
 
 def write_chapter(
     path: Path,
-    takes: list[Take],
+    takes: list[RowAudio],
     format: str,
     subtype: str,
     treatment: Treatment = AS_IT_IS,
@@ -102,7 +102,7 @@ def write_chapter(
     subtype = check_format(format, subtype, rate_hz)
     is_int16 = subtype == "PCM_16" and treatment.is_none
     level = _level_of(takes, rate_hz, treatment)
-    spans: list[Span] = []
+    spans: list[HeardSpan] = []
     num_samples = 0
     with written_whole(path) as part, _open_sink(part, rate_hz, format, subtype, tags) as sink:
         for piece, span in _pieces(takes, rate_hz, is_int16, treatment):
@@ -112,13 +112,13 @@ def write_chapter(
                 level.hear(piece)
             sink.write(piece)
             if span is not None:
-                spans.append(Span(*((num_samples + place) / rate_hz for place in span)))
+                spans.append(HeardSpan(*((num_samples + place) / rate_hz for place in span)))
             num_samples += len(piece)
     applied = None if treatment.is_none else _applied(treatment, level)
     return JoinedChapter(rate_hz, num_samples, tuple(spans), applied)
 
 
-def _level_of(takes: list[Take], rate_hz: int, treatment: Treatment) -> ChapterLevel | None:
+def _level_of(takes: list[RowAudio], rate_hz: int, treatment: Treatment) -> ChapterLevel | None:
     """The gains of a chapter's voices, for which all rows are read twice more."""
     if treatment.target is None:
         return None
@@ -173,7 +173,7 @@ def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
 
 
 def _pieces(
-    takes: Iterable[Take], rate_hz: int, is_int16: bool, treatment: Treatment
+    takes: Iterable[RowAudio], rate_hz: int, is_int16: bool, treatment: Treatment
 ) -> Iterator[tuple[Array, tuple[int, int, int] | None]]:
     """What follows each other in a chapter: rows, with the places of their speech and of their
     file's first sample counted from what is kept, and the silence between them.

@@ -19,7 +19,7 @@ from tts_cli.audio.loudness import (
     GATE_S,
     MOST_GAIN_DB,
     Levelling,
-    Target,
+    LevelTarget,
     block_lufs,
     floor_dbfs,
     gated_lufs,
@@ -109,7 +109,7 @@ class ChapterLevel:
     """
 
     rate_hz: int
-    target: Target
+    target: LevelTarget
     gains_db: dict[str, float] = field(default_factory=dict)
     before_db: float | None = None
     limited_db: float = 0.0

@@ -22,7 +22,7 @@ _BLOCK = 65_536  # samples read at once
 
 
 @dataclass(frozen=True)
-class Part:
+class M4bChapter:
     """One chapter of the file."""
 
     title: str
@@ -43,7 +43,7 @@ def load_av() -> Any:
     return extras.load("m4b", "av", "--join m4b")
 
 
-def write_m4b(path: Path, parts: list[Part], metadata: dict[str, str]) -> None:
+def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> None:
     """Encode chapters into one file.
 
     Args:
@@ -95,14 +95,14 @@ def read_marks(path: Path) -> list[Mark]:
         ]
 
 
-def _rate_of(parts: list[Part]) -> int:
+def _rate_of(parts: list[M4bChapter]) -> int:
     rates = {int(soundfile.info(part.path).samplerate) for part in parts}
     if len(rates) > 1:
         raise RowError("chapters are of several sample rates", "speak them again with one")
     return rates.pop()
 
 
-def _chapters(parts: list[Part], rate_hz: int) -> list[dict[str, Any]]:
+def _chapters(parts: list[M4bChapter], rate_hz: int) -> list[dict[str, Any]]:
     """Chapters without a gap: the pause belongs to the one before."""
     chapters, start = [], 0
     for index, part in enumerate(parts):
@@ -120,11 +120,11 @@ def _chapters(parts: list[Part], rate_hz: int) -> list[dict[str, Any]]:
     return chapters
 
 
-def _pause_behind(index: int, parts: list[Part], rate_hz: int) -> int:
+def _pause_behind(index: int, parts: list[M4bChapter], rate_hz: int) -> int:
     return round(PAUSE_S * rate_hz) if index < len(parts) - 1 else 0
 
 
-def _samples(parts: list[Part], rate_hz: int) -> Iterator[tuple[np.ndarray[Any, Any], int]]:
+def _samples(parts: list[M4bChapter], rate_hz: int) -> Iterator[tuple[np.ndarray[Any, Any], int]]:
     """(n,) float32 samples of all chapters with the pauses, and the place of the first one."""
     at = 0
     for index, part in enumerate(parts):

@@ -25,8 +25,8 @@ from tts_cli.audio.tags import Tags
 from tts_cli.audio.treatment import Treatment
 from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_made, write_book_file
 from tts_cli.book.chapter import Book
-from tts_cli.book.chapter_audio import AS_IT_IS, JoinedChapter, Span, Take, write_chapter
-from tts_cli.book.m4b import Part, write_m4b
+from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAudio, write_chapter
+from tts_cli.book.m4b import M4bChapter, write_m4b
 from tts_cli.book.own_files import OwnFiles
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
@@ -47,7 +47,7 @@ _NO_LETTER = re.compile(r"[^\w]+|_+")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BookOrder:
     """What to make."""
 
     format: str  # of chapters, as of rows
@@ -77,7 +77,7 @@ def stem_of(number: int, num_chapters: int, title: str) -> str:
     return f"{number:0{digits}d}-{words}".rstrip("-")
 
 
-def target_names(book: Book, script: list[Sentence], wanted: Wanted) -> list[str]:
+def target_names(book: Book, script: list[Sentence], wanted: BookOrder) -> list[str]:
     """The files that a whole book has, by name."""
     suffixes = (wanted.format, *wanted.subtitles)
     numbers = sorted({row.chapter for row in script})
@@ -118,7 +118,7 @@ def _name_of(book: Book, number: int, suffix: str) -> str:
 
 
 def produce(
-    out: Path, book: Book, script: list[Sentence], missing: set[str], wanted: Wanted
+    out: Path, book: Book, script: list[Sentence], missing: set[str], wanted: BookOrder
 ) -> Produced:
     """Make every file that can be made, and remove those of an earlier run that are none any more.
 
@@ -143,7 +143,7 @@ class _Producer:
         book: Book,
         script: list[Sentence],
         missing: set[str],
-        wanted: Wanted,
+        wanted: BookOrder,
         journal: Journal,
     ) -> None:
         self._out, self._book, self._wanted = out, book, wanted
@@ -193,7 +193,8 @@ class _Producer:
             return None
         wanted = self._wanted
         takes = [
-            Take(self._audio_of(row), row.pause_after_s, row.voice or wanted.voice) for row in rows
+            RowAudio(self._audio_of(row), row.pause_after_s, row.voice or wanted.voice)
+            for row in rows
         ]
         try:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
@@ -219,7 +220,7 @@ class _Producer:
         """A row's own file."""
         return self._out / f"{row.id}.{self._wanted.row_format or self._wanted.format}"
 
-    def _tags(self, number: int, takes: list[Take]) -> Tags:
+    def _tags(self, number: int, takes: list[RowAudio]) -> Tags:
         """What a chapter's file says of itself."""
         voices = list(dict.fromkeys(take.voice for take in takes if take.voice))
         named = ", ".join(voices[:MAX_VOICES]) + ", ..." * (len(voices) > MAX_VOICES)
@@ -273,7 +274,7 @@ class _Producer:
             return made
         log.info("joining %s", M4B_NAME)
         parts = [
-            Part(title, self._out / file.path)
+            M4bChapter(title, self._out / file.path)
             for title, (file, _) in zip(titles, chapters.values(), strict=True)
         ]
         told = {key: text for key, text in metadata.items() if text}
@@ -282,7 +283,7 @@ class _Producer:
         return self._files.made(M4B_NAME, key)
 
 
-def _pauses(row: Path, span: Span) -> tuple[Pause, ...]:
+def _pauses(row: Path, span: HeardSpan) -> tuple[Pause, ...]:
     """The pauses inside of a row's speech, on its chapter's clock. They are looked for in its own
     file: libsndfile reads a long MP3 in pieces only with complaints of its decoder on stderr.
     """
@@ -297,7 +298,7 @@ def _pauses(row: Path, span: Span) -> tuple[Pause, ...]:
     return tuple(pauses_in(samples[max(0, start) : end], rate_hz, span.start_s))
 
 
-def _facts(take: Take) -> list[Any]:
+def _facts(take: RowAudio) -> list[Any]:
     """What tells a row's file from another take."""
     found = take.path.stat()
     return [take.path.name, found.st_size, found.st_mtime_ns, take.pause_after_s]

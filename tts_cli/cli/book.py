@@ -26,13 +26,16 @@ from tts_cli.cli.options import (
     sampling_options,
     worker_options,
 )
+from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import RunConfig, Scope
 from tts_cli.errors import ManifestError, UsageError
+from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.lock import FolderLock
 from tts_cli.manifest.ids import REMOVED
 
 if TYPE_CHECKING:
     from tts_cli.book.chapter import Book
-    from tts_cli.book.produce import Produced, Wanted
+    from tts_cli.book.produce import BookOrder, Produced
     from tts_cli.book.script import Sentence
     from tts_cli.manifest.source import Source
 
@@ -68,7 +71,7 @@ _book_options = group(
 @reference_options
 @run_options
 @common_options
-def command(book: Path, join: str | None, **options: Any) -> int:
+def command(book: Path, join: str | None, out: Path, **options: Any) -> int:
     """Speak a book: a file a chapter. Run again, it speaks what is missing or changed.
 
     FILE is Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt); a FOLDER of .md and .txt files
@@ -89,7 +92,7 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     from tts_cli.manifest.encoding import known_encoding
     from tts_cli.plan.split_rule import pauses_of
 
-    config = RunConfig.from_options(options)
+    config = RunConfig.from_options({**options, "out": out})
     if join == "m4b":
         load_av()
     encoding = None if config.encoding is None else known_encoding(config.encoding)
@@ -101,30 +104,29 @@ def command(book: Path, join: str | None, **options: Any) -> int:
     show_chapters(found, config)
     wanted = wanted_of(config, config.subtitle_formats, is_m4b=join == "m4b")
     config = config_of_rows(config, wanted)
-    assert config.out is not None
     if not config.overwrite:
-        require_own_files(config.out, target_names(found, script, wanted))
-    require_same_book(script, config)
+        require_own_files(out, target_names(found, script, wanted))
+    require_same_book(script, config, out)
     config = replace(config, prune=True)
     with ExitStack() as stack:
-        source = manifest_of(to_manifest(script, language_of(found, config)), config, stack)
+        source = manifest_of(to_manifest(script, language_of(found, config)), config, out, stack)
         require_good(source, script, config)
-        return speak_and_join(source, config, found, script, wanted)
+        return speak_and_join(source, config, out, found, script, wanted)
 
 
-def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) -> Wanted:
+def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) -> BookOrder:
     """The files to make. Raises UsageError, SetupError: they cannot be made so."""
     from tts_cli.audio.file import check_format
     from tts_cli.audio.tags import synthetic
     from tts_cli.audio.treatment import Treatment
-    from tts_cli.book.produce import Wanted
+    from tts_cli.book.produce import BookOrder
     from tts_cli.plan.checkpoint import read_info
 
     info = read_info(config)
     treatment = Treatment.of(config)
     treatment.require_packages()
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
-    return Wanted(
+    return BookOrder(
         config.format,
         config.subtype,
         subtitles,
@@ -136,7 +138,7 @@ def wanted_of(config: RunConfig, subtitles: tuple[str, ...], *, is_m4b: bool) ->
     )
 
 
-def config_of_rows(config: RunConfig, wanted: Wanted) -> RunConfig:
+def config_of_rows(config: RunConfig, wanted: BookOrder) -> RunConfig:
     """How rows are spoken: as the model gives them, so that another level or format of chapters
     costs no speech. (Rows of mp3 and ogg were always coded twice, and stay as they are in folders.)
     """
@@ -162,7 +164,6 @@ def tell_what_is_not_read(book: Book) -> None:
 
 def show_chapters(book: Book, config: RunConfig) -> None:
     """In a dry run, what became chapters; a long book that is a single one is told in any run."""
-    from tts_cli.cli.screen import shown_duration
     from tts_cli.text.words import usual_s
 
     lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
@@ -188,7 +189,7 @@ def language_of(book: Book, config: RunConfig) -> str | None:
         ManifestError: the checkpoint speaks others, so that the book would be read by their rules.
     """
     from tts_cli.book.chapter import is_language, known_language
-    from tts_cli.manifest.row import shown
+    from tts_cli.named import shown
     from tts_cli.plan.checkpoint import read_info
 
     origin = click.get_current_context().get_parameter_source("language")
@@ -210,7 +211,7 @@ def language_of(book: Book, config: RunConfig) -> str | None:
     return name
 
 
-def require_same_book(script: list[Sentence], config: RunConfig) -> None:
+def require_same_book(script: list[Sentence], config: RunConfig, out: Path) -> None:
     """Raise UsageError if the folder has another book: one that shares fewer than half of the rows
     that it has. Rows that a book no longer has are taken out without being asked for.
     """
@@ -219,33 +220,31 @@ def require_same_book(script: list[Sentence], config: RunConfig) -> None:
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.mend import recorded_ids
 
-    assert config.out is not None
-    if config.prune or not has_journal(config.out):
+    if config.prune or not has_journal(out):
         return
     ids = {row.id for row in script}
-    journal = Journal(config.out, is_read_only=True)
+    journal = Journal(out, is_read_only=True)
     before = [row_id for row_id in recorded_ids(journal) if row_id.startswith(f"{FOLDER}/")]
     common = sum(row_id in ids for row_id in before)
     if 2 * common < len(before):
         raise UsageError(
-            f"{config.out}: holds another book: {common} of its {len(before)} rows are in this one",
+            f"{out}: holds another book: {common} of its {len(before)} rows are in this one",
             remedy="choose another --out, or add --prune to take the others out, into "
-            f"{config.out / REMOVED}/",
+            f"{out / REMOVED}/",
         )
 
 
-def manifest_of(data: bytes, config: RunConfig, stack: ExitStack) -> Source:
+def manifest_of(data: bytes, config: RunConfig, out: Path, stack: ExitStack) -> Source:
     """The rows as `synth` reads them: from `book.jsonl`, or for a dry run from a temporary file."""
     from tts_cli.book.script import MANIFEST_NAME
     from tts_cli.manifest.manifest import open_source
 
-    assert config.out is not None
     if config.dry_run:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tts-cli-"))
         path = Path(folder, MANIFEST_NAME)
         path.write_bytes(data)
     else:
-        path = config.out / MANIFEST_NAME
+        path = out / MANIFEST_NAME
         keep_manifest(data, path, config)
     return stack.enter_context(open_source(str(path)))
 
@@ -258,9 +257,7 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
     """
     from tts_cli.app.output_folder import open_folder
     from tts_cli.cli.validate import has_journal
-    from tts_cli.folder.atomic import write_atomic
     from tts_cli.folder.files import prepare_folder
-    from tts_cli.folder.lock import FolderLock
 
     with ExitStack() as held:
         if has_journal(path.parent):
@@ -291,26 +288,29 @@ def require_good(source: Source, script: list[Sentence], config: RunConfig) -> N
 
 
 def speak_and_join(
-    source: Source, config: RunConfig, book: Book, script: list[Sentence], wanted: Wanted
+    source: Source,
+    config: RunConfig,
+    out: Path,
+    book: Book,
+    script: list[Sentence],
+    wanted: BookOrder,
 ) -> int:
     """Speak the rows, then make the book's files. Returns the exit code."""
     from tts_cli.book.produce import produce
     from tts_cli.book.script import FOLDER
     from tts_cli.cli.synth import run
-    from tts_cli.folder.lock import FolderLock
 
     # Chapters have subtitles, not rows.
-    exit_code = run(source, replace(config, subtitles=None), own=f"{FOLDER}/")
+    exit_code = run(source, replace(config, subtitles=None), out, own=f"{FOLDER}/")
     if config.dry_run or config.voices_only:
         return exit_code
-    assert config.out is not None
-    with FolderLock(config.out, config.take_over):
-        made = produce(config.out, book, script, unspoken(source, config), wanted)
+    with FolderLock(out, config.take_over):
+        made = produce(out, book, script, unspoken(source, config, out), wanted)
     show_book(made, config, len({row.chapter for row in script}))
     return exit_code or int(bool(made.incomplete))
 
 
-def unspoken(source: Source, config: RunConfig) -> set[str]:
+def unspoken(source: Source, config: RunConfig, out: Path) -> set[str]:
     """Ids of the rows that have no audio as it is wanted now."""
     from tts_cli.folder.files import AudioWriter
     from tts_cli.folder.journal import Journal
@@ -321,9 +321,8 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
 
     config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
     config, info, maker = who_speaks(config, read_info(config))
-    assert config.out is not None
-    journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
-    writer = AudioWriter(config.out, config, info.sample_rate_hz)
+    journal = Journal(out, is_read_only=True, has_sums=config.verify_files)
+    writer = AudioWriter(out, config, info.sample_rate_hz)
     plan = RowPlan(source, config, info, journal, writer, maker=maker)
     plan.survey()
     missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
@@ -332,8 +331,6 @@ def unspoken(source: Source, config: RunConfig) -> set[str]:
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
     """Say what became of the chapters."""
-    from tts_cli.cli.screen import show_or_warn
-
     for reason in made.incomplete[:MAX_TOLD]:
         log.warning("not written: %s", reason)
     if len(made.incomplete) > MAX_TOLD:

@@ -16,10 +16,11 @@ import click
 from tts_cli.cli import complete as completers
 from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import check_options, common_options, config_option, group
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import Progress, long_step, show_table, shown_duration
 from tts_cli.config import PROGRESS, RunConfig
 from tts_cli.core import Role
-from tts_cli.errors import UsageError
+from tts_cli.errors import SetupError, UsageError
+from tts_cli.folder.run_file import Totals
 
 if TYPE_CHECKING:
     from tts_cli.app.check import FolderCheck, Judged
@@ -109,9 +110,6 @@ def command(folder: Path, **options: Any) -> int:
 
 def listen(config: RunConfig, found: FolderCheck) -> None:
     """Have the takes heard. Raises SetupError, StoppedEarly, Interrupted."""
-    from tts_cli.cli.screen import Progress, long_step
-    from tts_cli.folder.run_file import Totals
-
     require_packages()
     with long_step("loading the recogniser", config.progress):
         recogniser = open_recogniser(config)
@@ -130,9 +128,7 @@ def listen(config: RunConfig, found: FolderCheck) -> None:
 def compare_voices(config: RunConfig, found: FolderCheck) -> None:
     """Measure how like its voice each take sounds. Raises UsageError, SetupError."""
     from tts_cli.cli.device import refuse_absent
-    from tts_cli.cli.screen import Progress, long_step
     from tts_cli.engine.load import open_session
-    from tts_cli.folder.run_file import Totals
     from tts_cli.plan.checkpoint import approved_info
 
     if config.model is None:
@@ -157,8 +153,6 @@ def compare_voices(config: RunConfig, found: FolderCheck) -> None:
 
 def require_packages() -> None:
     """Raise SetupError where the package that counts wrong words is not there."""
-    from tts_cli.errors import SetupError
-
     try:
         import jiwer
     except ImportError:
@@ -190,7 +184,6 @@ def open_recogniser(config: RunConfig) -> Recogniser:
 def tell(found: FolderCheck, name: str) -> None:
     """What the recogniser has heard, and what it could not."""
     from tts_cli.app.check import MAX_PROBLEMS
-    from tts_cli.cli.screen import shown_duration
 
     hearing = found.hearing
     said = f"{name}: {hearing.heard} takes heard"

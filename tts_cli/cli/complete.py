@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.config import RunConfig
+
 if TYPE_CHECKING:
     from models.base import ModelInfo
 
@@ -40,7 +42,6 @@ def completer(names: Names) -> Completer:
 
 def _info(ctx: click.Context) -> ModelInfo:
     """The checkpoint that the line names so far."""
-    from tts_cli.config import RunConfig
     from tts_cli.plan.checkpoint import read_info
 
     return read_info(RunConfig(model=ctx.params.get("model"), revision=ctx.params.get("revision")))

@@ -9,10 +9,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from tts_cli.cli.command import variable_of
 from tts_cli.cli.options import common_options, refuse_misplaced
 from tts_cli.cli.screen import show_table
-from tts_cli.cli.settings_files import load_settings, settings_files, user_file, variable_of
+from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SAMPLING_FLAGS, RunConfig, describe_field
+from tts_cli.errors import SetupError
 
 _CHECKPOINT = "checkpoint"
 _BUILT_IN = "built-in"
@@ -70,11 +72,10 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
     """Every option of a command: value and origin."""
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
-    names = root.command.list_commands(root)
-    if name not in names:
-        raise click.UsageError(f"no such command {name!r}; there are {', '.join(names)}", ctx)
     target = root.command.get_command(root, name)
-    assert target is not None
+    if target is None:
+        names = ", ".join(root.command.list_commands(root))
+        raise click.UsageError(f"no such command {name!r}; there are {names}", ctx)
     settings = load_settings(root, (name,), target)
     root.default_map = {name: settings.default_map()}
     at = click.Context(target, parent=root, info_name=name)
@@ -107,7 +108,6 @@ def _add_checkpoints(found: dict[str, dict[str, Any]]) -> None:
     model = found.get("model", {}).get("value")
     if model is not None and not os.path.isdir(model):
         return  # nothing is fetched to show a setting
-    from tts_cli.errors import SetupError
     from tts_cli.plan.checkpoint import read_info
 
     try:

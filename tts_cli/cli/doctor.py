@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import click
 from tts_cli.cli.options import common_options
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
-from tts_cli.errors import first_line
+from tts_cli.errors import SetupError, first_line
 from tts_cli.startup import TORCH
 
 MIN_FREE_BYTES = 2 * 10**9
@@ -73,8 +74,6 @@ def packages() -> list[Finding]:
 
 def extras() -> list[Finding]:
     """The packages that only some commands need."""
-    from importlib.metadata import version
-
     from tts_cli.extras import EXTRAS, remedy_of
 
     found = []
@@ -180,7 +179,6 @@ def licences() -> list[Finding]:
 
 def sample_voice() -> Finding:
     """The embedded checkpoint."""
-    from tts_cli.errors import SetupError
     from tts_cli.plan.checkpoint import sample_voice as folder
 
     try:

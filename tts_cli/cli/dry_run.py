@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.book.book_file import made_names
+from tts_cli.cli.screen import long_step
+from tts_cli.cli.validate import has_journal, say_kept, say_problems, say_space, show_summary
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
+from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.journal import Journal
+from tts_cli.folder.mend import find_orphans
 from tts_cli.manifest.source import Manifest
+from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.strays import Strays
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -19,24 +28,14 @@ log = logging.getLogger(__name__)
 
 
 def show_plan(
-    source: Manifest, config: RunConfig, info: ModelInfo, maker: Maker, own: str = ""
+    source: Manifest, config: RunConfig, out: Path, info: ModelInfo, maker: Maker, own: str = ""
 ) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
-    from tts_cli.book.book_file import made_names
-    from tts_cli.cli.screen import long_step
-    from tts_cli.cli.validate import has_journal, say_kept, say_problems, say_space, show_summary
-    from tts_cli.folder.files import AudioWriter
-    from tts_cli.folder.journal import Journal
-    from tts_cli.folder.mend import find_orphans
-    from tts_cli.plan.plan import RowPlan
-    from tts_cli.plan.strays import Strays
-
-    assert config.out is not None
     journal, writer = None, None
-    if has_journal(config.out):
-        journal = Journal(config.out, is_read_only=True, has_sums=config.verify_files)
-    if os.path.isdir(config.out):
-        writer = AudioWriter(config.out, config, info.sample_rate_hz)
+    if has_journal(out):
+        journal = Journal(out, is_read_only=True, has_sums=config.verify_files)
+    if os.path.isdir(out):
+        writer = AudioWriter(out, config, info.sample_rate_hz)
     plan = RowPlan(source, config, info, journal, writer, maker=maker)
     with long_step("checking the manifest, and which rows are done", config.progress):
         survey = plan.survey()
@@ -54,12 +53,12 @@ def show_plan(
         # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
         log.warning("%s", error)
     if not (journal is not None and config.overwrite):
-        say_space(survey.summary, config.out)
+        say_space(survey.summary, out)
     if journal is None:
         show_summary(survey.summary, config)
     else:
-        survey.strays = Strays(config.out, journal, source, plan.rows, own)
-        orphans = find_orphans(config.out, journal, plan.rows.has_id, made_names(config.out))
+        survey.strays = Strays(out, journal, source, plan.rows, own)
+        orphans = find_orphans(out, journal, plan.rows.has_id, made_names(out))
         show_summary(survey.summary, config, survey, orphans)
     return 0
 

@@ -13,9 +13,10 @@ import click
 
 from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import common_options, config_option, encode_options, group, model_options
-from tts_cli.cli.screen import show_or_warn
+from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.config import DTYPES, PROGRESS, RunConfig
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.folder.lock import FolderLock
 
 if TYPE_CHECKING:
     from models.base import SpeechModel
@@ -60,31 +61,29 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli encode wavs/ --loudness podcast --trim --pad 0.3
     """
     config = RunConfig.from_options(options)
-    return run(folder, config if config.out is not None else replace(config, out=folder))
+    out = config.out or folder
+    return run(folder, out, replace(config, out=out))
 
 
-def run(folder: Path, config: RunConfig) -> int:
+def run(folder: Path, out: Path, config: RunConfig) -> int:
     """Find what can be made, and make it. Returns the exit code."""
     from tts_cli.app.output_folder import close_takes, put_in_order
     from tts_cli.audio.treatment import Treatment
-    from tts_cli.cli.screen import long_step
     from tts_cli.folder.encode import Findings, SpokenFolder
     from tts_cli.folder.files import AudioWriter, prepare_folder
     from tts_cli.folder.journal import Journal, require_journal
-    from tts_cli.folder.lock import FolderLock
     from tts_cli.folder.recode import Recoder
     from tts_cli.named import Named
     from tts_cli.voices.merged import MergedVoices
 
-    assert config.out is not None
     Treatment.of(config).require_packages()
-    out = folder if config.out.resolve() == folder.resolve() else config.out
+    out = folder if out.resolve() == folder.resolve() else out
     with ExitStack() as stack:
         require_journal(folder)
         prepare_folder(out)
         lock = stack.enter_context(FolderLock(out, config.take_over))
         journal = stack.enter_context(Journal(out))
-        put_in_order(config, lock, journal)
+        put_in_order(out, lock, journal)
         spoken = SpokenFolder(folder)
         config = config if config.model is not None else replace(config, model=spoken.model)
         writer = AudioWriter(out, config, native_rate_hz(spoken, config))
@@ -131,7 +130,6 @@ def native_rate_hz(spoken: SpokenFolder, config: RunConfig) -> int:
 
 def load(config: RunConfig) -> SpeechModel:
     """The checkpoint that spoke. Raises SetupError, UsageError."""
-    from tts_cli.cli.screen import long_step
     from tts_cli.engine.load import open_session
     from tts_cli.plan.checkpoint import approved_info
 

@@ -12,8 +12,10 @@ import click
 
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import FolderPath, common_options, config_option, group
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import long_step, show_table
 from tts_cli.config import PROGRESS, RunConfig, Scope
+from tts_cli.folder.lock import LOCK_NAME, FolderLock
+from tts_cli.folder.run_file import read_report
 
 if TYPE_CHECKING:
     from tts_cli.export.dataset import Exported, Wanted
@@ -120,7 +122,7 @@ _progress_option = group(
 @_filter_options
 @_progress_option
 @common_options
-def command(folder: Path, **options: Any) -> int:
+def command(folder: Path, out: Path, **options: Any) -> int:
     """Make a data set for training of what a folder holds: audio, texts, splits, a card.
 
     FOLDER is an output folder of synth, book or merge. Of each row that is ok the chosen take is
@@ -144,7 +146,7 @@ def command(folder: Path, **options: Any) -> int:
     from tts_cli.export.statistics import Splits
 
     own = {name: options.pop(name) for name in _OWN}
-    config = RunConfig.from_options(options)
+    config = RunConfig.from_options({**options, "out": out})
     wanted = Wanted(
         own["to"].lower(),
         Splits(own["splits"]),
@@ -163,11 +165,12 @@ def command(folder: Path, **options: Any) -> int:
     )
     settings = {name: own[name] for name in _OWN if name != "overwrite"}
     settings["sample_rate"] = wanted.final_rate_hz
-    return run(folder, config, wanted, filters, settings, own["overwrite"])
+    return run(folder, out, config, wanted, filters, settings, own["overwrite"])
 
 
 def run(
     folder: Path,
+    out: Path,
     config: RunConfig,
     wanted: Wanted,
     filters: Any,
@@ -175,16 +178,11 @@ def run(
     is_overwriting: bool,
 ) -> int:
     """Export. Returns the exit code."""
-    from tts_cli.cli.screen import long_step
     from tts_cli.export.dataset import DataSetFolder, export, require_apart
     from tts_cli.export.selection import LOST, Selection
     from tts_cli.folder.files import prepare_folder
     from tts_cli.folder.journal import require_journal
-    from tts_cli.folder.lock import LOCK_NAME, FolderLock
-    from tts_cli.folder.run_file import read_report
 
-    out = config.out
-    assert out is not None
     require_journal(folder)
     require_apart(folder, out)
     if os.path.lexists(folder / LOCK_NAME):

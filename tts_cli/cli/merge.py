@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,13 @@ import click
 
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import FolderPath, common_options, config_option, group
+from tts_cli.cli.screen import long_step, shown_duration
 from tts_cli.config import PROGRESS, RunConfig, Scope
 from tts_cli.errors import UsageError
+from tts_cli.folder.lock import FolderLock, is_read_only
+from tts_cli.folder.run_file import RunLog, read_report, with_folder, write_report
 
 if TYPE_CHECKING:
-    from tts_cli.folder.lock import FolderLock
     from tts_cli.folder.merge import Choice
     from tts_cli.folder.merge_files import Placing
     from tts_cli.folder.run_file import FolderTotals
@@ -67,7 +68,9 @@ _progress_option = group(
 @_output_options
 @_progress_option
 @common_options
-def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, **options: Any) -> int:
+def command(
+    folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, out: Path, **options: Any
+) -> int:
     """Join output folders, of the shards of a manifest or of several machines, into one.
 
     Each row comes whole from one DIR, with its takes, codes, subtitles and all its lines: from the
@@ -86,11 +89,10 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, **o
       tts-cli merge parts/1 parts/2 --out wavs/
       tts-cli merge parts/* redone/ --prefer redone/ --out wavs/
     """
-    config = RunConfig.from_options(options)
-    assert config.out is not None
-    sources = distinct(folders, prefer, config.out)
+    config = RunConfig.from_options({**options, "out": out})
+    sources = distinct(folders, prefer, out)
     with ExitStack() as stack:
-        return run(config, sources, prefer, not copy, stack)
+        return run(config, out, sources, prefer, not copy, stack)
 
 
 def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> list[Path]:
@@ -121,23 +123,19 @@ def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> 
 
 def run(
     config: RunConfig,
+    out: Path,
     sources: list[Path],
     prefer: tuple[Path, ...],
     has_links: bool,
     stack: ExitStack,
 ) -> int:
     """Merge, once all folders are held and agree. Returns the exit code."""
-    from tts_cli.cli.screen import long_step
     from tts_cli.folder.files import prepare_folder
     from tts_cli.folder.journal import JOURNAL_NAME
-    from tts_cli.folder.lock import FolderLock, is_read_only
     from tts_cli.folder.merge import Choice, differences
     from tts_cli.folder.merge_files import Placing
-    from tts_cli.folder.run_file import read_report
     from tts_cli.voices.merged import MergedVoices
 
-    out = config.out
-    assert out is not None
     prepare_folder(out)
     folders = [out, *sources]
     target = out.resolve()
@@ -151,8 +149,7 @@ def run(
             if index == 0 or not is_read_only(folder):
                 lock = stack.enter_context(FolderLock(folder, config.take_over))
             is_empty = index == 0 and not (out / JOURNAL_NAME).exists()
-            one = replace(config, out=folder)
-            totals.append(None if is_empty else learn(one, lock, index, choice))
+            totals.append(None if is_empty else learn(folder, lock, index, choice))
         choice.require_agreement()
         placing = Placing(choice, has_links)
         voices = MergedVoices(folders, choice.is_settled, placing.left)
@@ -166,12 +163,12 @@ def run(
     with long_step("placing files", config.progress):
         voices.run()
         placing.run()
-    sums = write(config, choice, reports, totals)
-    show(config, choice, placing, voices, sums)
+    sums = write(config, out, choice, reports, totals)
+    show(config, out, choice, placing, voices, sums)
     return 0
 
 
-def learn(config: RunConfig, lock: FolderLock | None, index: int, choice: Choice) -> FolderTotals:
+def learn(folder: Path, lock: FolderLock | None, index: int, choice: Choice) -> FolderTotals:
     """Put a folder in order, as every command does that holds it, and take in its rows.
 
     Args:
@@ -179,18 +176,17 @@ def learn(config: RunConfig, lock: FolderLock | None, index: int, choice: Choice
     """
     from tts_cli.app.output_folder import put_in_order
     from tts_cli.folder.journal import Journal
-    from tts_cli.folder.run_file import RunLog
 
-    assert config.out is not None
-    with Journal(config.out, is_read_only=lock is None) as journal:
+    with Journal(folder, is_read_only=lock is None) as journal:
         if lock is not None:
-            put_in_order(config, lock, journal)
+            put_in_order(folder, lock, journal)
         choice.add(index, journal)
-        return RunLog(config.out).totals(journal.rows())
+        return RunLog(folder).totals(journal.rows())
 
 
 def write(
     config: RunConfig,
+    out: Path,
     choice: Choice,
     reports: list[dict[str, Any]],
     totals: list[FolderTotals | None],
@@ -200,29 +196,29 @@ def write(
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.merge import merged_report, write_checks, write_journal, write_runs
     from tts_cli.folder.merge_files import remove_runaways
-    from tts_cli.folder.run_file import RunLog, with_folder, write_report
 
-    assert config.out is not None
     folders = list(choice.folders)
     write_runs(folders)
     if sum(choice.taken.values()) > choice.taken[0]:
         write_checks(choice)
         write_journal(choice)
-    with Journal(config.out) as journal:
-        remove_runaways(config.out, journal.status)
+    with Journal(out) as journal:
+        remove_runaways(out, journal.status)
         close_takes(config, journal)
-        sums = RunLog(config.out).totals(journal.rows())
-    write_report(config.out, with_folder(merged_report(folders, reports, totals), sums))
+        sums = RunLog(out).totals(journal.rows())
+    write_report(out, with_folder(merged_report(folders, reports, totals), sums))
     return sums
 
 
 def show(
-    config: RunConfig, choice: Choice, placing: Placing, voices: MergedVoices, sums: FolderTotals
+    config: RunConfig,
+    out: Path,
+    choice: Choice,
+    placing: Placing,
+    voices: MergedVoices,
+    sums: FolderTotals,
 ) -> None:
     """Tell what came of it."""
-    from tts_cli.cli.screen import shown_duration
-
-    assert config.out is not None
     added = sum(choice.taken.values()) - choice.taken[0]
     if choice.num_odd:
         log.warning("lines whose ids name no file, left out: %d", choice.num_odd)
@@ -234,7 +230,7 @@ def show(
                  ", ".join(left.first))  # fmt: skip
     if config.json:
         found = {
-            "out": str(config.out),
+            "out": str(out),
             "folders": [str(folder) for folder in choice.folders[1:]],
             "rows_added": added,
             "rows_same": choice.num_same,
@@ -254,6 +250,6 @@ def show(
     count = len(choice.folders) - 1
     files = f"{placing.num_linked} files linked, {placing.num_copied} copied"
     click.echo(
-        f"{config.out}: {sums.ok} rows ok, {sums.failed} failed, {shown_duration(sums.audio_s)} of "
+        f"{out}: {sums.ok} rows ok, {sums.failed} failed, {shown_duration(sums.audio_s)} of "
         f"audio; {added} rows added from {count} folder{'s' * (count != 1)}, {files}"
     )

@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import common_options, config_option, refuse_misplaced
+from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
+from tts_cli.errors import SetupError
 
 
 @click.group("models", invoke_without_command=True)
@@ -39,7 +41,6 @@ def list_command(**options: Any) -> int:
     Folders elsewhere are looked at by `tts-cli voices --model FOLDER`.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.cli.screen import show_table
     from tts_cli.folder.files import shown_size
     from tts_cli.plan.checkpoint import stored_models
 
@@ -73,7 +74,7 @@ def download_command(model: str, **options: Any) -> int:
     config = replace(RunConfig.from_options(options), model=model)
     from tts_cli.plan.checkpoint import download
 
-    done = download(config)
+    done = download(model, config)
     if config.json:
         found = {"model": model, "family": done.family, "folder": str(done.folder)}
         click.echo(json.dumps({**found, "next": done.next_step}, indent=2))
@@ -103,7 +104,6 @@ def convert_command(model: str, **options: Any) -> int:
     config = RunConfig.from_options(options)
     from models.checkpoint.files import CheckpointError
     from models.registry import convert
-    from tts_cli.errors import SetupError
 
     try:
         done = convert(model, config.revision)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from click.core import ParameterSource
 
 from models.sampling import SETTINGS
 from tts_cli.cli import complete as completers
-from tts_cli.cli.command import SectionedOption
+from tts_cli.cli.command import Invocation, SectionedOption
 from tts_cli.config import (
     DTYPES,
     EXTRAS,
@@ -53,15 +52,6 @@ _CHOICE_HINTS = {
 }
 _LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
-
-
-@dataclass
-class Invocation:
-    """A command line, and what `main` must know of it."""
-
-    args: list[str] = field(default_factory=list)  # without the program's name
-    origins: dict[str, str] = field(default_factory=dict)  # of settings: flag, variable, file
-    is_debug: bool = False
 
 
 def parse_shard(value: str) -> tuple[int, int]:

@@ -13,6 +13,11 @@ import click
 
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import common_options, group
+from tts_cli.config import RunConfig
+from tts_cli.errors import SetupError, is_disk_error
+from tts_cli.folder.atomic import write_alone
+from tts_cli.folder.lock import is_read_only
+from tts_cli.folder.run_file import versions
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +53,6 @@ def command(folder: Path, page: Path | None, **options: Any) -> int:
       tts-cli report wavs/
       tts-cli report wavs/ --out wavs.html
     """
-    from tts_cli.config import RunConfig
     from tts_cli.folder.files import shown_size
 
     config = RunConfig.from_options(options)
@@ -75,12 +79,8 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
         UsageError, SetupError: the folder cannot be read, or the page not be written.
         DiskFull: no room; an earlier page stays.
     """
-    from tts_cli.errors import SetupError, is_disk_error
-    from tts_cli.folder.atomic import write_alone
     from tts_cli.folder.journal import JOURNAL_NAME
-    from tts_cli.folder.lock import is_read_only
     from tts_cli.folder.rows import read_folder
-    from tts_cli.folder.run_file import versions
     from tts_cli.listen.page.build import build_page
     from tts_cli.listen.page.content import audio_url, content_of
 

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.options import Invocation
+from tts_cli.cli.command import Invocation
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.errors import SetupError, StoppedEarly
+from tts_cli.folder.run_file import (
+    REPORT_NAME,
+    build_report,
+    read_report,
+    with_folder,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from tts_cli.app.output_folder import OpenFolder
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.run_file import FolderTotals, RunLog
     from tts_cli.plan.plan import RowPlan
@@ -50,8 +58,6 @@ def note_run(plan: RowPlan, runs: RunLog, run_id: str, started: datetime) -> Non
     """Add a run's first line to runs.jsonl, before a row of it is recorded: by its id rows are
     known to be of these manifests, even if the run is killed. Raises DiskFull.
     """
-    from tts_cli.folder.run_file import build_report
-
     report = build_report(
         plan.maker.config,
         None,
@@ -67,16 +73,12 @@ def note_run(plan: RowPlan, runs: RunLog, run_id: str, started: datetime) -> Non
         log.warning("runs.jsonl lacks this run: %s", problem)
 
 
-def keep_report(plan: RowPlan, runs: RunLog, report: dict[str, Any]) -> dict[str, Any]:
+def keep_report(folder: OpenFolder, report: dict[str, Any]) -> dict[str, Any]:
     """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
-    from tts_cli.folder.run_file import with_folder, write_report
-
-    log_run(runs, report)
-    assert plan.journal is not None
-    assert plan.writer is not None
-    report = with_folder(report, folder_totals(runs, plan.journal))
+    log_run(folder.runs, report)
+    report = with_folder(report, folder_totals(folder.runs, folder.journal))
     try:
-        write_report(plan.writer.out, report)
+        write_report(folder.out, report)
     except (OSError, StoppedEarly) as problem:
         log.warning("run.json is missing: %s", problem)
     return report
@@ -101,8 +103,6 @@ def folder_totals(runs: RunLog, journal: Journal) -> FolderTotals | None:
 
 def renew_totals(out: Path, runs: RunLog, journal: Journal) -> None:
     """Bring what run.json says of the folder up to date, where no run is reported."""
-    from tts_cli.folder.run_file import REPORT_NAME, read_report, with_folder, write_report
-
     try:
         before = read_report(out)
         after = with_folder(before, folder_totals(runs, journal))

@@ -18,31 +18,36 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from tts_cli.cli.command import SectionedOption
-from tts_cli.config import SAMPLING_FLAGS, RunConfig, Scope, flag, scope_of
+from tts_cli.cli.command import (
+    PLACES,
+    PREFIX,
+    SETTING_NAMES,
+    SectionedOption,
+    check_value,
+    shared_variable,
+)
+from tts_cli.config import Scope, scope_of
 from tts_cli.errors import UsageError
 from tts_cli.manifest.cast import TomlFile
+from tts_cli.manifest.columns import map_text
+from tts_cli.named import nearest, shown
 
 log = logging.getLogger(__name__)
 
 FILE_NAME = "tts-cli.toml"
-PREFIX = "TTS_CLI"  # of variables
 FILE_VARIABLE = f"{PREFIX}_SETTINGS"
 OFF = "off"
 _SECTIONS = {"validate": ("synth", "validate")}  # whose command line it tries
-_KNOWN = {entry.name for entry in fields(RunConfig)} - {"sampling", "verbosity"}
-_KNOWN |= set(SAMPLING_FLAGS)
 
 
 @dataclass
-class Settings:
+class FileSettings:
     """What files say for one command."""
 
     values: dict[str, Any] = field(default_factory=dict)  # by name of the parameter
@@ -106,7 +111,9 @@ def settings_files() -> list[tuple[Path, bool]]:
     return found
 
 
-def load_settings(ctx: click.Context, names: tuple[str, ...], command: click.Command) -> Settings:
+def load_settings(
+    ctx: click.Context, names: tuple[str, ...], command: click.Command
+) -> FileSettings:
     """What the files say for a command.
 
     Args:
@@ -115,7 +122,7 @@ def load_settings(ctx: click.Context, names: tuple[str, ...], command: click.Com
         UsageError: a file cannot be read, a key is unknown or its value not what the flag takes;
             it names file and line.
     """
-    found = Settings()
+    found = FileSettings()
     params = _flags(command)
     for path, is_users in settings_files():
         file = TomlFile(path, UsageError)
@@ -175,7 +182,7 @@ def use_settings(ctx: click.Context, name: str, command: click.Command, args: li
             further = load_settings(ctx, (name, below), sub)
             values, places = {**values, below: further.default_map()}, further.places
     ctx.default_map = {name: values}
-    ctx.meta[__name__] = places
+    ctx.meta[PLACES] = places
 
 
 def _commands(ctx: click.Context) -> list[str]:
@@ -192,7 +199,7 @@ def _entries(
         below: the commands that it has, whose tables are no keys of its own.
     """
     for key, value in file.values.items():
-        if key not in commands or (key in _KNOWN and not isinstance(value, dict)):
+        if key not in commands or (key in SETTING_NAMES and not isinstance(value, dict)):
             yield (key,), value
         elif not isinstance(value, dict):
             raise UsageError(f"{file.place(key)}: [{key}] must be a table")
@@ -217,9 +224,7 @@ def _check_name(
     is_users: bool,
 ) -> None:
     """Raise UsageError for a key that stands for nothing here."""
-    from tts_cli.manifest.row import nearest
-
-    is_setting = name in _KNOWN
+    is_setting = name in SETTING_NAMES
     scope = _scope(name, {} if is_shared and is_setting else params)
     if scope is Scope.ONE_RUN and (is_setting or name in params):
         raise UsageError(f"{place}: {name} can only be given on the command line")
@@ -229,7 +234,7 @@ def _check_name(
         )
     if name in params or (is_shared and is_setting):
         return
-    names = _KNOWN if is_shared else set(params)
+    names = SETTING_NAMES if is_shared else set(params)
     known = sorted(
         [*commands] * is_shared + [key for key in names if _scope(key, params) is not Scope.ONE_RUN]
     )
@@ -250,20 +255,10 @@ def _checked(ctx: click.Context, param: click.Option, value: Any, path: Path, pl
     return value
 
 
-def check_value(ctx: click.Context, param: click.Option, value: Any) -> None:
-    """Raise click.BadParameter or UsageError for a value that the flag would not take."""
-    name = str(param.name)
-    cast = param.type_cast_value(ctx, value)
-    if name in _KNOWN:
-        RunConfig.from_options({name: cast})
-
-
 def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
     """A TOML value of the kind that the flag has; paths from the file's folder."""
     name = str(param.name)
     if name == "map" and isinstance(value, dict):
-        from tts_cli.manifest.columns import map_text
-
         value = map_text({str(key): str(target) for key, target in value.items()})
     kind: tuple[type, ...] = (str,)
     wanted = "text"
@@ -276,8 +271,6 @@ def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
     elif isinstance(value, int) and not isinstance(value, bool):
         value = str(value)  # such as split = 300
     if not isinstance(value, kind) or (isinstance(value, bool) and not param.is_flag):
-        from tts_cli.manifest.row import shown
-
         raise UsageError(f"{place}: {name}: must be {wanted}, not {shown(value)}")
     if not isinstance(value, str):
         return value
@@ -293,79 +286,13 @@ def _is_folder(path: Path, value: str) -> bool:
         return False
 
 
-def shared_variable(name: str) -> str:
-    """The variable that stands for a flag in every command."""
-    return f"{PREFIX}_{name.upper()}"
-
-
-def variable_of(ctx: click.Context, param: click.Parameter) -> str:
-    """The variable that gives a flag its value."""
-    own = f"{ctx.auto_envvar_prefix}_{str(param.name).upper()}"
-    return own if os.environ.get(own) else shared_variable(str(param.name))
-
-
-def origins(ctx: click.Context) -> dict[str, str]:
-    """Where each value comes from that is not built in: flag, variable, file and line."""
-    found: dict[str, str] = {}
-    places = ctx.meta.get(__name__, {})
-    for param in ctx.command.params:
-        name = str(param.name)
-        source = ctx.get_parameter_source(name)
-        if not isinstance(param, click.Option) or source is None:
-            continue
-        if source == ParameterSource.COMMANDLINE:
-            found[name] = "flag"
-        elif source == ParameterSource.ENVIRONMENT:
-            found[name] = variable_of(ctx, param)
-        elif source == ParameterSource.DEFAULT_MAP:
-            found[name] = places.get(name, "file")
-    return found
-
-
-def tell_origins(ctx: click.Context) -> None:
-    """Check what the environment says, and tell of every value that no flag gave.
-
-    Raises:
-        UsageError: a variable has a value that its flag would not take; a project's file says what
-            is not for it to say here.
-    """
-    from tts_cli.cli.options import Invocation
-
-    for name, place in ctx.meta.get(__name__, {}).items():
-        if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
-            raise UsageError(
-                f"{place}: {name} of a project's file is not for a command that writes there",
-                f"give {flag(name)}",
-            )
-    told: dict[str, list[str]] = {}
-    found = ctx.ensure_object(Invocation).origins = origins(ctx)
-    for name, origin in found.items():
-        if origin == "flag":
-            continue
-        param = next(param for param in ctx.command.params if param.name == name)
-        assert isinstance(param, click.Option)
-        if origin.startswith(f"{PREFIX}_"):
-            try:
-                check_value(ctx, param, ctx.params[name])
-            except (click.BadParameter, UsageError) as error:
-                raise UsageError(f"{origin}: {error}") from None
-            told.setdefault("the environment", []).append(f"{origin} {ctx.params[name]}")
-        else:
-            file = origin.rpartition(":")[0] or origin
-            told.setdefault(file, []).append(f"{name} {ctx.params[name]}")
-    for origin, values in told.items():
-        log.info("settings of %s: %s", origin, ", ".join(values))
-
-
 def warn_of_unknown_variables(ctx: click.Context) -> None:
     """A variable that is almost one of ours does nothing, which should be known.
 
     Args:
         ctx: of the program.
     """
-    from tts_cli.manifest.row import nearest
-
-    shared = {shared_variable(name) for name in (*_KNOWN, "settings", "verbose", "quiet")}
+    shared = {shared_variable(name) for name in (*SETTING_NAMES, "settings", "verbose", "quiet")}
     given = {name for name in os.environ if name.startswith(f"{PREFIX}_")} - shared
     known = shared | _variables(ctx, ctx.command, PREFIX) if given else shared
     names = {name.removeprefix(PREFIX): name for name in sorted(known)}  # which all have alike

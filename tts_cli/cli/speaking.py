@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli import signals, startup
-from tts_cli.cli.options import Invocation
+from tts_cli.cli.command import Invocation
 from tts_cli.cli.run_report import keep_report, note_run, plan_facts, show_report
-from tts_cli.cli.screen import show_or_warn
+from tts_cli.cli.screen import Progress, long_step, show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted
+from tts_cli.folder.run_file import Totals, build_report, new_run_id
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from models.base import ModelInfo
+    from tts_cli.app.output_folder import OpenFolder
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.session import Speakers
     from tts_cli.folder.records import Recorder
-    from tts_cli.folder.run_file import RunLog, Totals
     from tts_cli.plan.plan import RowPlan
     from tts_cli.plan.tally import Survey
 
@@ -49,7 +52,7 @@ def speak(
     info: ModelInfo,
     plan: RowPlan,
     survey: Survey,
-    runs: RunLog,
+    folder: OpenFolder,
     model: WarmModel | None = None,
 ) -> int:
     """Make ready, speak the pending rows, report, print the summary. Returns the exit code.
@@ -58,13 +61,9 @@ def speak(
         model: one that is loaded already; None: none is.
     """
     from tts_cli.audio.tags import synthetic
-    from tts_cli.cli.screen import Progress, long_step
     from tts_cli.folder.records import Recorder
-    from tts_cli.folder.run_file import build_report, new_run_id
     from tts_cli.plan.checkpoint import model_facts
 
-    assert plan.journal is not None
-    assert plan.writer is not None
     signals.check()
     startup.reach("checked_s")
     if not config.has_workers:
@@ -83,13 +82,13 @@ def speak(
             signals.check()
         log.debug("model: %s", listed(model_facts(config, info)))
         log.debug("device: %s", listed(speakers.device_facts()))
-        note_run(plan, runs, run_id, started)
+        note_run(plan, folder.runs, run_id, started)
         started_s = time.perf_counter()
         num_rows = survey.pending + survey.takes + survey.bad
         with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
             recorder = Recorder(
-                plan.writer,
-                plan.journal,
+                folder.writer,
+                folder.journal,
                 run_id,
                 info.frame_s,
                 totals,
@@ -124,11 +123,13 @@ def speak(
         exit_code=exit_code,
         **plan_facts(plan),
     )
-    report = keep_report(plan, runs, report)
+    report = keep_report(folder, report)
     if config.json:
         exit_code = show_report(report, exit_code)
     elif config.verbosity >= 0:
-        show_summary(config, plan, survey, totals, recorder, is_stopped=error is not None)
+        show_summary(
+            config, plan, folder.out, survey, totals, recorder, is_stopped=error is not None
+        )
     if error is not None:
         raise error
     return exit_code
@@ -136,7 +137,6 @@ def speak(
 
 def totals_of(survey: Survey) -> Totals:
     """What there is to count before a row is spoken."""
-    from tts_cli.folder.run_file import Totals
     from tts_cli.plan.strays import Stray
 
     strays = survey.strays
@@ -153,6 +153,7 @@ def totals_of(survey: Survey) -> Totals:
 def show_summary(
     config: RunConfig,
     plan: RowPlan,
+    out: Path,
     survey: Survey,
     totals: Totals,
     recorder: Recorder,
@@ -169,12 +170,11 @@ def show_summary(
         take_lines,
     )
 
-    assert plan.writer is not None
     left_out = "had not failed" if config.retry_failed else "were done already"
-    lines = summary_lines(totals, plan.writer.out, recorder.failures, left_out)
+    lines = summary_lines(totals, out, recorder.failures, left_out)
     lines[1:1] = early_lines(survey.early) + reread_lines(survey.reread)
-    lines[-1:-1] = stray_lines(survey.strays, plan.source.name, plan.writer.out)
-    lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, plan.writer.out)
+    lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
+    lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, out)
     num_bad = totals.failed - recorder.failures.count
     args = click.get_current_context().ensure_object(Invocation).args
     if step := next_step(args, config, recorder.failures, num_bad, is_stopped):

@@ -7,6 +7,7 @@ import logging
 import shlex
 from contextlib import ExitStack
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,19 +36,21 @@ from tts_cli.cli.run_report import (
     renew_totals,
     show_report,
 )
-from tts_cli.cli.screen import show_or_warn
+from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.cli.speaking import listed, speak, totals_of
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.folder.run_file import build_report, new_run_id, versions, with_folder
 from tts_cli.manifest.manifest import open_manifests
+from tts_cli.manifest.row import BadRow
 from tts_cli.manifest.source import Manifest
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.app.output_folder import OpenFolder
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.made_voices import Studio
-    from tts_cli.folder.run_file import RunLog
     from tts_cli.plan.plan import RowPlan
     from tts_cli.plan.strays import Strays
     from tts_cli.plan.tally import Survey
@@ -85,7 +88,7 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @reference_options
 @run_options
 @common_options
-def command(manifests: tuple[str, ...], **options: Any) -> int:
+def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
     """Speak every row of a manifest; resumes by itself.
 
     MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...) or an
@@ -102,23 +105,21 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
       tts-cli synth book.csv --out wavs/ --language en \\
         --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
     """
-    config = RunConfig.from_options(options)
+    config = RunConfig.from_options({**options, "out": out})
     with open_manifests(manifests, config) as source:
-        return run(source, config)
+        return run(source, config, out)
 
 
-def run(source: Manifest, config: RunConfig, own: str = "") -> int:
+def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
     """Check, then speak. Returns the exit code.
 
     Args:
         own: what ids begin with that are of this manifest, whichever run spoke them; empty: none.
     """
-    from tts_cli.app.output_folder import close_takes, open_folder
+    from tts_cli.app.output_folder import open_run
     from tts_cli.cli.dry_run import say_choices, show_plan
-    from tts_cli.cli.screen import long_step
     from tts_cli.cli.validate import check_settings, has_journal, say_kept, say_problems, say_space
     from tts_cli.folder.files import AudioWriter
-    from tts_cli.folder.run_file import versions
     from tts_cli.plan.checkpoint import approved_info, read_info, require_consent
     from tts_cli.plan.free_voices import who_speaks
     from tts_cli.plan.plan import RowPlan
@@ -132,17 +133,16 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
     info = read_info(config) if config.dry_run else approved_info(config)
     config, info, maker = who_speaks(config, info)
     check_settings(config, info)
-    assert config.out is not None
     if config.dry_run:
-        return show_plan(source, config, info, maker, own)
+        return show_plan(source, config, out, info, maker, own)
     require_consent(info.licence, config)
     with ExitStack() as stack:
         # Nothing is written to a folder without a journal before the manifest is known to be good.
-        is_ours = has_journal(config.out)
-        journal, runs = open_folder(config, stack) if is_ours else (None, None)
-        if journal is not None:
-            stack.callback(close_takes, config, journal)
-        writer = AudioWriter(config.out, config, info.sample_rate_hz)
+        rate_hz = info.sample_rate_hz
+        folder = open_run(config, out, rate_hz, stack) if has_journal(out) else None
+        is_ours = folder is not None
+        journal = None if folder is None else folder.journal
+        writer = AudioWriter(out, config, rate_hz) if folder is None else folder.writer
         plan = RowPlan(source, config, info, journal, writer, maker=maker)
         with long_step("checking the manifest, and which rows are done", config.progress):
             survey = plan.survey()
@@ -156,27 +156,24 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         say_choices(survey, config, plan.voices.is_two)
         survey.require_own_files()
         if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
-            say_space(survey.summary, config.out)
-        while survey.back:
-            bring_back(plan, survey)
+            say_space(survey.summary, out)
+        while folder is not None and survey.back:
+            bring_back(folder, survey)
             survey = plan.survey()
         if survey.needs.rows > 1 and (hint := plan.voices.hint()):
             log.info("%s", hint)
         if survey.needs_model:
             startup.reach("checked_s")
             device.require(config)
-        if not is_ours:
-            journal, runs = open_folder(config, stack, is_new=True)
-            stack.callback(close_takes, config, journal)
-            plan.journal = journal
-            plan.writer = AudioWriter(config.out, config, info.sample_rate_hz)
+        if folder is None:
+            folder = open_run(config, out, rate_hz, stack, is_new=True)
+            plan.journal, plan.writer = folder.journal, folder.writer
         if survey.damaged:
             log.warning(
                 "audio that is gone, cut or not what was written is spoken again: %s%s",
                 ", ".join(survey.damaged),
                 ", ..." if survey.due[State.DAMAGED] > len(survey.damaged) else "",
             )
-        assert runs is not None
         model = None
         plan.voices.made.bring(plan.voices.asks)
         if plan.voices.to_make():
@@ -185,15 +182,15 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
         if config.voices_only:
             return show_voices(plan)
         if is_ours:
-            survey.strays = settle_strays(plan, own)
+            survey.strays = settle_strays(plan, folder, own)
         if survey.kept:
-            model = remake(config, info, plan, survey, model)
+            model = remake(config, info, plan, folder, survey, model)
         if config.has_workers:
             model = None  # theirs are their own
         if survey.needs_model:
-            exit_code = speak(config, info, plan, survey, runs, model)
+            exit_code = speak(config, info, plan, survey, folder, model)
         else:
-            exit_code = record_unspoken(config, info, plan, survey, runs)
+            exit_code = record_unspoken(config, info, plan, survey, folder)
         if survey.strays is not None and survey.strays.stayed:
             exit_code = max(exit_code, 1)
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
@@ -201,7 +198,6 @@ def run(source: Manifest, config: RunConfig, own: str = "") -> int:
 
 def make_missing_voices(plan: RowPlan) -> WarmModel | None:
     """Make what rows lack. Returns the model, if it was loaded for that."""
-    from tts_cli.cli.screen import long_step
     from tts_cli.engine.made_voices import Here, make_voices
 
     count = len(plan.voices.to_make())
@@ -229,18 +225,16 @@ def show_voices(plan: RowPlan) -> int:
     return show_or_warn("\n".join(paths or ["no voice is to be made for these rows"]))
 
 
-def bring_back(plan: RowPlan, survey: Survey) -> None:
+def bring_back(folder: OpenFolder, survey: Survey) -> None:
     """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
     from tts_cli.folder.removed import Removed
 
-    assert plan.journal is not None
-    assert plan.writer is not None
-    Removed(plan.writer.out, plan.journal).bring_back(survey.back)
+    Removed(folder.out, folder.journal).bring_back(survey.back)
     rows = "1 row is" if len(survey.back) == 1 else f"{len(survey.back)} rows are"
     log.info("%s back from removed/, as spoken before", rows)
 
 
-def settle_strays(plan: RowPlan, own: str) -> Strays:
+def settle_strays(plan: RowPlan, folder: OpenFolder, own: str) -> Strays:
     """Look for rows that the manifest no longer has, and take them out where that is asked for;
     records of bad rows that are mended are, in any case.
 
@@ -251,12 +245,9 @@ def settle_strays(plan: RowPlan, own: str) -> Strays:
     from tts_cli.folder.removed import Removed
     from tts_cli.plan.strays import Stray, Strays
 
-    assert plan.journal is not None
-    assert plan.writer is not None
-    out = plan.writer.out
-    removed = Removed(out, plan.journal)
+    removed = Removed(folder.out, folder.journal)
     try:
-        strays = Strays(out, plan.journal, plan.source, plan.rows, own)
+        strays = Strays(folder.out, folder.journal, plan.source, plan.rows, own)
         if strays.found[Stray.GHOST].count:
             removed.take_out(strays.ids(Stray.GHOST))
         left = strays.found[Stray.LEFT].count
@@ -267,7 +258,7 @@ def settle_strays(plan: RowPlan, own: str) -> Strays:
                 strays.stayed = removed.take_out(strays.ids(Stray.LEFT))
                 strays.removed = left - len(strays.stayed)
     except OSError as error:
-        raise SetupError(f"{error.filename or out}: {error.strerror or error}") from error
+        raise SetupError(f"{error.filename or folder.out}: {error.strerror or error}") from error
     return strays
 
 
@@ -283,24 +274,25 @@ def keep_subtitles(plan: RowPlan) -> int:
 
 
 def remake(
-    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, model: WarmModel | None
+    config: RunConfig,
+    info: ModelInfo,
+    plan: RowPlan,
+    folder: OpenFolder,
+    survey: Survey,
+    model: WarmModel | None,
 ) -> WarmModel | None:
     """Make the files that only their delivery sets apart. The model, if codes needed one."""
     from tts_cli.audio.tags import synthetic
-    from tts_cli.cli.screen import long_step
     from tts_cli.folder.recode import Recoder
     from tts_cli.folder.take import Take
 
-    assert plan.journal is not None
-    assert plan.writer is not None
     if survey.kept["codes"] and model is None:
         from tts_cli.engine.local import WarmModel
 
         with long_step("loading the model", config.progress):
             model = WarmModel(config, info)
     speech_model = None if model is None else model.session.model
-    out = plan.writer.out
-    recoder = Recoder(out, plan.writer, plan.journal, synthetic(info), speech_model)
+    recoder = Recoder(folder.out, folder.writer, folder.journal, synthetic(info), speech_model)
     with long_step("making files of what is kept, without speaking", config.progress):
         made = recoder.run(plan.orders())
     survey.remade = made.count
@@ -308,26 +300,22 @@ def remake(
     for row_id, reason in made.failed:
         log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
         survey.unmade.append(Take(row_id, Status.FAILED, error=reason))
-    plan.journal.append(*survey.unmade)
+    folder.journal.append(*survey.unmade)
     return model
 
 
 def record_unspoken(
-    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, runs: RunLog
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, folder: OpenFolder
 ) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.audio.tags import synthetic
     from tts_cli.folder.records import Recorder
-    from tts_cli.folder.run_file import build_report, new_run_id, with_folder
-    from tts_cli.manifest.row import BadRow
 
-    assert plan.journal is not None
-    assert plan.writer is not None
     started = datetime.now(timezone.utc)
     totals = totals_of(survey)
     recorder = Recorder(
-        plan.writer,
-        plan.journal,
+        folder.writer,
+        folder.journal,
         None,
         info.frame_s,
         totals,
@@ -335,18 +323,18 @@ def record_unspoken(
         comment=synthetic(info),
     )
     for row in plan:
-        if isinstance(row, BadRow) and plan.journal.status(row.record_id) == "failed":
+        if isinstance(row, BadRow) and folder.journal.status(row.record_id) == "failed":
             totals.failed += 1
             totals.bad_rows += 1
             continue
         if recorder.run_id is None:
             recorder.run_id = new_run_id(started)
-            note_run(plan, runs, recorder.run_id, started)
+            note_run(plan, folder.runs, recorder.run_id, started)
         if isinstance(row, BadRow):
             recorder.fail(row)
         else:
             recorder.take(row)
-    renew_totals(plan.writer.out, runs, plan.journal)
+    renew_totals(folder.out, folder.runs, folder.journal)
     exit_code = int(totals.failed > 0)
     if config.json or survey.served:
         report = build_report(
@@ -358,22 +346,21 @@ def record_unspoken(
             exit_code=exit_code,
             **plan_facts(plan),
         )
-        report = with_folder(report, folder_totals(runs, plan.journal))
+        report = with_folder(report, folder_totals(folder.runs, folder.journal))
         if survey.served:  # else takes of the run before would count for ever
-            log_run(runs, report)
+            log_run(folder.runs, report)
     if config.json:
         exit_code = show_report(report, exit_code)
     else:
-        say_nothing_to_do(config, survey, plan)
+        say_nothing_to_do(config, survey, plan, folder.out)
     return exit_code
 
 
-def say_nothing_to_do(config: RunConfig, survey: Survey, plan: RowPlan) -> None:
+def say_nothing_to_do(config: RunConfig, survey: Survey, plan: RowPlan, out: Path) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     from tts_cli.cli.summary import stray_lines
 
-    assert plan.writer is not None
-    strays = stray_lines(survey.strays, plan.source.name, plan.writer.out)
+    strays = stray_lines(survey.strays, plan.source.name, out)
     show_or_warn("\n".join([_nothing_to_do(config, survey), *strays]))
 
 

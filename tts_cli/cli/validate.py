@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.audio.file import check_format
 from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import (
     common_options,
@@ -88,7 +89,6 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
 
 def check_settings(config: RunConfig, info: ModelInfo) -> None:
     """Check what needs no manifest. Raises UsageError or SetupError: nothing can be spoken so."""
-    from tts_cli.audio.file import check_format
     from tts_cli.audio.treatment import Treatment
     from tts_cli.plan.checks import require_speakable
 

@@ -20,12 +20,14 @@ from tts_cli.cli.options import (
     refuse_misplaced,
     voices_option,
 )
+from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
+from tts_cli.errors import RowError
 from tts_cli.manifest.ids import voice_label
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.voices.made import Made
+    from tts_cli.voices.made import MadeVoice
     from tts_cli.voices.voice_file import StoredVoice
     from tts_cli.voices.voice_folder import VoiceFolder
 
@@ -130,8 +132,6 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
     if info.licence is not None:
         click.echo(f"licence: {describe_consent(info.licence)}")
     if files:
-        from tts_cli.cli.screen import show_table
-
         columns = ("name", "mode", "made with", "can be used")
         show_table(
             f"voice files in {own.path}",
@@ -176,8 +176,6 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
 
 def list_voices(folder: VoiceFolder, info: ModelInfo) -> list[dict[str, Any]]:
     """Every voice file, and why this checkpoint cannot speak with it."""
-    from tts_cli.errors import RowError
-
     found: list[dict[str, Any]] = []
     for name in folder.names():
         try:
@@ -204,7 +202,6 @@ def show_made_voices(out: Path, is_json: bool) -> None:
     if not found:
         click.echo(f"made voices: none in {voices.folder}")
         return
-    from tts_cli.cli.screen import show_table
 
     rows = [
         (
@@ -221,7 +218,7 @@ def show_made_voices(out: Path, is_json: bool) -> None:
 
 
 def made_facts(
-    voice: str, made: Made | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
+    voice: str, made: MadeVoice | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
 ) -> dict[str, Any]:
     """What a made voice is, as JSON can hold it; nothing of it need be whole."""
     gone = [] if made or problems else [f"{voice}.json is gone, or was not written yet"]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from models.base import Prompt
-from models.device.spans import Span
+from models.device.spans import DeviceSpan
 
 NOT_A_SAMPLE = -32768  # int16, one below the lowest: stands for what was not finite
 FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s a UTF-8 byte of text
@@ -36,7 +36,7 @@ class Job:
     reference_context: int | None = None
     runaway: Job | None = None  # an earlier attempt; used if this one gives no audio at all
     admitted_s: float = 0.0  # `perf_counter`
-    prefill: tuple[Span, int] | None = None  # shared by this many rows
+    prefill: tuple[DeviceSpan, int] | None = None  # shared by this many rows
     decode_ms: float = 0.0  # this row's share of its steps
     bucket: int = 0  # the largest bucket it ran in
     # From here on: once it has ended.
@@ -46,9 +46,9 @@ class Job:
     attempts: int = 0  # made in all, those after this one included
     codes: torch.Tensor | None = None  # (F, K) int64
     samples: torch.Tensor | None = None  # (n,) float32 or int16
-    vocoder: Span | None = None  # of the batch it was decoded in
+    vocoder: DeviceSpan | None = None  # of the batch it was decoded in
     vocoder_share: float = 1.0  # of that span, by frames
-    copied: Span | None = None
+    copied: DeviceSpan | None = None
 
     @property
     def estimated_frames(self) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from models.device.spans import Span
+from models.device.spans import DeviceSpan
 
 REORDERED = 1024  # spans that are kept to be put in order: those of two streams come mixed
 
@@ -52,7 +52,7 @@ class BusyWindow:
     """A stretch of a run and what the device did in it, in ms by kind of work."""
 
     def __init__(self, device: torch.device) -> None:
-        self.span = Span(device)
+        self.span = DeviceSpan(device)
         self.is_open = True
         self.sums: dict[str, float] = {}
         self.cover = Cover()
@@ -67,7 +67,7 @@ class BusyWindow:
         """Whether a span can be added without waiting for the device."""
         return self.is_open or self.span.is_over()
 
-    def take(self, kind: str, span: Span) -> None:
+    def take(self, kind: str, span: DeviceSpan) -> None:
         """Add the part of a span that lies in the stretch. While it is open, a span that the device
         is through with ended before whatever is going to close it.
         """
@@ -97,7 +97,7 @@ class BusyMeter:
         self.device = device
         self.whole: BusyWindow | None = None
         self.steady: BusyWindow | None = None
-        self._pending: deque[tuple[str, Span, list[BusyWindow]]] = deque()
+        self._pending: deque[tuple[str, DeviceSpan, list[BusyWindow]]] = deque()
 
     def start(self) -> None:
         """The first launch: everything from here on counts."""
@@ -115,7 +115,7 @@ class BusyMeter:
             if window is not None:
                 window.close()
 
-    def add(self, kind: str, span: Span) -> None:
+    def add(self, kind: str, span: DeviceSpan) -> None:
         """A span that has been ended; what it took is looked at when the device is through."""
         windows = [w for w in (self.whole, self.steady) if w is not None and w.is_open]
         if windows:
@@ -135,7 +135,7 @@ class BusyMeter:
         return {"run": self.whole.summary(), "steady": self.steady.summary()}
 
     @staticmethod
-    def _is_readable(span: Span, windows: list[BusyWindow]) -> bool:
+    def _is_readable(span: DeviceSpan, windows: list[BusyWindow]) -> bool:
         return span.is_over() and all(window.is_settled() for window in windows)
 
     def _take(self) -> None:

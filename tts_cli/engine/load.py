@@ -26,6 +26,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
+from kernels.launch.dispatch import describe as describe_kernels
 from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.beside import Beside, load_libraries
@@ -455,8 +456,6 @@ def _recorded(session: Session) -> tuple[int, float]:
 
 def device_facts(session: Session) -> dict[str, Any]:
     """What run.json says of the device and of the path taken."""
-    from kernels.launch.dispatch import describe as describe_kernels
-
     device = session.device
     facts: dict[str, Any] = {
         "device": str(device),

@@ -23,7 +23,7 @@ import torch
 
 from kernels.launch.dispatch import KernelFailed
 from models.base import SlotStatus, SpeechModel
-from models.device.spans import Span
+from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from tts_cli.engine.attempt import Job, JobQueue
 from tts_cli.engine.busy import BusyMeter
@@ -51,7 +51,7 @@ class Flight:
 
     poll: Any
     slots: dict[int, Job]
-    span: Span
+    span: DeviceSpan
     bucket: int
 
 
@@ -196,7 +196,7 @@ class Engine:
             return
         self.busy.start()
         now = time.perf_counter()
-        span = Span(self.device)
+        span = DeviceSpan(self.device)
         self.model.prefill([job.prompt for job, _ in admitted], [slot for _, slot in admitted])
         self.busy.add("prefill", span.end())
         for job, _ in admitted:
@@ -205,7 +205,7 @@ class Engine:
 
     def _launch(self) -> Flight:
         bucket, live = self.scheduler.bucket, self.scheduler.live
-        span = Span(self.device)
+        span = DeviceSpan(self.device)
         self.model.decode_frames(bucket, self.poll_frames)
         self.busy.add("frames", span.end())
         self.steps += self.poll_frames

@@ -22,7 +22,7 @@ from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import drop_slots
 from tts_cli.engine.local import WarmModel
-from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
+from tts_cli.errors import Cancelled, DiskFull, RowError, SetupError, StoppedEarly, is_device_lost
 from tts_cli.folder.run_file import versions
 from tts_cli.manifest.row import Row
 from tts_cli.manifest.seeds import row_seed
@@ -32,7 +32,7 @@ from tts_cli.plan.request import build_request, text_cap
 from tts_cli.plan.room import Needs
 from tts_cli.text.words import usual_s
 from tts_cli.voices.encoding import encode_references, make_voice
-from tts_cli.voices.made import Made
+from tts_cli.voices.made import MadeVoice
 from tts_cli.voices.needs import MAX_MADE_S, Cloning
 from tts_cli.voices.recording import Reference, load_reference
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
@@ -255,7 +255,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
         ask.is_there = True
 
 
-def _reference(made: Made, info: ModelInfo, silence_s: float) -> Reference:
+def _reference(made: MadeVoice, info: ModelInfo, silence_s: float) -> Reference:
     return load_reference(
         str(made.path),
         None,
@@ -306,3 +306,44 @@ def _failed(ask: Ask, row: SpeechRow) -> StoppedEarly:
         remedy="try another --voice-text or --seed, more --retries, or give its rows a voice or a "
         "ref_audio",
     )
+
+
+class ReadyModel(WarmModel):
+    """A model that makes what a row lacks before it is spoken: its voice, and room."""
+
+    _stop_voice: Callable[[], None] | None = None  # that is being made
+
+    def is_ready(self, row: SpeechRow) -> bool:
+        """Whether a row can be spoken as things are."""
+        return self.has_room(row) and (row.need is None or bool(row.need.digest))
+
+    def prepare(self, row: SpeechRow, cloning: Cloning) -> str | None:
+        """Make the voice that a row lacks, and room for the row, while none is spoken; why that
+        cannot be, or None.
+        """
+        if row.need is not None and not row.need.digest:
+            voices, here = self.maker.voices, Here(False, self, self._stoppable)
+            ask = voices.asks[row.request.voice or ""]
+            try:
+                make_voices(voices, [ask], cloning, here)
+            except (StoppedEarly, SetupError, RowError) as error:
+                if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
+                    raise
+                if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
+                    ask.problem = str(error)
+                return str(error)
+            row.need = cloning.need(row.request)
+        return None if self.has_room(row) else self.grow(row)
+
+    @contextmanager
+    def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
+        self._stop_voice = stop
+        try:
+            yield
+        finally:
+            self._stop_voice = None
+
+    def stop_voice(self) -> None:
+        """End the making of a voice, if one is being made."""
+        if (stop := self._stop_voice) is not None:
+            stop()

@@ -54,7 +54,7 @@ class BatchSize:
 
 
 @dataclass
-class Waiting(Generic[Item]):
+class WaitingRow(Generic[Item]):
     """A row in the window."""
 
     item: Item
@@ -79,7 +79,7 @@ class Scheduler(Generic[Item]):
         self.batch = batch
         self.window = max(window, 1)
         self.pass_tokens = pass_tokens
-        self._waiting: list[Waiting[Item]] = []
+        self._waiting: list[WaitingRow[Item]] = []
         self._waiting_tokens = 0
         self._slots: dict[int, Item] = {}
         self._rounds = 0
@@ -122,7 +122,7 @@ class Scheduler(Generic[Item]):
     ) -> None:
         """Put a row into the window; an urgent one (a retry) is admitted before all others."""
         start = self._rounds - 2 * self.window if is_urgent else self._rounds
-        self._waiting.append(Waiting(item, estimate, tokens, start))
+        self._waiting.append(WaitingRow(item, estimate, tokens, start))
         self._waiting_tokens += tokens
 
     def admit(self) -> list[tuple[Item, int]]:
@@ -193,7 +193,7 @@ class Scheduler(Generic[Item]):
             tokens += waiting.tokens
         return whole if whole and tokens < SMALL_SHARE * self.pass_tokens else count
 
-    def _rank(self, waiting: Waiting[Item]) -> tuple[int, float]:
+    def _rank(self, waiting: WaitingRow[Item]) -> tuple[int, float]:
         age = self._rounds - waiting.round
         if age > self.window:
             return 0, -age

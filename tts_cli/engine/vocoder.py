@@ -27,7 +27,7 @@ from torch import Tensor
 from kernels.launch.dispatch import KernelFailed
 from models.base import SpeechModel
 from models.device.memory import in_halves
-from models.device.spans import Span
+from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from models.device.threads import limited_threads
 from tts_cli.engine.attempt import NOT_A_SAMPLE, Job
@@ -66,8 +66,8 @@ class VocoderQueue:
         self.waiting: list[Job] = []  # the oldest first; codes on the device
         self.beside = VocoderThread(self._decode_alone) if model.decodes_beside else None
         # What the vocoder reads, until it is through: cheaper than to tell the allocator of each.
-        self.read: deque[tuple[Span, list[Tensor]]] = deque()
-        self.spans: deque[Span] = deque()  # of what was decoded, until `busy` is told
+        self.read: deque[tuple[DeviceSpan, list[Tensor]]] = deque()
+        self.spans: deque[DeviceSpan] = deque()  # of what was decoded, until `busy` is told
 
     def add(self, job: Job) -> None:
         """Take in a row that has ended."""
@@ -149,9 +149,9 @@ class VocoderQueue:
         references = [job.reference_codes for job in jobs]
         fronts = [reference for reference in references if reference is not None]
         with self.streams.vocoder():
-            copied = Span(self.device, sleeps=True)
+            copied = DeviceSpan(self.device, sleeps=True)
             try:
-                span = Span(self.device)
+                span = DeviceSpan(self.device)
                 waves = self.model.decode_audio(codes, references if fronts else None)
                 self.spans.append(span.end())
                 on_host = zip(jobs, self._to_host(waves), self._to_host(codes), strict=True)

@@ -16,20 +16,18 @@ import atexit
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.core import SpeechRow
 from tts_cli.engine.load import choose_device, on_device
-from tts_cli.engine.local import SpeechRun, WarmModel
-from tts_cli.engine.made_voices import Here, make_voices
+from tts_cli.engine.local import SpeechRun
+from tts_cli.engine.made_voices import ReadyModel
 from tts_cli.errors import (
     Cancelled,
-    DiskFull,
     RowError,
-    SetupError,
     SpeakerBusy,
     StoppedEarly,
     UsageError,
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
 LEAST_AHEAD = 32  # rows that `batch` pulls ahead, at least
 
 
-class Speaker(WarmModel):
+class Speaker(ReadyModel):
     """A checkpoint in memory, with its slots and its graphs, until it is closed.
 
     It does one thing at a time: a call in the middle of another one, from whatever thread, raises
@@ -101,7 +99,6 @@ class Speaker(WarmModel):
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
         self._busy = threading.Lock()  # somebody is in the middle of a call
         self._current: SpeechRun | SpeechStream | None = None
-        self._stop_voice: Callable[[], None] | None = None  # that is being made
         self._is_lost = False  # its device has failed
         with on_device(choose_device(config)):
             super().__init__(config, info)
@@ -164,36 +161,6 @@ class Speaker(WarmModel):
         if row.error is None and row.finish_reason is None:
             raise Cancelled("the text was not spoken to its end")
 
-    def is_ready(self, row: SpeechRow) -> bool:
-        """Whether a row can be spoken as things are."""
-        return self.has_room(row) and (row.need is None or bool(row.need.digest))
-
-    def prepare(self, row: SpeechRow, cloning: Cloning) -> str | None:
-        """Make the voice that a row lacks, and room for the row, while none is spoken; why that
-        cannot be, or None.
-        """
-        if row.need is not None and not row.need.digest:
-            voices, here = self.maker.voices, Here(False, self, self._stoppable)
-            ask = voices.asks[row.request.voice or ""]
-            try:
-                make_voices(voices, [ask], cloning, here)
-            except (StoppedEarly, SetupError, RowError) as error:
-                if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
-                    raise
-                if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
-                    ask.problem = str(error)
-                return str(error)
-            row.need = cloning.need(row.request)
-        return None if self.has_room(row) else self.grow(row)
-
-    @contextmanager
-    def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
-        self._stop_voice = stop
-        try:
-            yield
-        finally:
-            self._stop_voice = None
-
     def batch(
         self, rows: Iterable[GivenRow], *, ordered: bool = True, look_ahead: int | None = None
     ) -> Generator[Speech, None, None]:
@@ -236,11 +203,6 @@ class Speaker(WarmModel):
         if (current := self._current) is not None:
             current.stop()
         self.stop_voice()
-
-    def stop_voice(self) -> None:
-        """End the making of a voice, if one is being made."""
-        if (stop := self._stop_voice) is not None:
-            stop()
 
     def close(self) -> None:
         """Cancel what is going on, drop the model and free the device's memory. A closed speaker

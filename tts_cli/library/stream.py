@@ -25,7 +25,7 @@ from tts_cli.manifest.row import BadRow
 
 if TYPE_CHECKING:
     from tts_cli.engine.local import SpeechRun
-    from tts_cli.library.speaker import Speaker
+    from tts_cli.engine.made_voices import ReadyModel
 
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class SpeechStream:
     """
 
     def __init__(
-        self, speaker: Speaker, rows: Iterable[GivenRow], look_ahead: int, *, is_ordered: bool
+        self, speaker: ReadyModel, rows: Iterable[GivenRow], look_ahead: int, *, is_ordered: bool
     ) -> None:
         self._speaker = speaker
         self._cloning = speaker.new_cloning()

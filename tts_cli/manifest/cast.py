@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.errors import UsageError
-from tts_cli.manifest.row import ALIASES, KINDS, BadRow, Row, build_row, for_all, nearest, shown
+from tts_cli.manifest.columns import ALIASES, KINDS
+from tts_cli.manifest.row import BadRow, Row, build_row, for_all
+from tts_cli.named import nearest, shown
 
 GROUP = "characters"
 FIELDS = tuple(name for name in KINDS if name not in ("id", "text", "character"))

@@ -15,7 +15,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
+from tts_cli.manifest.columns import RowProblem
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.named import shown
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source

@@ -2,8 +2,6 @@
 
 A row is judged by itself here; what needs the other rows or the checkpoint is in
 `plan.checks`.
-
-What other tools take as a field and this one does not: what does it here.
 """
 
 from __future__ import annotations
@@ -17,7 +15,9 @@ from typing import Any
 
 from models.sampling import SETTINGS
 from tts_cli.config import RANGES
+from tts_cli.manifest.columns import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
 from tts_cli.manifest.ids import ContentIds, default_id, id_problem
+from tts_cli.named import shown
 from tts_cli.text.pauses import pause_problem
 from tts_cli.text.unseen import as_seen
 from tts_cli.text.words import is_blank, strip_markup
@@ -33,34 +33,9 @@ def for_all(given: Mapping[str, float]) -> dict[str, Any]:
 
 
 MAX_TEXT_CHARS = 20_000
-MAX_NAME_CHARS = 200
 MAX_PATH_CHARS = 4096
 MAX_EXTRA_CHARS = 1 << 16
 
-ALIASES = {
-    "input": "text",
-    "speaker": "voice",
-    "lang": "language",
-    "instructions": "instruct",
-    "role": "character",
-}
-# field -> kind of value; `x_vector_only_mode` is an older way to give clone_mode.
-KINDS = {
-    "id": "id",
-    "text": "text",
-    "character": "name",
-    "voice": "name",
-    "language": "name",
-    "instruct": "text",
-    "ref_audio": "path",
-    "ref_text": "text",
-    "clone_mode": "clone",
-    "x_vector_only_mode": "bool",
-    "seed": "int",
-    **{name: setting.kind.__name__ for name, setting in SETTINGS.items()},
-    "max_frames": "int",
-    "max_seconds": "float",
-}
 CLONE_MODES = ("icl", "xvec")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
@@ -68,10 +43,6 @@ _INT = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
-
-
-class RowProblem(ValueError):  # noqa: N818
-    """What is wrong with one row; becomes the message of a `BadRow`."""
 
 
 @dataclass  # never changed; frozen, one would take 6 us to make instead of 2
@@ -121,25 +92,6 @@ class BadRow:
             return self.id
         file = "".join(char if char.isprintable() else "?" for char in self.file)
         return f"#{file}:{self.line}" if file else f"#{self.line}"
-
-
-def shown(value: object, limit: int = 60) -> str:
-    """A value as a message may show it: short, and with no control characters."""
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "an object"
-    if isinstance(value, str):
-        return repr(value) if len(value) <= limit else repr(value[:limit]) + "..."
-    text = repr(value)
-    return text if len(text) <= limit else text[:limit] + "..."
-
-
-def nearest(name: str, valid: list[str]) -> str | None:
-    """The valid name closest to a mistyped one, if any is close."""
-    import difflib
-
-    by_folded = {entry.casefold(): entry for entry in valid}
-    close = difflib.get_close_matches(name[:MAX_NAME_CHARS].casefold(), list(by_folded), n=1)
-    return by_folded[close[0]] if close else None
 
 
 def build_row(
@@ -221,8 +173,6 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
     for key, value in values.items():
         name = ALIASES.get(key, key)
         if name not in KINDS:
-            from tts_cli.manifest.columns import unknown_names  # which knows our fields from here
-
             raise RowProblem(unknown_names(values))
         if is_text and KINDS[name] != "text":
             value = value.strip()
@@ -335,32 +285,3 @@ def _resolve_reference(fields: dict[str, Any], folder: str) -> None:
         raise RowProblem("clone_mode icl needs ref_text, what the reference says; or use xvec")
     fields["clone_mode"] = mode
     fields["ref_audio"] = os.path.join(folder, audio)
-
-
-_RATE = "speech has no speed to set; say it in instruct, as 'speaks slowly', where it is taken"
-_PAUSE = "write [pause 500ms] into the text, or set pauses of long rows by --pause-sentence"
-_STYLE = "describe it in instruct, as 'in a sad voice', where it is taken"
-_VOLUME = "audio is as loud as the model speaks; levels are set for a whole run, see synth --help"
-_PITCH = "pitch cannot be set; choose another voice, or describe it in instruct where it is taken"
-_INSTEAD = {
-    _RATE: "speed rate pace tempo speaking_rate speech_rate length_scale duration",
-    _PAUSE: "pause pauses break silence pause_ms pause_after pause_before pause_s gap",
-    _STYLE: "style emotion emotions mood tone expression delivery style_prompt description acting",
-    _VOLUME: "volume gain loudness lufs",
-    _PITCH: "pitch pitch_shift semitones",
-    "write what is to be said into text; marks of SSML are not read": "ssml markup",
-    "the id names the file, as scene1/line4": "file filename file_name output output_file "
-    "out_path audio_file wav",
-    "the format is one for all rows: --format": "format audio_format codec",
-    "the sample rate is one for all rows: --sample-rate": "sample_rate sampling_rate sr",
-    "the model is one for all rows: --model": "model model_name checkpoint",
-    "name a recording to clone ref_audio, and what is said in it ref_text": "prompt_audio "
-    "audio_prompt prompt_wav speaker_wav reference_audio reference ref_wav audio_path",
-    "what is said in ref_audio is called ref_text": "prompt_text reference_text transcript_ref",
-}
-_BY_NAME = {name: words for words, names in _INSTEAD.items() for name in names.split()}
-
-
-def instead_of(name: str) -> str | None:
-    """What to do instead of giving the field `name`; None where nothing is known of it."""
-    return _BY_NAME.get(name.strip().casefold().replace("-", "_").replace(" ", "_"))

@@ -10,20 +10,20 @@ Rows as readers find them: counted, their names mapped, passed over where nobody
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from tts_cli.errors import StoppedEarly, UsageError
-from tts_cli.manifest.columns import Columns
+from tts_cli.manifest.columns import Columns, RowProblem
 from tts_cli.manifest.encoding import Encoding, known_encoding
 from tts_cli.manifest.ids import ContentIds
-from tts_cli.manifest.row import BadRow, Row, RowProblem, build_row
+from tts_cli.manifest.row import BadRow, Row, build_row
 from tts_cli.manifest.speaker_names import name_in_front
-from tts_cli.manifest.table_form import TableForm
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -64,8 +64,25 @@ class Rules:
         )
 
 
+@dataclass(frozen=True)
+class TableForm:
+    """How one table is written."""
+
+    separator: str
+    is_quoted: bool = True  # as in CSV; False: quotation marks are letters
+    names: tuple[str, ...] = ()  # of its columns, "" for one without; none: the first row has them
+    targets: Mapping[str, str] = field(default_factory=dict)  # of names: fields, see `Columns`
+    id_parts: int = 0  # how many of a path's last parts make an id
+    advice: str = ""  # flags for a table whose first row seems to name no columns
+
+    def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """The cells of each row."""
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.is_quoted else csv.QUOTE_NONE
+        return csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
+
+
 @dataclass
-class Found:
+class SourceFacts:
     """What the first reading of a file found out about it."""
 
     encoding: Encoding | None = None
@@ -84,7 +101,7 @@ class Source:
     copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
     rules: Rules = field(default_factory=Rules)
     columns: Columns = field(default_factory=Columns, compare=False)
-    found: Found = field(default_factory=Found, init=False, compare=False)
+    found: SourceFacts = field(default_factory=SourceFacts, init=False, compare=False)
     fingerprint: Fingerprint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

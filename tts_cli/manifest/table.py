@@ -10,10 +10,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.columns import ERROR, KEEP, Columns, as_flag, fitting, unknown_names
+from tts_cli.manifest.columns import (
+    ERROR,
+    KEEP,
+    Columns,
+    RowProblem,
+    as_flag,
+    fitting,
+    unknown_names,
+)
 from tts_cli.manifest.json_rows import Lines
-from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
-from tts_cli.manifest.table_form import PATH, TableForm, path_id, skip_excel_separator
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.source import TableForm
+from tts_cli.manifest.table_form import PATH, path_id, skip_excel_separator
+from tts_cli.named import shown
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source
@@ -25,7 +35,7 @@ _HOLDS_SEPARATOR = "; put a cell that holds the separator in quotes"
 _MAX_TOLD = 5
 
 
-class Header:
+class TableHeader:
     """The columns of one table. One without a name is called by its place: `#1` is the first.
 
     Args:
@@ -180,7 +190,7 @@ def table_rows(
         skip_excel_separator(lines)
     reader = form.reader(lines)
     if form.names:
-        header = Header(list(form.names), source.columns, source.name, form)
+        header = TableHeader(list(form.names), source.columns, source.name, form)
     else:
         header = _read_header(reader, lines, source, form)
     num_columns, first = len(header.names), rows.number
@@ -233,7 +243,7 @@ def _table_problem(problem: Exception, start: int, end: int) -> str:
 
 def _read_header(
     reader: Iterator[list[str]], lines: Lines, source: Source, form: TableForm
-) -> Header:
+) -> TableHeader:
     start = lines.number + 1
     try:
         while not any(map(str.strip, header := next(reader))):
@@ -249,4 +259,4 @@ def _read_header(
         raise ManifestError(
             f"{source.name}:{start}: the header cannot be read: {_reason(problem)}"
         ) from None
-    return Header(header, source.columns, f"{source.name}:{start}", form)
+    return TableHeader(header, source.columns, f"{source.name}:{start}", form)

@@ -12,22 +12,19 @@ import csv
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
 
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.columns import Columns, fitting
+from tts_cli.manifest.columns import Columns, RowProblem, fitting
 from tts_cli.manifest.ids import IdTable, fold_id, id_problem
 from tts_cli.manifest.json_rows import Lines
-from tts_cli.manifest.row import RowProblem, shown
+from tts_cli.manifest.source import Source, TableForm
+from tts_cli.named import shown
 from tts_cli.text.languages import is_code
-
-if TYPE_CHECKING:
-    from tts_cli.manifest.source import Source
 
 log = logging.getLogger(__name__)
 
@@ -49,23 +46,6 @@ _READINGS = ("phones", "tones", "word2ph")  # what Bert-VITS2 writes behind a te
 _LEAST_LIKENESS = 0.5  # of a text and the same in words
 
 OpenLines = Callable[[], AbstractContextManager[Lines]]
-
-
-@dataclass(frozen=True)
-class TableForm:
-    """How one table is written."""
-
-    separator: str
-    is_quoted: bool = True  # as in CSV; False: quotation marks are letters
-    names: tuple[str, ...] = ()  # of its columns, "" for one without; none: the first row has them
-    targets: Mapping[str, str] = field(default_factory=dict)  # of names: fields, see `Columns`
-    id_parts: int = 0  # how many of a path's last parts make an id
-    advice: str = ""  # flags for a table whose first row seems to name no columns
-
-    def reader(self, lines: Lines) -> Iterator[list[str]]:
-        """The cells of each row."""
-        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.is_quoted else csv.QUOTE_NONE
-        return csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
 
 
 def find_form(source: Source, open_lines: OpenLines) -> TableForm | None:

@@ -7,13 +7,14 @@ so its size is bounded; a million rows are for CSV or JSONL.
 from __future__ import annotations
 
 import datetime
+import io
 import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.errors import ManifestError, SetupError
-from tts_cli.manifest.row import BadRow, Row, nearest, shown
-from tts_cli.manifest.table import Header
+from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.table import TableHeader
 from tts_cli.manifest.workbook_scan import (
     MAX_FILE_BYTES,
     NumberFormat,
@@ -22,6 +23,7 @@ from tts_cli.manifest.workbook_scan import (
     WorkbookFile,
     column_letters,
 )
+from tts_cli.named import nearest, shown
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source
@@ -46,7 +48,7 @@ def workbook_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     source.found.sheet = sheet.name
     if is_first:
         _tell(book.sheets, sheet, scan, name)
-    header: Header | None = None
+    header: TableHeader | None = None
     unfollowed: list[str] = []
     for index, line_values in enumerate(values):
         cells = [
@@ -58,7 +60,7 @@ def workbook_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
             continue
         line = index + 1
         if header is None:
-            header = Header(cells, source.columns, f"{name}:{line}")
+            header = TableHeader(cells, source.columns, f"{name}:{line}")
             continue
         if not rows.next():
             continue
@@ -113,7 +115,6 @@ def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]],
             f"{name}: .xlsx needs python-calamine",
             remedy='pip install "tts-cli[xlsx]", or save the sheet as CSV (UTF-8)',
         ) from None
-    import io
 
     data, scan = book.repacked(sheet)
     try:
@@ -128,7 +129,7 @@ def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]],
     return values, scan
 
 
-def _problem(index: int, cells: list[str], scan: SheetScan, header: Header) -> str | None:
+def _problem(index: int, cells: list[str], scan: SheetScan, header: TableHeader) -> str | None:
     """What is wrong with a cell of a row that stands for anything."""
     for column in range(len(cells)):
         why = scan.problems.get((index, column))

@@ -265,15 +265,14 @@ def stored_models() -> list[StoredModel]:
     return found
 
 
-def download(config: RunConfig) -> Downloaded:
-    """Fetch the checkpoint that `config.model` names.
+def download(model: str, config: RunConfig) -> Downloaded:
+    """Fetch a checkpoint of the hub, which the settings name too.
 
     Raises:
         SetupError: there is no such repository, the hub cannot be reached, or it is of no family.
         UsageError: its licence was never accepted, or it is a folder.
     """
-    assert config.model is not None
-    model, revision = config.model, config.revision
+    revision = config.revision
     if Path(model).expanduser().exists():
         raise UsageError(f"{model}: is on this machine already", "name a repository of the hub")
     try:

@@ -26,11 +26,12 @@ from tts_cli.listen.judgement import judged
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.cast import Cast, read_cast, with_character
-from tts_cli.manifest.columns import as_flag, parse_map
+from tts_cli.manifest.columns import RowProblem, as_flag, parse_map
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import BadRow, Row, RowProblem, nearest, shown
+from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Manifest
+from tts_cli.named import nearest, shown
 from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_folder import VoiceFolder
 
@@ -92,7 +93,7 @@ class CheckedRows:
                 self._places.setdefault(id_hash(fold_id(row.record_id)), row.line)
                 yield row
                 continue
-            if isinstance(row, Row) and row.character is not None:
+            if isinstance(row, Row):
                 try:
                     row = self.casting.played(row)
                 except RowProblem as error:
@@ -289,8 +290,9 @@ class Casting:
                 raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
 
     def played(self, row: Row) -> Row:
-        """A row in its character's voice. Raises RowProblem: nobody knows the character."""
-        assert row.character is not None
+        """A row in its character's voice, if it has one. Raises RowProblem: nobody knows it."""
+        if row.character is None:
+            return row
         character = self._find(row.character)
         if character is None:
             if self.cast.path is None and (self._makes_voices or row.voice or row.ref_audio):

@@ -289,7 +289,7 @@ class RowPlan:
         try:
             need = self._resolve(request, is_silent)
             if row.ref_audio is not None and not is_silent:
-                self._judge_recording(row, tally)
+                self._judge_recording(row, row.ref_audio, tally)
             standing = self._folder.standing(row.id, request, need, is_silent)
             is_due = self._folder.is_due(standing.state)
             if not self.config.overwrite:
@@ -355,13 +355,12 @@ class RowPlan:
         by_another = line.get("anchor") or line.get("clone_model")  # of earlier versions
         return by_another is not None or line.get("ref_sha256") is None
 
-    def _judge_recording(self, row: Row, tally: Tally) -> None:
+    def _judge_recording(self, row: Row, recording: str, tally: Tally) -> None:
         """Tell what is odd about a row's recording. Raises RowError: it cannot be used."""
-        assert row.ref_audio is not None
-        if problem := self.cloning.transcript_problem(row.ref_audio, row.ref_text):
+        if problem := self.cloning.transcript_problem(recording, row.ref_text):
             tally.add_odd_recording(row, problem)
         if self.is_heard:
-            for oddity in self.cloning.files.heard(row.ref_audio):
+            for oddity in self.cloning.files.heard(recording):
                 tally.add_odd_recording(row, oddity)
 
     def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:

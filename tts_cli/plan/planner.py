@@ -20,9 +20,10 @@ import numpy as np
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Need, SpeechRow
 from tts_cli.errors import RowError
-from tts_cli.manifest.columns import Columns, parse_map
-from tts_cli.manifest.row import BadRow, Row, RowProblem, shown
+from tts_cli.manifest.columns import Columns, RowProblem, parse_map
+from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import RowBuilder, Rules, Source
+from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import (
     Casting,
@@ -105,8 +106,7 @@ class RowMaker:
         if isinstance(row, BadRow):
             return row
         try:
-            if row.character is not None:
-                row = self._casting.played(row)
+            row = self._casting.played(row)
             if problem := row_problem(row, self.config, self.info, cloning.folder):
                 raise RowProblem(problem)
             return self._spoken(row, cloning)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.folder.take import Take
-from tts_cli.manifest.row import BadRow, Row, shown
+from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.manifest.subtitle_rows import cue_length_s
+from tts_cli.named import shown
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
 from tts_cli.plan.strays import Strays

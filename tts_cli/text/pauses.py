@@ -22,7 +22,7 @@ _PAUSE = re.compile(
 
 
 @dataclass(frozen=True)
-class Stretch:
+class UnbrokenText:
     """Text between two pauses."""
 
     start: int  # index of its first character in the text, and behind its last
@@ -30,7 +30,7 @@ class Stretch:
     pause_after_s: float | None  # None: no mark follows
 
 
-def stretches(text: str) -> Iterator[Stretch]:
+def stretches(text: str) -> Iterator[UnbrokenText]:
     """What lies between the pauses of a text, edges without spaces; may be empty before a pause."""
     start = 0
     for found in _PAUSE.finditer(text):
@@ -78,9 +78,9 @@ def _seconds(found: re.Match[str]) -> float:
     return float(found[1]) / (1000 if found[2].lower() == "ms" else 1)
 
 
-def _trimmed(text: str, start: int, end: int, pause_after_s: float | None) -> Stretch:
+def _trimmed(text: str, start: int, end: int, pause_after_s: float | None) -> UnbrokenText:
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
         end -= 1
-    return Stretch(start, end, pause_after_s)
+    return UnbrokenText(start, end, pause_after_s)

@@ -17,7 +17,7 @@ import torch
 from kernels.launch.dispatch import KernelFailed
 from models.base import RequestError, SpeechModel, Voice
 from models.device.memory import in_halves
-from models.device.spans import Span
+from models.device.spans import DeviceSpan
 from tts_cli.errors import RowError, first_line, is_device_lost
 from tts_cli.voices.recording import Reference
 
@@ -34,7 +34,7 @@ class Ticket:
     """
 
     voice: Future[Voice] = field(default_factory=Future)
-    span: Span | None = None  # of the batch it was encoded in
+    span: DeviceSpan | None = None  # of the batch it was encoded in
     share: float = 0.0  # of that span, by length
 
     @property
@@ -52,7 +52,7 @@ class VoiceCache:
         self.model = model
         self.device = device
         self.num_encoded = 0
-        self._spans: deque[Span] = deque()  # of the last batches
+        self._spans: deque[DeviceSpan] = deque()  # of the last batches
         self._earlier_ms = 0.0  # what those before them took
         self._tickets: OrderedDict[str, Ticket] = OrderedDict()
         self._pending: deque[tuple[Reference, Ticket]] = deque()
@@ -108,7 +108,7 @@ class VoiceCache:
 
     def _encode(self, batch: list[tuple[Reference, Ticket]]) -> str | None:
         """Encode a batch; the reason if that cannot be done."""
-        span = Span(self.device)
+        span = DeviceSpan(self.device)
         try:
             found = encode_references(self.model, [reference for reference, _ in batch])
         except torch.OutOfMemoryError as error:

@@ -69,7 +69,7 @@ class Recipe(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeVoice:
     """What one has said."""
 
     path: Path  # of the WAV
@@ -116,7 +116,7 @@ class Made:
 class Whole(NamedTuple):
     """What is whole of a voice's files."""
 
-    made: Made | None
+    made: MadeVoice | None
     stored: dict[str, StoredVoice]  # for checkpoints, by the names of their files
     problems: list[str]  # of the others
 
@@ -155,7 +155,7 @@ class MadeVoices:
             raise RowError(f"its voice {voice} is gone")
         return stored
 
-    def made(self, voice: str) -> Made | None:
+    def made(self, voice: str) -> MadeVoice | None:
         """What a voice has said; None: it was not made yet.
 
         Raises:
@@ -172,7 +172,7 @@ class MadeVoices:
                 )
         return found[0] if found else None
 
-    def require_made(self, voice: str) -> Made:
+    def require_made(self, voice: str) -> MadeVoice:
         """The same of one that was made. Raises RowError: it is gone, or damaged."""
         if (made := self.made(voice)) is None:
             raise RowError(f"{voice} is gone")
@@ -230,11 +230,12 @@ class MadeVoices:
         """Have a file of another folder. Raises SetupError, DiskFull, RowError."""
         self._write(path.name, _bytes_of(path))
 
-    def require_folder(self) -> None:
-        """Raise SetupError if something else than a folder is in its place."""
+    def require_folder(self) -> Path:
+        """The folder. Raises SetupError if something else is in its place."""
         assert self.folder is not None
         if os.path.lexists(self.folder) and (self.folder.is_symlink() or not self.folder.is_dir()):
             raise SetupError(f"{self.folder}: is no folder", remedy="move it out of the way")
+        return self.folder
 
     def _is_there(self, name: str) -> bool:
         return self.folder is not None and os.path.lexists(self.folder / name)
@@ -244,14 +245,12 @@ class MadeVoices:
         return (one / name for one in self._folders if os.path.lexists(one / name))
 
     def _write(self, name: str, data: bytes) -> None:
-        self.require_folder()
-        assert self.folder is not None
+        path = self.require_folder() / name
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(self.folder / name, data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, data)
         except OSError as error:
-            where = self.folder / name
-            raise SetupError(f"{where}: {error.strerror}", "see what is in its way") from None
+            raise SetupError(f"{path}: {error.strerror}", "see what is in its way") from None
 
 
 def damaged(voice: str, error: RowError) -> UsageError:
@@ -307,7 +306,7 @@ def read_stored(path: Path) -> StoredVoice:
         raise RowError(f"{path}: {error}") from None
 
 
-def _read(path: Path) -> Made:
+def _read(path: Path) -> MadeVoice:
     """What a `NAME.json` tells of. Raises RowError: that, or a file it tells of, is damaged."""
     try:
         facts = json.loads(_bytes_of(path))
@@ -320,7 +319,7 @@ def _read(path: Path) -> Made:
     for file, digest in sums.items():
         if hashlib.sha256(_bytes_of(path.with_name(file))).hexdigest() != digest:
             raise RowError(f"{path.with_name(file)}: is not what was written")
-    return Made(path.with_suffix(".wav"), text, facts, sums)
+    return MadeVoice(path.with_suffix(".wav"), text, facts, sums)
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -61,7 +61,7 @@ _OGG_PAGE_BYTES, _OGG_LAST_PAGE = 65_307, 4
 
 
 @dataclass(frozen=True)
-class Header:
+class SoundHeader:
     """What a file says of itself, within the limits."""
 
     rate_hz: int
@@ -78,7 +78,7 @@ class Header:
 class Facts:
     """A file that may serve as a reference, as far as can be told without decoding it."""
 
-    header: Header
+    header: SoundHeader
     content: str  # sha256 of its bytes
 
 
@@ -224,13 +224,13 @@ def _sound(handle: int) -> Iterator[soundfile.SoundFile]:
         ) from None
 
 
-def _check_header(sound: soundfile.SoundFile, handle: int) -> Header:
+def _check_header(sound: soundfile.SoundFile, handle: int) -> SoundHeader:
     rate_hz, channels, frames = sound.samplerate, sound.channels, sound.frames
     if not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:
         raise RowError(f"has {rate_hz} Hz; {MIN_RATE_HZ} to {MAX_RATE_HZ} are taken")
     if not 1 <= channels <= MAX_CHANNELS:
         raise RowError(f"has {channels} channels, at most {MAX_CHANNELS} are mixed to one")
-    header = Header(rate_hz, channels, frames if frames < _UNKNOWN_FRAMES else None)
+    header = SoundHeader(rate_hz, channels, frames if frames < _UNKNOWN_FRAMES else None)
     if any(int(claimed) > int(found) for claimed, found in _SHORTFALL.findall(sound.extra_info)):
         raise RowError("promises more audio than it holds: it is cut off, or its header is wrong")
     if sound.format == "OGG" and not _has_last_ogg_page(handle):
@@ -270,7 +270,7 @@ def _has_last_ogg_page(handle: int) -> bool:
     return is_whole and bool(page[5] & _OGG_LAST_PAGE)
 
 
-def _decode(sound: soundfile.SoundFile, header: Header) -> Samples:
+def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
     """(n,) float32 mono; never more frames than the header promised."""
     import numpy as np
 

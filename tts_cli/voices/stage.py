@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tts_cli.core import SpeechRow
+from tts_cli.core import Need, SpeechRow
 from tts_cli.errors import RowError
 from tts_cli.voices.needs import Cloning
 
@@ -47,7 +47,7 @@ class VoiceStage:
             if row.need is None:
                 yield row
                 continue
-            ticket = self._begin(row)
+            ticket = self._begin(row, row.need)
             if ticket is None:
                 yield row
             else:
@@ -60,10 +60,9 @@ class VoiceStage:
         while waiting and not stop.is_set():
             yield from self._finished(waiting, WAIT_S)
 
-    def _begin(self, row: SpeechRow) -> Ticket | None:
+    def _begin(self, row: SpeechRow, need: Need) -> Ticket | None:
         """The ticket of a row's reference; None where its voice is known, or cannot be had."""
-        request, need = row.request, row.need
-        assert need is not None
+        request = row.request
         try:
             voice = self.cloning.voice(request, need.digest)
         except RowError as error:

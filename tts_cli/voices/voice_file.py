@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import RowError
-from tts_cli.manifest.row import MAX_NAME_CHARS, MAX_TEXT_CHARS, shown
+from tts_cli.manifest.columns import MAX_NAME_CHARS
+from tts_cli.manifest.row import MAX_TEXT_CHARS
+from tts_cli.named import shown
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.folder.atomic import write_alone
+from tts_cli.manifest.columns import MAX_NAME_CHARS
 from tts_cli.manifest.ids import fold_id, id_problem
-from tts_cli.manifest.row import MAX_NAME_CHARS, nearest, shown
+from tts_cli.named import nearest, shown
 from tts_cli.voices.recording import opened
 from tts_cli.voices.voice_file import MAX_FILE_BYTES, StoredVoice, decode, encode
 
@@ -101,8 +103,6 @@ class VoiceFolder:
             UsageError: it is there already.
             SetupError, DiskFull: the folder cannot be written.
         """
-        from tts_cli.folder.atomic import write_alone
-
         path = self.target(name, is_overwriting)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -122,28 +122,26 @@ class VoiceFolder:
         if path is None:
             return self.path / (name + SUFFIX)
         if not is_overwriting:
-            raise UsageError(f"{path} is there already", remedy="add --overwrite to replace it")
+            raise _is_there(path)
         return path
 
-    def require_same(self, name: str, reference: str, info: ModelInfo) -> tuple[Path, StoredVoice]:
+    def require_same(self, path: Path, name: str, reference: str, info: ModelInfo) -> StoredVoice:
         """A voice that is there, as it would be made again.
 
         Args:
+            path: of its file.
             reference: digest of the recording, and of what is taken of it.
             info: of the checkpoint.
         Raises:
             UsageError: it is another one.
         """
-        path = self.find(name)
-        assert path is not None
         try:
             stored = self.load(name)
         except RowError:
             stored = None
         if stored is None or (stored.reference, stored.identity) != (reference, info.identity):
-            self.target(name)
-        assert stored is not None
-        return path, stored
+            raise _is_there(path)
+        return stored
 
     def _read(self, name: str) -> StoredVoice:
         path = self.find(name)
@@ -169,3 +167,7 @@ def read_voice(path: Path, folder: Path) -> StoredVoice:
         os.fdopen(os.dup(handle), "rb") as file,
     ):
         return decode(file.read(MAX_FILE_BYTES + 1))
+
+
+def _is_there(path: Path) -> UsageError:
+    return UsageError(f"{path} is there already", remedy="add --overwrite to replace it")

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import threading
@@ -167,8 +168,6 @@ class Cluster:
             self._is_ours_to_leave = False
             self._ray.shutdown()
             if self._session_dir is not None and is_tidy:
-                import shutil
-
                 shutil.rmtree(self._session_dir, ignore_errors=True)
         self._stack.close()
 

@@ -19,9 +19,9 @@ from tts_cli.core import SpeechRow
 from tts_cli.engine.attempt import FRAMES_PER_BYTE
 from tts_cli.engine.session import Due
 from tts_cli.folder.records import Recorder
-from tts_cli.workers.hand import Hand, Row, Waiting, Window
+from tts_cli.workers.hand import Hand, Row, UnansweredRow, Window
 from tts_cli.workers.lives import Events, Lives
-from tts_cli.workers.messages import Ended, Order
+from tts_cli.workers.messages import Ended, RowOrder
 from tts_cli.workers.voices import ClusterVoices
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Dealer:
                     places[voice.digest] = len(voices)
                     voices.append(self._voices.kept(voice))
             place = None if voice is None else places[voice.digest]
-            orders.append(Order(number, sent, place))
+            orders.append(RowOrder(number, sent, place))
         self._lives.watch(hand, hand.actor.speak.remote(orders, *voices))
 
     def take(self, hand: Hand, ended: list[Ended]) -> None:
@@ -213,4 +213,4 @@ def waiting(row: SpeechRow) -> Row:
         min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
         for request in requests
     )
-    return Waiting(row, frames, len(requests))
+    return UnansweredRow(row, frames, len(requests))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from tts_cli.core import SpeechRow
-from tts_cli.workers.messages import Counted, Heard, Ready
+from tts_cli.workers.messages import Counted, Ready, WorkerNews
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -30,7 +30,7 @@ PATIENCE = 4  # windows of rows that may go before one that waits
 
 
 @dataclass(eq=False)
-class Waiting(Generic[Item]):
+class UnansweredRow(Generic[Item]):
     """A row on the driver's side, until it is recorded."""
 
     item: Item
@@ -45,7 +45,7 @@ class Waiting(Generic[Item]):
         """Most slots in use of a worker that speaks it, itself included."""
         return max(1, room >> (COMPANY_SHIFT * self.deaths))
 
-    def given_back(self, *, was_alone: bool) -> Waiting[Item]:
+    def given_back(self, *, was_alone: bool) -> UnansweredRow[Item]:
         """The row once more, after the death of a worker that had it."""
         deaths, lone_deaths = self.deaths + 1, self.lone_deaths + was_alone
         return replace(self, deaths=deaths, lone_deaths=lone_deaths, is_gone=False)
@@ -60,9 +60,11 @@ class Window(Generic[Item]):
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._fresh: list[tuple[float, int, Waiting[Item]]] = []  # a heap, the longest on top
-        self._by_age: deque[Waiting[Item]] = deque()
-        self._suspects: list[tuple[int, int, Waiting[Item]]] = []  # a heap, the least suspect first
+        self._fresh: list[tuple[float, int, UnansweredRow[Item]]] = []  # a heap, the longest on top
+        self._by_age: deque[UnansweredRow[Item]] = deque()
+        self._suspects: list[
+            tuple[int, int, UnansweredRow[Item]]
+        ] = []  # a heap, the least suspect first
         self._counter = itertools.count()
         self._given = 0
 
@@ -72,7 +74,7 @@ class Window(Generic[Item]):
     def __bool__(self) -> bool:
         return self.next() is not None
 
-    def add(self, row: Waiting[Item]) -> None:
+    def add(self, row: UnansweredRow[Item]) -> None:
         """Take a row that was never given, as `given_back` makes one of a row that was."""
         assert not row.is_gone, row.item
         number = next(self._counter)
@@ -83,7 +85,7 @@ class Window(Generic[Item]):
         heapq.heappush(self._fresh, (-row.frames, number, row))
         self._by_age.append(row)
 
-    def next(self) -> Waiting[Item] | None:
+    def next(self) -> UnansweredRow[Item] | None:
         """The row to be given next; None: there is none."""
         while self._by_age and self._by_age[0].is_gone:
             self._by_age.popleft()
@@ -95,7 +97,7 @@ class Window(Generic[Item]):
             return oldest if has_waited else self._fresh[0][2]
         return self._suspects[0][2] if self._suspects else None
 
-    def give(self) -> Waiting[Item]:
+    def give(self) -> UnansweredRow[Item]:
         """Take out the next row."""
         row = self.next()
         assert row is not None, "nothing waits"
@@ -106,7 +108,7 @@ class Window(Generic[Item]):
         return row
 
 
-Row = Waiting[SpeechRow]
+Row = UnansweredRow[SpeechRow]
 
 # Rows that have a slot or are to have one: half as many more as there are slots, and a few, so that
 # freed ones are filled at once; no more than that, because what one worker has no other can take
@@ -143,7 +145,7 @@ class Hand:
     capture_s: float = 0.0
     pulse: int = 0  # as it was told last
     pulse_s: float = 0.0  # when it was last seen to do anything, while it has rows
-    listening: Future[Heard] | None = None  # its next answer to that
+    listening: Future[WorkerNews] | None = None  # its next answer to that
     host: str | None = None
     counted: Counted = field(default_factory=Counted)
     device: dict[str, Any] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from typing import Any
 from tts_cli.errors import SetupError, StoppedEarly, first_line
 from tts_cli.workers.cluster import Cluster
 from tts_cli.workers.hand import MAX_DEATHS, Hand
-from tts_cli.workers.messages import Ended, Heard, Ready, Returned
+from tts_cli.workers.messages import Ended, Ready, Returned, WorkerNews
 from tts_cli.workers.worker import WorkerFailed
 
 log = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ class Lives:
         take = partial(self._heard, hand, hand.life)
         hand.listening.add_done_callback(lambda found: self._events.put(partial(take, found)))
 
-    def _heard(self, hand: Hand, life: int, found: Future[Heard]) -> None:
+    def _heard(self, hand: Hand, life: int, found: Future[WorkerNews]) -> None:
         if found.exception() is not None:
             return
         heard = found.result()
@@ -223,7 +223,7 @@ class Lives:
                 log.debug("worker %d has no last word: %s", hand.number, error)
 
 
-def tell(hand: Hand, heard: Heard) -> None:
+def tell(hand: Hand, heard: WorkerNews) -> None:
     """Log what a worker said."""
     for one in heard.said:
         if one.text:

@@ -52,7 +52,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Order:
+class RowOrder:
     """A row to be spoken."""
 
     number: int  # that it is answered under
@@ -112,7 +112,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Heard:
+class WorkerNews:
     """What a worker has to tell now and then."""
 
     said: list[Said]

@@ -15,22 +15,23 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.core import SpeechRow
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
-from tts_cli.folder.run_file import Totals
+from tts_cli.folder.run_file import Totals, versions
 from tts_cli.workers.messages import (
     Counted,
     Encoded,
     Ended,
-    Heard,
-    Order,
     Ready,
     Returned,
+    RowOrder,
     Said,
     Task,
+    WorkerNews,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +104,6 @@ class Worker:
         self._mutex = threading.Lock()
         self._speech: SpeechRun | None = None
         self._model: WarmModel | None = None
-        self._files: RowFiles | None = None
         self._counted = Counted()
         self._is_stopped = False
         self._failure: Exception | None = None
@@ -118,7 +118,7 @@ class Worker:
         """Wait until rows can be spoken. Raises SetupError, WorkerFailed."""
         return await asyncio.wrap_future(self._ready)
 
-    async def speak(self, orders: list[Order], *voices: Voice) -> None:
+    async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
         """Take rows to be spoken, which `ended` will tell of.
 
         Args:
@@ -204,17 +204,17 @@ class Worker:
                 self._speech.stop()
         self._orders.put(None)
 
-    async def listen(self) -> Heard:
+    async def listen(self) -> WorkerNews:
         """What was said since; waits a while for something."""
         said = await asyncio.to_thread(self._ear.take, LISTEN_S)
-        return Heard(said, self._pulse())
+        return WorkerNews(said, self._pulse())
 
-    async def counted(self) -> tuple[Counted, Heard]:
+    async def counted(self) -> tuple[Counted, WorkerNews]:
         """What came of the work, and what was said at last; whoever listens is answered."""
         found = await asyncio.to_thread(self._count)
         said = self._ear.take(0)
         self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
-        return found, Heard(said, self._pulse())
+        return found, WorkerNews(said, self._pulse())
 
     def _pulse(self) -> int:
         """Grows with every frame that is made; a new stretch of speaking begins anew."""
@@ -224,10 +224,10 @@ class Worker:
     def _work(self) -> None:
         """The thread that loads and speaks."""
         try:
-            self._ready.set_result(self._open())
+            model, files = self._open()
             while not self._is_stopped:
                 if (order := self._orders.get()) is not None:
-                    self._speak_from(order)
+                    self._speak_from(model, files, order)
         except Exception as error:
             log.debug("worker %d ends", self._task.number, exc_info=True)
             is_known = isinstance(error, (SetupError, StoppedEarly))
@@ -272,8 +272,8 @@ class Worker:
             event, loop = waker
             loop.call_soon_threadsafe(event.set)
 
-    def _open(self) -> Ready:
-        """Load the model and make room. Raises SetupError."""
+    def _open(self) -> tuple[WarmModel, RowFiles]:
+        """Load the model, make room, and be ready. Raises SetupError."""
         import torch
 
         from tts_cli.audio.encode import RowFiles
@@ -301,8 +301,7 @@ class Worker:
         writer = AudioWriter(task.config.out, task.config, session.model.info.sample_rate_hz)
         writer.is_staging = sees_folder(task)
         writer.has_folder_alone = False
-        self._files = RowFiles(writer, task.comment)
-        return Ready(
+        ready = Ready(
             socket.gethostname(),
             os.getpid(),
             device_facts(session),
@@ -311,15 +310,20 @@ class Worker:
             session.batch.rows,
             writer.is_staging,
         )
+        self._ready.set_result(ready)
+        return model, RowFiles(writer, task.comment)
 
-    def _speak_from(self, first: SpeechRow | tuple[Reference, Future[Ticket]]) -> None:
+    def _speak_from(
+        self,
+        model: WarmModel,
+        files: RowFiles,
+        first: SpeechRow | tuple[Reference, Future[Ticket]],
+    ) -> None:
         """Speak rows until there are no more for now."""
         from tts_cli.engine.session import WRITERS
 
-        assert self._model is not None
-        assert self._files is not None
-        is_int16 = self._files.writer.takes_int16
-        speech = self._model.new_run(self._take, is_int16=is_int16, takers=WRITERS)
+        take, is_int16 = partial(self._take, files), files.writer.takes_int16
+        speech = model.new_run(take, is_int16=is_int16, takers=WRITERS)
         with self._mutex:
             self._speech = speech
             self._wake()
@@ -351,12 +355,11 @@ class Worker:
                     if speech.is_stopped():
                         return
 
-    def _take(self, row: SpeechRow) -> None:
+    def _take(self, files: RowFiles, row: SpeechRow) -> None:
         """A row at its end; several threads call it."""
-        assert self._files is not None
         error: StoppedEarly | None = None
         try:
-            self._files.make(row)
+            files.make(row)
         except StoppedEarly as caught:
             error = caught
         with self._mutex:
@@ -397,8 +400,6 @@ class Worker:
 
 def version() -> str:
     """Of tts-cli, as it is installed here."""
-    from tts_cli.folder.run_file import versions
-
     return versions()["tts-cli"] or "no version"
 
 

@@ -10,7 +10,7 @@ its own row only, and every convolution finds zeros in the `gap_frames` between 
 
 The convolutions reach back 10 frames, the transformer more than a thousand; and its tables of RoPE
 are rounded, so that a frame's position matters a little. Chunks are exact nevertheless: latents are
-made of a row from its first frame on, in chunks only what follows them (`Cut.renders_windows`).
+made of a row from its first frame on, in chunks only what follows them (`Cutting.renders_windows`).
 
 Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
 """
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.folding import fold_decoder
 from models.fish_speech.rope import rounded_tables
-from models.vocoder.chunks import Cut
+from models.vocoder.chunks import Cutting
 from models.vocoder.layers import PreTransformer
 from models.vocoder.network import CodecDecoder
 
@@ -80,10 +80,10 @@ class FishVocoder(CodecDecoder):
         return vocoder
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Cutting:
         """How long rows are cut: a chunk and its context fill the RoPE tables."""
         context = self.config.frames.max_steps - CHUNK_FRAMES
-        return Cut(CHUNK_FRAMES, left_context=context, renders_windows=True)
+        return Cutting(CHUNK_FRAMES, left_context=context, renders_windows=True)
 
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.checkpoint.files import CheckpointError, Header, Shapes, check_shapes, read_header
+from models.checkpoint.files import CheckpointError, Shapes, TensorHeader, check_shapes, read_header
 from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig, WindowConfig
 from models.vocoder.sizes import DILATIONS, KERNEL
 
@@ -143,7 +143,7 @@ def _transformer(shapes: Shapes, name: str, config: WindowConfig) -> None:
     shapes[f"{name}.norm.weight"] = (width,)
 
 
-def check_codec(folder: Path, config: CodecConfig) -> Header:
+def check_codec(folder: Path, config: CodecConfig) -> TensorHeader:
     """The header of a converted codec; no weight is read.
 
     Raises:

@@ -33,7 +33,7 @@ from models.qwen3_tts.codec.speech_encoder_config import (
 from models.vocoder.layers import Affine
 
 
-class Stage(nn.Module):
+class EncoderStage(nn.Module):
     """A residual block, then a convolution that divides the rate and doubles the channels."""
 
     def __init__(self, channels: int, config: SpeechEncoderConfig, stride: int) -> None:
@@ -108,7 +108,7 @@ class SpeechEncoder(nn.Module):
         channels = [config.num_filters << index for index in range(len(config.strides) + 1)]
         self.first = Affine(channels[0], 1, config.kernel)
         self.stages = nn.ModuleList(
-            Stage(width, config, stride)
+            EncoderStage(width, config, stride)
             for width, stride in zip(channels[:-1], config.strides, strict=True)
         )
         self.last = Affine(config.width, channels[-1], config.last_kernel)
@@ -245,18 +245,15 @@ def _renamed(config: SpeechEncoderConfig, tensors: dict[str, Tensor]) -> dict[st
         tensors.pop(f"{book}.initialized", None)
         total = tensors.get(f"{book}.embed_sum")
         usage = tensors.get(f"{book}.cluster_usage")
-        is_whole = (
+        if index >= config.num_codebooks:
+            tensors.pop(f"{book}.embed_sum", None)
+            tensors.pop(f"{book}.cluster_usage", None)
+        elif (
             total is not None
             and usage is not None
             and total.shape == (config.codebook_size, config.codebook_dim)
             and usage.shape == total.shape[:1]
-        )
-        if index >= config.num_codebooks:
-            tensors.pop(f"{book}.embed_sum", None)
-            tensors.pop(f"{book}.cluster_usage", None)
-        elif is_whole:
-            assert total is not None
-            assert usage is not None
+        ):
             del tensors[f"{book}.embed_sum"], tensors[f"{book}.cluster_usage"]
             tables.append(total.float() / usage.float().clamp(min=EMBEDDING_FLOOR)[:, None])
     if len(tables) == config.num_codebooks:

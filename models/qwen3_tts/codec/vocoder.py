@@ -28,11 +28,11 @@ from models.checkpoint.weights import shapes_of
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.codec.vocoder_folding import fold
 from models.qwen3_tts.codec.vocoder_weights import check_tensors
-from models.vocoder.chunks import Cut
+from models.vocoder.chunks import Cutting
 from models.vocoder.layers import Affine, PreTransformer, conv, pad_left
 from models.vocoder.network import CodecDecoder
 
-CUT = Cut(chunk_frames=300, left_context=25)  # of the official decoder
+CUT = Cutting(chunk_frames=300, left_context=25)  # of the official decoder
 
 
 class Vocoder(CodecDecoder):

@@ -16,7 +16,7 @@ from kernels.persistent import step as module
 from kernels.persistent.step import (
     NUM_COUNTERS,
     DecoderWeights,
-    Settings,
+    StepSettings,
     choose_settings,
     default_settings,
     fits,
@@ -28,7 +28,7 @@ from models.decoder.decoder import Decoder
 pytestmark = pytest.mark.slow
 
 EPS, THETA = 1e-6, 1e4
-TINY = Settings(block_s=4)
+TINY = StepSettings(block_s=4)
 VOCAB = 48
 
 

@@ -24,7 +24,7 @@ from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror
 from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
-from models.qwen3_tts.voice_encoder import VoiceEncoder
+from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 from models.registry import load_model
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def encoder(folder: Path) -> VoiceEncoder:
+def encoder(folder: Path) -> QwenVoiceEncoder:
     model = load_model(str(folder))
     assert isinstance(model, Qwen3TTS)
     assert isinstance(model, SpeechModel)
@@ -134,7 +134,7 @@ def test_mirror_reflects_each_row_at_its_own_ends() -> None:
     assert out[1, 0, :8].tolist() == [8, 7, 6, 7, 8, 9, 8, 7]
 
 
-def test_frames_of_the_spectrogram(encoder: VoiceEncoder, waves: list[Tensor]) -> None:
+def test_frames_of_the_spectrogram(encoder: QwenVoiceEncoder, waves: list[Tensor]) -> None:
     batch, lengths = padded(waves)
     together = encoder.speaker.log_mel(batch, lengths)
     for row, wave in enumerate(waves):
@@ -145,7 +145,7 @@ def test_frames_of_the_spectrogram(encoder: VoiceEncoder, waves: list[Tensor]) -
 
 @pytest.mark.parametrize("filling", [0.0, 0.5])
 def test_batches_equal_single_clips(
-    encoder: VoiceEncoder, waves: list[Tensor], filling: float
+    encoder: QwenVoiceEncoder, waves: list[Tensor], filling: float
 ) -> None:
     batch, lengths = padded(waves, filling)
     embeddings = encoder.speaker(batch, lengths)
@@ -160,7 +160,7 @@ def test_batches_equal_single_clips(
 
 
 def test_filling_a_clip_up_with_silence_is_not_the_same(
-    encoder: VoiceEncoder, waves: list[Tensor]
+    encoder: QwenVoiceEncoder, waves: list[Tensor]
 ) -> None:
     # Why clips carry their lengths: the last frame of one filled up as samples gets other codes.
     differing = 0
@@ -173,7 +173,7 @@ def test_filling_a_clip_up_with_silence_is_not_the_same(
     assert differing
 
 
-def test_codes_do_not_look_ahead(encoder: VoiceEncoder) -> None:
+def test_codes_do_not_look_ahead(encoder: QwenVoiceEncoder) -> None:
     wave = tiny.reference_wave(3, 20 * 1920)
     other = wave.clone()
     other[10 * 1920 :] = tiny.reference_wave(4, 10 * 1920)
@@ -183,7 +183,7 @@ def test_codes_do_not_look_ahead(encoder: VoiceEncoder) -> None:
     assert not torch.equal(first[:, 10:], second[:, 10:])
 
 
-def test_nearest_code_is_exact_and_the_first_of_equals(encoder: VoiceEncoder) -> None:
+def test_nearest_code_is_exact_and_the_first_of_equals(encoder: QwenVoiceEncoder) -> None:
     config = encoder.speech.config
     x = torch.randn(2, 9, config.width)
     codes = encoder.speech.quantise(x)
@@ -212,7 +212,7 @@ def test_half_precision_keeps_the_voice(folder: Path, waves: list[Tensor]) -> No
 
 
 def test_encode_voices_batches_by_length(
-    encoder: VoiceEncoder, waves: list[Tensor], monkeypatch: pytest.MonkeyPatch
+    encoder: QwenVoiceEncoder, waves: list[Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
 
@@ -240,7 +240,7 @@ def test_encode_voices_batches_by_length(
 
 
 def test_a_clip_longer_than_a_batch_runs_alone(
-    encoder: VoiceEncoder, waves: list[Tensor], monkeypatch: pytest.MonkeyPatch
+    encoder: QwenVoiceEncoder, waves: list[Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoder, "use_batches", True)
     monkeypatch.setattr("models.device.clips.BATCH_SAMPLES", 100)
@@ -257,13 +257,13 @@ def test_a_clip_longer_than_a_batch_runs_alone(
     ],
 )
 def test_what_cannot_be_encoded_is_refused(
-    encoder: VoiceEncoder, wave: Tensor, mode: str, message: str
+    encoder: QwenVoiceEncoder, wave: Tensor, mode: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         encoder.encode([wave], [mode])
 
 
-def test_the_shortest_clip_is_encoded(encoder: VoiceEncoder) -> None:
+def test_the_shortest_clip_is_encoded(encoder: QwenVoiceEncoder) -> None:
     wave = tiny.reference_wave(0, encoder.shortest_samples)
     ((embedding, codes),) = encoder.encode([wave], ["icl"])
     assert codes is not None
@@ -271,7 +271,7 @@ def test_the_shortest_clip_is_encoded(encoder: VoiceEncoder) -> None:
     assert bool(embedding.isfinite().all())
 
 
-def test_silence_gives_finite_voices(encoder: VoiceEncoder) -> None:
+def test_silence_gives_finite_voices(encoder: QwenVoiceEncoder) -> None:
     ((embedding, _),) = encoder.encode([torch.zeros(24000)], ["icl"])
     assert bool(embedding.isfinite().all())
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernels.launch import dispatch
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
-from models.vocoder.chunks import Cut
+from models.vocoder.chunks import Cutting
 from models.vocoder.lane_plan import plan_lanes
 from models.vocoder.lanes import GRAPH_BATCHES, LANE_BUCKETS, LANE_FRAMES, MAX_LANES, Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
@@ -175,7 +175,7 @@ def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:
 
 
 def test_latents_of_whole_rows_have_lanes_as_long_as_the_longest(real: Vocoder) -> None:
-    cut = Cut(496, 3600, renders_windows=True)
+    cut = Cutting(496, 3600, renders_windows=True)
     for longest, lengths in {
         496: [],
         500: [512],
@@ -197,7 +197,7 @@ class Recorder(FakeCapturer):
 
 
 def test_chunks_longer_than_a_lane_have_lanes_of_their_own(real: Vocoder) -> None:
-    lanes = Lanes(real, Cut(1500, 25), CPU, None)
+    lanes = Lanes(real, Cutting(1500, 25), CPU, None)
     assert lanes.lane_buckets[-1] >= 1525
     assert lanes.lane_buckets[:-1] == list(LANE_BUCKETS)
 

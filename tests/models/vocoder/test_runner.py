@@ -11,18 +11,18 @@ from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
-from models.vocoder.chunks import Cut, plan_chunks
+from models.vocoder.chunks import Cutting, plan_chunks
 from models.vocoder.lanes import Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
 CPU = torch.device("cpu")
 CODEBOOKS, SAMPLES = 3, 4
 # Rows of up to 110 frames are exact; a context of 2 frames for samples alone would not do.
-WINDOWS = Cut(10, 100, renders_windows=True)
+WINDOWS = Cutting(10, 100, renders_windows=True)
 
 
 def fixed_runner(
-    network: Any, cut: Cut, device: torch.device, capturer: FakeCapturer | None
+    network: Any, cut: Cutting, device: torch.device, capturer: FakeCapturer | None
 ) -> VocoderRunner:
     """In lanes whose shape no row chooses."""
     runner = lanes_runner(network, cut, device, capturer)
@@ -88,7 +88,7 @@ def network() -> Any:
     return RunningSum()
 
 
-def captured(network: Any, cut: Cut, *limits: int) -> tuple[VocoderRunner, Lanes]:
+def captured(network: Any, cut: Cutting, *limits: int) -> tuple[VocoderRunner, Lanes]:
     """A runner in lanes whose graphs for these limits are captured."""
     runner = lanes_runner(network, cut, CPU, FakeCapturer())
     record(runner, *limits)
@@ -127,7 +127,7 @@ def test_every_row_comes_back_whole(network: Any, make: Any) -> None:
 def test_context_is_as_long_as_said_and_no_longer(network: Any, make: Any) -> None:
     # A context shorter than the network's memory leaves a seam: proof of where chunks start.
     row = random_rows([40])[0]
-    chunked = make(network, Cut(16, 2), CPU, None).decode([row])[0]
+    chunked = make(network, Cutting(16, 2), CPU, None).decode([row])[0]
     expected = torch.cat(
         [
             whole(row[c.first : c.end])[c.context * SAMPLES :]
@@ -178,7 +178,7 @@ def test_captured_lanes_bound_the_later_ones(network: Any) -> None:
 
 
 @pytest.mark.parametrize("cut", [CUT, WINDOWS], ids=["whole", "windows"])
-def test_results_are_no_static_output_and_inputs_are_cleared(network: Any, cut: Cut) -> None:
+def test_results_are_no_static_output_and_inputs_are_cleared(network: Any, cut: Cutting) -> None:
     runner, _ = captured(network, cut, 2, 16)
     rows = [torch.full((16, CODEBOOKS), 49), *random_rows([9])]
     first = runner.decode(rows)
@@ -289,7 +289,7 @@ def test_after_capture_no_window_misses(network: Any, max_batch: int, max_frames
 
 @pytest.mark.parametrize("cut", [CUT, WINDOWS], ids=["whole", "windows"])
 @pytest.mark.parametrize("max_batch", [1, 4, 32, 256])
-def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cut) -> None:
+def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cutting) -> None:
     runner = fixed_runner(network, cut, CPU, FakeCapturer())
     record(runner, max_batch, 900, 300)
     lanes, latents = network.rendered[0][0], sorted(set(network.fronts))

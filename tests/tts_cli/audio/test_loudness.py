@@ -12,7 +12,7 @@ from scipy import signal
 from sounds import Array, bursts, tone
 
 from tts_cli.audio.loudness import (
-    Target,
+    LevelTarget,
     block_lufs,
     floor_dbfs,
     gated_lufs,
@@ -52,7 +52,7 @@ def test_the_standards_own_tone() -> None:
 @pytest.mark.parametrize("rate_hz", [8_000, 24_000, 44_100])
 @pytest.mark.parametrize("text", ["ebu", "podcast", "-19", "-14"])
 def test_loudness_is_what_was_asked_for(rate_hz: int, text: str) -> None:
-    target = Target.of(text)
+    target = LevelTarget.of(text)
     for seed, seconds in enumerate((0.41, 1.0, 5.0)):
         samples = bursts(seconds, rate_hz, seed)
         louder, found = level(samples, rate_hz, target)
@@ -76,7 +76,7 @@ def test_levels_of_a_voice() -> None:
     (wave,) = model.decode_audio([torch.from_numpy(codes.astype(np.int64))])
     samples = wave.numpy()
     for text in ("ebu", "podcast", "acx"):
-        target = Target.of(text)
+        target = LevelTarget.of(text)
         louder, found = level(samples, RATE_HZ, target)
         assert found.true_peak_dbtp == pytest.approx(peer_peak_dbtp(louder), abs=0.1)
         assert peer_peak_dbtp(louder) <= target.ceiling_dbtp + 0.1
@@ -91,7 +91,7 @@ def test_levels_of_a_voice() -> None:
 
 def test_short_audio_goes_by_its_rms() -> None:
     samples = bursts(0.39)
-    louder, found = level(samples, RATE_HZ, Target.of("ebu"))
+    louder, found = level(samples, RATE_HZ, LevelTarget.of("ebu"))
     assert found.by == "rms"
     assert rms_dbfs(louder) == pytest.approx(-23, abs=0.03)
 
@@ -100,14 +100,14 @@ def test_short_audio_goes_by_its_rms() -> None:
 def test_silence_stays_silence(samples: Array) -> None:
     samples = samples.astype(np.float32)
     for text in ("ebu", "acx"):
-        louder, found = level(samples, RATE_HZ, Target.of(text))
+        louder, found = level(samples, RATE_HZ, LevelTarget.of(text))
         assert louder is samples
         assert (found.by, found.gain_db, found.after_db) == (None, 0.0, None)
 
 
 def test_what_is_hardly_there_is_not_blown_up() -> None:
     noise = 1e-5 * np.random.default_rng(0).standard_normal(RATE_HZ).astype(np.float32)
-    target = Target.of("acx")
+    target = LevelTarget.of("acx")
     _, found = level(noise, RATE_HZ, target)
     assert found.gain_db == 40.0
     assert found.misses(target)[0].text.startswith("level -60.")
@@ -116,7 +116,7 @@ def test_what_is_hardly_there_is_not_blown_up() -> None:
 def test_a_spike_is_limited_and_the_rest_is_not() -> None:
     samples = bursts(3, gain=0.05)
     samples[RATE_HZ] = 0.9
-    target = Target.of("podcast")
+    target = LevelTarget.of("podcast")
     louder, found = level(samples, RATE_HZ, target)
     assert found.limited_db > 10
     assert found.after_db == pytest.approx(-16, abs=0.1)
@@ -152,7 +152,7 @@ def test_the_floor_is_that_of_the_pauses() -> None:
     samples = np.concatenate([tone(1, 220), noise, np.zeros(RATE_HZ)]).astype(np.float32)
     assert floor_dbfs(samples, RATE_HZ) == pytest.approx(-70, abs=1.5)
     assert floor_dbfs(np.zeros(RATE_HZ, np.float32), RATE_HZ) is None
-    target = Target.of("acx")
+    target = LevelTarget.of("acx")
     hiss = 10 ** (-45 / 20) * np.random.default_rng(1).standard_normal(len(samples))
     _, found = level((samples + hiss).astype(np.float32), RATE_HZ, target)
     assert any(miss.kind is Kind.NOISE_FLOOR for miss in found.misses(target))
@@ -168,6 +168,6 @@ def test_blocks_make_the_same_loudness() -> None:
 
 def test_nothing_of_it_depends_on_other_rows() -> None:
     samples = bursts(1, seed=3)
-    first = level(samples, RATE_HZ, Target.of("podcast"))[0]
-    level(bursts(2, seed=4), RATE_HZ, Target.of("podcast"))
-    assert np.array_equal(first, level(samples, RATE_HZ, Target.of("podcast"))[0])
+    first = level(samples, RATE_HZ, LevelTarget.of("podcast"))[0]
+    level(bursts(2, seed=4), RATE_HZ, LevelTarget.of("podcast"))
+    assert np.array_equal(first, level(samples, RATE_HZ, LevelTarget.of("podcast"))[0])

@@ -11,7 +11,7 @@ import pytest
 
 from tts_cli.book.book_file import MadeBook, MadeFile, read_made, write_book_file
 from tts_cli.book.chapter import Book, Chapter, Paragraph
-from tts_cli.book.chapter_audio import JoinedChapter, Span
+from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.produce import stem_of
 from tts_cli.book.script import BookPauses, script_of
 from tts_cli.manifest.ids import id_problem
@@ -27,7 +27,7 @@ MADE = MadeBook(
     {
         1: (
             MadeFile("02-two.wav", "k", 48_044),
-            JoinedChapter(24_000, 24_000, (Span(0.25, 0.75, 0.1),)),
+            JoinedChapter(24_000, 24_000, (HeardSpan(0.25, 0.75, 0.1),)),
         )
     },
     [MadeFile("02-two.srt", "k", 7)],

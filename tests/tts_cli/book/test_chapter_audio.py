@@ -12,7 +12,7 @@ import pytest
 import soundfile
 
 from tts_cli.book import chapter_audio
-from tts_cli.book.chapter_audio import Take, write_chapter
+from tts_cli.book.chapter_audio import RowAudio, write_chapter
 from tts_cli.errors import DiskFull, RowError, UsageError
 
 RATE_HZ = 24_000
@@ -41,7 +41,7 @@ def loud(samples: np.ndarray[Any, Any]) -> list[tuple[float, float]]:
 def test_rows_stand_where_the_spans_say(tmp_path: Path, format: str) -> None:
     pauses = [0.35, 1.5, 0.8]
     takes = [
-        Take(tone(tmp_path / f"{index}.wav", 0.5 + index / 4), pause)
+        RowAudio(tone(tmp_path / f"{index}.wav", 0.5 + index / 4), pause)
         for index, pause in enumerate(pauses)
     ]
     path = tmp_path / f"chapter.{format}"
@@ -62,7 +62,7 @@ def test_rows_stand_where_the_spans_say(tmp_path: Path, format: str) -> None:
 
 def test_no_click_at_a_cut(tmp_path: Path) -> None:
     # DC makes a step where silence begins, unless edges are faded.
-    takes = [Take(tone(tmp_path / f"{index}.wav", 0.4), 0.35) for index in range(4)]
+    takes = [RowAudio(tone(tmp_path / f"{index}.wav", 0.4), 0.35) for index in range(4)]
     write_chapter(tmp_path / "c.wav", takes, "wav", "PCM_16")
     samples, _ = soundfile.read(tmp_path / "c.wav", dtype="float32")
     steps = np.abs(np.diff(samples))
@@ -71,7 +71,10 @@ def test_no_click_at_a_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "FLOAT"])
 def test_wav_files_are_the_same_byte_for_byte(tmp_path: Path, subtype: str) -> None:
-    takes = [Take(tone(tmp_path / "float1.wav", 0.3), 0.1), Take(tone(tmp_path / "2.wav", 0.3), 1)]
+    takes = [
+        RowAudio(tone(tmp_path / "float1.wav", 0.3), 0.1),
+        RowAudio(tone(tmp_path / "2.wav", 0.3), 1),
+    ]
     contents = set()
     for name in ("a.wav", "b.wav"):
         joined = write_chapter(tmp_path / name, takes, "wav", subtype)
@@ -83,7 +86,7 @@ def test_wav_files_are_the_same_byte_for_byte(tmp_path: Path, subtype: str) -> N
 
 def test_one_row_stays_as_it_was_spoken(tmp_path: Path) -> None:
     path = tone(tmp_path / "1.wav", 0.3)
-    write_chapter(tmp_path / "c.wav", [Take(path, 9.0)], "wav", "PCM_16")
+    write_chapter(tmp_path / "c.wav", [RowAudio(path, 9.0)], "wav", "PCM_16")
     expected, _ = soundfile.read(path, dtype="int16")
     found, _ = soundfile.read(tmp_path / "c.wav", dtype="int16")
     assert np.array_equal(found, expected)
@@ -94,14 +97,14 @@ def test_memory_does_not_grow_with_the_chapter(tmp_path: Path) -> None:
     peaks = []
     for number in (3, 60):
         tracemalloc.start()
-        write_chapter(tmp_path / "c.wav", [Take(path, 0.3)] * number, "wav", "PCM_16")
+        write_chapter(tmp_path / "c.wav", [RowAudio(path, 0.3)] * number, "wav", "PCM_16")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 1_000_000, peaks
 
 
 def test_rows_that_cannot_be_joined(tmp_path: Path) -> None:
-    first = Take(tone(tmp_path / "1.wav", 0.3), 0.3)
+    first = RowAudio(tone(tmp_path / "1.wav", 0.3), 0.3)
     soundfile.write(tmp_path / "other.wav", np.zeros(8000), 8000)
     (tmp_path / "broken.wav").write_bytes(b"RIFF")
     for name, message in (
@@ -110,15 +113,17 @@ def test_rows_that_cannot_be_joined(tmp_path: Path) -> None:
         ("none.wav", "cannot be read"),
     ):
         with pytest.raises(RowError, match=message):
-            write_chapter(tmp_path / "c.wav", [first, Take(tmp_path / name, 0)], "wav", "PCM_16")
+            write_chapter(
+                tmp_path / "c.wav", [first, RowAudio(tmp_path / name, 0)], "wav", "PCM_16"
+            )
     with pytest.raises(RowError, match="cannot be read"):
-        write_chapter(tmp_path / "c.wav", [Take(tmp_path / "none.wav", 0)], "wav", "PCM_16")
+        write_chapter(tmp_path / "c.wav", [RowAudio(tmp_path / "none.wav", 0)], "wav", "PCM_16")
     assert not [one for one in tmp_path.iterdir() if one.name.startswith((".", "c."))]
 
 
 def test_a_chapter_too_long_for_wav(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chapter_audio, "MAX_WAV_BYTES", 40_000)
-    takes = [Take(tone(tmp_path / "1.wav", 0.5), 0.3)] * 2
+    takes = [RowAudio(tone(tmp_path / "1.wav", 0.5), 0.3)] * 2
     with pytest.raises(UsageError, match="--format flac"):
         write_chapter(tmp_path / "c.wav", takes, "wav", "PCM_16")
     write_chapter(tmp_path / "c.flac", takes, "flac", "PCM_16")
@@ -153,7 +158,7 @@ def open_on_full_disk(path: Path, mode: str) -> FullDisk:
 @pytest.mark.parametrize("format", ["wav", "flac", "ogg", "mp3"])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
     # libsndfile says "unspecified internal error" of a write that failed in Python.
-    takes = [Take(tone(tmp_path / "1.wav", 2.0), 0.3)] * 2
+    takes = [RowAudio(tone(tmp_path / "1.wav", 2.0), 0.3)] * 2
     monkeypatch.setattr(chapter_audio, "open", open_on_full_disk, raising=False)
     with pytest.raises(DiskFull, match="No space left"):
         write_chapter(tmp_path / f"c.{format}", takes, format, "PCM_16")

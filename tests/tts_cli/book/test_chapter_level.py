@@ -14,7 +14,7 @@ from sounds import Array, bursts
 from tts_cli.audio.file import encode
 from tts_cli.audio.tags import Tags
 from tts_cli.audio.treatment import Treatment
-from tts_cli.book.chapter_audio import Take, write_chapter
+from tts_cli.book.chapter_audio import RowAudio, write_chapter
 from tts_cli.config import RunConfig
 
 RATE_HZ = 24_000
@@ -22,7 +22,7 @@ GAINS = {"anna": 0.05, "bert": 0.3}
 TAGS = Tags("Die Mühle", "anna, bert", "Das Buch", "synthetic speech")
 
 
-def rows(folder: Path, seconds: list[float]) -> list[Take]:
+def rows(folder: Path, seconds: list[float]) -> list[RowAudio]:
     """Rows of two voices, one far louder than the other, with hiss around their speech."""
     takes = []
     for index, length in enumerate(seconds):
@@ -35,7 +35,7 @@ def rows(folder: Path, seconds: list[float]) -> list[Take]:
                 np.concatenate([hiss, samples, hiss]).astype(np.float32), RATE_HZ, "wav", "PCM_16"
             )
         )
-        takes.append(Take(path, 0.8, voice))
+        takes.append(RowAudio(path, 0.8, voice))
     return takes
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tts_cli.book.m4b import PAUSE_S, Part, read_marks, write_m4b
+from tts_cli.book.m4b import PAUSE_S, M4bChapter, read_marks, write_m4b
 from tts_cli.errors import RowError, SetupError
 
 av = pytest.importorskip("av", reason="PyAV (extra m4b) is not installed")
@@ -25,7 +25,7 @@ def test_marks_and_sound(tmp_path: Path, rate_hz: int) -> None:
     titles = ["One & two", "Ünd “drei”", "四"]
     lengths = [1.5, 0.7, 2.25]
     parts = [
-        Part(title, chapter(tmp_path / f"{index}.wav", seconds, rate_hz))
+        M4bChapter(title, chapter(tmp_path / f"{index}.wav", seconds, rate_hz))
         for index, (title, seconds) in enumerate(zip(titles, lengths, strict=True))
     ]
     path = tmp_path / "book.m4b"
@@ -52,7 +52,8 @@ def test_marks_and_sound(tmp_path: Path, rate_hz: int) -> None:
 
 def test_chapters_of_two_rates_are_refused(tmp_path: Path) -> None:
     parts = [
-        Part(str(rate), chapter(tmp_path / f"{rate}.wav", 0.5, rate)) for rate in (24_000, 16_000)
+        M4bChapter(str(rate), chapter(tmp_path / f"{rate}.wav", 0.5, rate))
+        for rate in (24_000, 16_000)
     ]
     with pytest.raises(RowError, match="several sample rates"):
         write_m4b(tmp_path / "book.m4b", parts, {})
@@ -64,4 +65,4 @@ def test_the_extra_is_named_where_it_is_missing(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "av", None)
     with pytest.raises(SetupError, match=r"tts-cli\[m4b\]"):
-        write_m4b(tmp_path / "book.m4b", [Part("a", tmp_path / "a.wav")], {})
+        write_m4b(tmp_path / "book.m4b", [M4bChapter("a", tmp_path / "a.wav")], {})

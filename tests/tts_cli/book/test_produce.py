@@ -10,7 +10,7 @@ import pytest
 
 from tts_cli.audio.file import check_format, encode
 from tts_cli.book.chapter import Book, Chapter, Paragraph
-from tts_cli.book.produce import Wanted, produce
+from tts_cli.book.produce import BookOrder, produce
 from tts_cli.book.script import BookPauses, script_of
 
 RATE_HZ = 24_000
@@ -38,10 +38,10 @@ def test_subtitles_are_those_of_the_rows(
     book = Book((Chapter("One", (Paragraph(TEXT, "b.md:1"),)),))
     script = script_of(book, BookPauses())
     found = {}
-    for wanted in (Wanted("wav", "PCM_16", ("srt",)), Wanted(format, "PCM_16", ("srt",))):
+    for wanted in (BookOrder("wav", "PCM_16", ("srt",)), BookOrder(format, "PCM_16", ("srt",))):
         out = tmp_path / wanted.format
         row_format = "flac" if wanted.format == "opus" else wanted.format
-        wanted = Wanted(wanted.format, "PCM_16", ("srt",), row_format=row_format)
+        wanted = BookOrder(wanted.format, "PCM_16", ("srt",), row_format=row_format)
         (out / "sentences").mkdir(parents=True)
         subtype = check_format(row_format, "PCM_16", RATE_HZ)
         content = encode(spoken(), RATE_HZ, row_format, subtype)

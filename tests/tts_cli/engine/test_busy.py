@@ -7,14 +7,14 @@ import random
 import pytest
 import torch
 
-from models.device.spans import Span
+from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from tts_cli.engine.busy import REORDERED, BusyMeter, Cover
 
 CPU = torch.device("cpu")
 
 
-class FixedSpan(Span):
+class FixedSpan(DeviceSpan):
     """A span of a known place and length that ends when told."""
 
     def __init__(self, milliseconds: float, is_over: bool = True, start_ms: float = 0) -> None:
@@ -29,7 +29,7 @@ class FixedSpan(Span):
     def milliseconds(self) -> float:
         return self.length_ms
 
-    def within(self, origin: Span) -> tuple[float, float]:
+    def within(self, origin: DeviceSpan) -> tuple[float, float]:
         return self.start_ms, self.start_ms + self.length_ms
 
 
@@ -149,12 +149,12 @@ def test_spans_of_two_streams_on_a_device() -> None:
     with streams.frames():
         meter.start()
         for index in range(20):
-            span = Span(device)
+            span = DeviceSpan(device)
             torch.cuda._sleep(4_000_000)
             meter.add("frames", span.end())
             if index % 4 == 0:
                 with streams.vocoder():
-                    span = Span(device)
+                    span = DeviceSpan(device)
                     torch.cuda._sleep(9_000_000)
                     meter.add("vocoder", span.end())
             if index == 10:

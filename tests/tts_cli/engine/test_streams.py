@@ -12,7 +12,7 @@ from engine_harness import Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel
 
 from models.base import SpeechRequest
-from models.device.spans import Span
+from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from tts_cli.errors import StoppedEarly
 
@@ -80,7 +80,7 @@ def test_everything_but_the_vocoder_is_on_the_stream_of_the_frames() -> None:
 
 def test_codes_are_kept_until_the_vocoder_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
     # Jobs drop them as soon as its work is queued, and the next rows' once got their memory.
-    monkeypatch.setattr(Span, "is_over", lambda span: False)
+    monkeypatch.setattr(DeviceSpan, "is_over", lambda span: False)
     requests = [request(text, seed) for seed, text in enumerate(texts(40))]
     harness = Watched(FakeSpeechModel(8), requests)
     jobs = harness.run()

@@ -14,7 +14,7 @@ from fake_speakers import OpenSpeaker, RoomyModel
 from tts_cli import Cancelled, RowError, Settings, SetupError, Speaker, UsageError
 from tts_cli.config import SAMPLING_FLAGS, RunConfig
 from tts_cli.library.settings import RowFields
-from tts_cli.manifest.row import KINDS
+from tts_cli.manifest.columns import KINDS
 from tts_cli.manifest.seeds import row_seed
 
 

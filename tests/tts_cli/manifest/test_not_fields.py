@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.manifest import row as not_fields
-from tts_cli.manifest.row import ALIASES, KINDS, BadRow, build_row, instead_of
+from tts_cli.manifest import columns as not_fields
+from tts_cli.manifest.columns import ALIASES, KINDS, instead_of
+from tts_cli.manifest.row import BadRow, build_row
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from models.base import ModelInfo, SpeechRequest
 from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.manifest.row import Row, RowProblem
+from tts_cli.manifest.columns import RowProblem
+from tts_cli.manifest.row import Row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import Casting
 from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker

@@ -16,7 +16,7 @@ from tts_cli.workers import dealer, lives
 from tts_cli.workers.dealer import Dealer, waiting
 from tts_cli.workers.hand import Hand
 from tts_cli.workers.lives import Events, Lives
-from tts_cli.workers.messages import Ended, Heard, Ready, Said
+from tts_cli.workers.messages import Ended, Ready, Said, WorkerNews
 
 
 @dataclass
@@ -201,8 +201,8 @@ def test_a_worker_that_does_nothing_is_taken_for_dead(scene: Scene) -> None:
     scene.plan(row("a", 9), row("b", 8))
     for one in scene.hands:
         one.pulse_s -= lives.STILL_S + 1
-    told: Future[Heard] = Future()
-    told.set_result(Heard([Said("tts_cli", 10, "hello")], pulse=7))
+    told: Future[WorkerNews] = Future()
+    told.set_result(WorkerNews([Said("tts_cli", 10, "hello")], pulse=7))
     scene.lives._heard(other, 0, told)
     scene.lives.look()
     assert scene.cluster.killed == [hand.actor]

@@ -13,7 +13,7 @@ import pytest
 
 from models.base import SpeechRequest
 from tts_cli.core import SpeechRow
-from tts_cli.workers.messages import Ended, Order, Returned
+from tts_cli.workers.messages import Ended, Returned, RowOrder
 from tts_cli.workers.worker import LOOK_S, Worker, WorkerFailed
 
 
@@ -51,9 +51,9 @@ def worker() -> Iterator[Quiet]:
         logger.handlers[:] = handlers
 
 
-def orders(*names: str) -> list[Order]:
+def orders(*names: str) -> list[RowOrder]:
     return [
-        Order(number, SpeechRow(name, SpeechRequest("Hello.")), None)
+        RowOrder(number, SpeechRow(name, SpeechRequest("Hello.")), None)
         for number, name in enumerate(names, 1)
     ]
 

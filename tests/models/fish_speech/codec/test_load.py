@@ -24,7 +24,7 @@ from models.device.graphs import CudaCapturer
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import random_vocoder
 from models.fish_speech.codec.vocoder import CHUNK_FRAMES, FishVocoder
-from models.vocoder.chunks import Cut
+from models.vocoder.chunks import Cutting
 from models.vocoder.lanes import LANE_FRAMES, Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
@@ -92,9 +92,9 @@ def test_chunks_equal_the_official_one_shot(golden, make) -> None:
         assert largest_difference(samples[:: golden["step"]], expected) <= SAME
 
 
-def _cut(vocoder: FishVocoder, chunk: int) -> Cut:
+def _cut(vocoder: FishVocoder, chunk: int) -> Cutting:
     """Chunks that are exact."""
-    return Cut(chunk, vocoder.config.frames.max_steps - chunk, renders_windows=True)
+    return Cutting(chunk, vocoder.config.frames.max_steps - chunk, renders_windows=True)
 
 
 @pytest.mark.oracle
@@ -217,7 +217,7 @@ def test_chunks_are_what_rope_tables_allow(small: FishVocoder) -> None:
 def test_a_short_left_context_would_be_heard(small) -> None:
     """Proof that the test above could fail: the transformer looks back 2 * 4 frames."""
     codes = tiny.random_codes(small.config, 1, 60)
-    cut = Cut(12, 2, renders_windows=True)
+    cut = Cutting(12, 2, renders_windows=True)
     (samples,) = vocoder_runner(small, cut, CPU, None).decode([codes[0].t().contiguous()])
     assert largest_difference(samples, small(codes)[0]) > 100 * SAME
 
