@@ -26,12 +26,12 @@ OURS = {
     for path, tree in SOURCES.items()
     if path.is_relative_to(ROOT / "tts_cli")
 }
-MOST_FILES = 200  # of tts_cli with code
+MOST_FILES = 199  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
 LARGE = {"tts_cli/config.py": 518}  # until its fields say all about themselves
-MOST_INNER_IMPORTS = 352
-MOST_ASSERTS = 65  # that a value is there
-MOST_TWINS = 6  # public classes that have their name twice
+MOST_INNER_IMPORTS = 348
+MOST_ASSERTS = 61  # that a value is there
+MOST_TWINS = 3  # public classes that have their name twice
 _NO_CODE = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.ENDMARKER, tokenize.ENCODING),
