@@ -18,9 +18,9 @@ import soundfile
 from made_voices import keep, names
 from workbench import Folder, MakeCheckpoint, Result, Workbench, finish
 
-from tts_cli.core import Unfinished
+from tts_cli.core import Status, Unfinished
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import UNFINISHED, CopiedLine
+from tts_cli.folder.take import UNFINISHED
 
 ROWS = [
     {"id": "one", "text": "Hello there."},
@@ -378,9 +378,10 @@ def test_a_kill_in_the_middle_loses_nothing(bench: Workbench) -> None:
 def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workbench) -> None:
     assert bench.synth(ROWS[:1], *CAP).code == 0
     out = bench.out()
-    told = {"status": "failed", "unfinished": Unfinished.REPLACING}
     with Journal(out.path) as journal:
-        journal.append(CopiedLine({**out.records["one"], **told}))
+        line = journal.line("one", 1)
+        assert line is not None
+        journal.append(line.changed(status=Status.FAILED, unfinished=Unfinished.REPLACING))
     os.link(out.path / "one.wav", out.path / "one.wav.original")
     (out.path / "one.wav").unlink()
     (out.path / "one.wav").write_bytes(b"RIFF")
@@ -469,8 +470,10 @@ class TestTakes:
     def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:
         out = taken.out()
         with Journal(out.path) as journal:  # as versions did that had no field for it
-            told = {"status": "failed", "error": UNFINISHED[Unfinished.REPLACING], "schema": 2}
-            journal.append(CopiedLine({**out.records["one"], **told}))
+            line = journal.line("one", 2)
+            assert line is not None
+            error = UNFINISHED[Unfinished.REPLACING]
+            journal.append(line.changed(status=Status.FAILED, error=error, schema=2))
         assert taken.synth(ROWS, *CAP).out.startswith("nothing to do: all 3 rows are done already")
         assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
         assert taken.synth(ROWS, *CAP).out.startswith("nothing to do")

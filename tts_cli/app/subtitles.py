@@ -13,7 +13,7 @@ import re
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import soundfile
 
@@ -26,7 +26,7 @@ from tts_cli.errors import DiskFull
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import sound_parts
+from tts_cli.folder.take import Take
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.text.pauses import without_pauses
 
@@ -75,16 +75,16 @@ def write_row_subtitles(plan: RowPlan) -> Made:
 
 def _write(row: Row, plan: RowPlan, writer: AudioWriter, journal: Journal) -> int:
     """Write the files of one row. Returns how many."""
-    line, audio = journal.ok_line(row.id), writer.path_of(row.id)
-    if line is None or not audio.is_file() or not _is_of(line, row, plan):
+    take, audio = journal.ok_take(row.id), writer.path_of(row.id)
+    if take is None or not audio.is_file() or not _is_of(take, row, plan):
         return 0
     since_ns = audio.stat().st_mtime_ns
     paths = {form: writer.sibling(row.id, form) for form in plan.config.subtitle_formats}
-    if line.get("text") == row.text:
+    if take.text == row.text:
         paths = {form: path for form, path in paths.items() if not _is_newer(path, since_ns)}
     if not paths:
         return 0
-    texts = [] if line.get("finish_reason") == Finish.WORDLESS else _spoken(row, line, audio)
+    texts = [] if take.finish_reason is Finish.WORDLESS else _spoken(row, take, audio)
     markup = plan.care.markup or "(?!)"
     texts = [  # tags and marks that are not spoken are not shown
         replace(text, text=re.sub(markup, "", without_pauses(text.text))) for text in texts
@@ -94,12 +94,12 @@ def _write(row: Row, plan: RowPlan, writer: AudioWriter, journal: Journal) -> in
     return len(paths)
 
 
-def _is_of(line: dict[str, Any], row: Row, plan: RowPlan) -> bool:
-    """Whether the audio of a line says what stands in the manifest now."""
-    if line.get("text") == row.text:
+def _is_of(take: Take, row: Row, plan: RowPlan) -> bool:
+    """Whether the audio of a take says what stands in the manifest now."""
+    if take.text == row.text:
         return True
     reading = plan.care.read(row.text, row.language or plan.config.language)
-    return bool(reading.spoken == (line.get("spoken_text") or line.get("text")))
+    return reading.spoken == take.said
 
 
 def _is_newer(path: Path, since_ns: int) -> bool:
@@ -110,7 +110,7 @@ def _is_newer(path: Path, since_ns: int) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_mtime_ns >= since_ns
 
 
-def _spoken(row: Row, line: dict[str, Any], audio: Path) -> list[Spoken]:
+def _spoken(row: Row, take: Take, audio: Path) -> list[Spoken]:
     """A row's text with its times in the file."""
     samples, rate_hz = soundfile.read(audio, dtype="float32")
     if samples.ndim > 1:
@@ -118,4 +118,4 @@ def _spoken(row: Row, line: dict[str, Any], audio: Path) -> list[Spoken]:
     start, end = speech(samples, rate_hz)
     pauses = pauses_in(samples[start:end], rate_hz, start / rate_hz)
     whole = Spoken(row.text, start / rate_hz, end / rate_hz, tuple(pauses))
-    return in_parts(whole, sound_parts(line.get("parts")), line.get("text"))
+    return in_parts(whole, take.parts, take.text)

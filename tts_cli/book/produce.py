@@ -32,7 +32,6 @@ from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import sound_parts
 
 log = logging.getLogger(__name__)
 
@@ -231,13 +230,11 @@ class _Producer:
         """Put the parts of a chapter's rows on its clock."""
         _, joined = self._produced.made.chapters[number]
         for row, span in zip(self._rows[number], joined.spans, strict=True):
-            line = self._journal.ok_line(row.id)
-            if line is None or not line.get("parts"):
+            take = self._journal.ok_take(row.id)
+            if take is None or not take.parts:
                 continue
             whole = Spoken(row.text, span.start_s, span.end_s)
-            found = in_parts(
-                whole, sound_parts(line.get("parts")), line.get("text"), span.file_start_s
-            )
+            found = in_parts(whole, take.parts, take.text, span.file_start_s)
             if len(found) > 1:
                 self._parts[row.id] = found
 

@@ -4,7 +4,6 @@ for a Tab wants nothing else on its line.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -88,21 +87,20 @@ def devices(ctx: click.Context, incomplete: str) -> Iterator[str]:
 @completer
 def ids(ctx: click.Context, incomplete: str) -> Iterator[str]:
     """Ids of the rows in --out, by its journal."""
+    from tts_cli.core import Status
+    from tts_cli.folder.take import Take
     from tts_cli.manifest.ids import is_recorded_id
 
     out: Any = ctx.params.get("out")
     found: dict[str, None] = {}
     with open(Path(out) / "timings.jsonl", "rb") as file:
         for line in file.read(MAX_JOURNAL_BYTES).splitlines():
-            try:
-                values = json.loads(line)
-                row_id = values["id"]
-            except (ValueError, KeyError, TypeError):
+            if (take := Take.decode(line)) is None:
                 continue
-            if is_recorded_id(row_id) and row_id.startswith(incomplete):
-                found[row_id] = None
-            if values.get("status") == "gone":
-                found.pop(row_id, None)
+            if take.status is Status.GONE:
+                found.pop(take.id, None)
+            elif is_recorded_id(take.id) and take.id.startswith(incomplete):
+                found[take.id] = None
             if len(found) >= MAX_IDS:
                 break
     yield from found

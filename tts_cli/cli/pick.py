@@ -223,9 +223,8 @@ def listed(journal: Journal) -> Iterator[dict[str, Any]]:
     `held` where somebody chose it, `yes` where it is what the settings give.
     """
     for chosen in journal.chosen():
-        row_id = chosen["id"]
-        file = journal.file(row_id)
-        for take in takes_of(journal, row_id):
+        file = journal.file(chosen.id)
+        for take in takes_of(journal, chosen.id):
             is_file = file is not None and file.take == take.take and take.is_ok
             how = "held" if file is not None and file.is_held else "yes"
             yield {**facts(take), "chosen": how if is_file else None}

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from tts_cli.core import Status, Unfinished
 from tts_cli.errors import SetupError, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import open_to_append, require_plain_file
 from tts_cli.folder.table import FolderRows, RecordTable, RowFile, line_of
-from tts_cli.folder.take import CopiedLine, Take, values_of
+from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.manifest.ids import id_hash, is_recorded_id
 
 log = logging.getLogger(__name__)
@@ -114,52 +114,43 @@ class Journal:
         """The highest take that has a line; 0 for a row without one."""
         return self._table.top(row_id)
 
-    def line(self, row_id: str, take: int) -> dict[str, Any] | None:
-        """The last line of a take, whole; None if there is none of sense. Raises OSError."""
+    def line(self, row_id: str, take: int) -> CopiedLine | None:
+        """The last line of a take, to be copied; None if there is none of sense. Raises OSError."""
         offset = self._table.offset(row_id, take)
         return None if offset is None else next(self._lines_at([offset]), None)
 
     def take(self, row_id: str, number: int) -> Take | None:
-        """The same, decoded."""
-        values = self.line(row_id, number)
-        return None if values is None else Take.of(values)
+        """What the last line of a take says; None if there is none of sense. Raises OSError."""
+        offset = self._table.offset(row_id, number)
+        return None if offset is None else next(self._takes_at([offset]), None)
 
     def was_spoken(self, row_id: str, take: int) -> bool:
         """Whether a take ever came out well. Its number is then its own for ever."""
         return self._table.spoken_offset(row_id, take) is not None
 
-    def spoken_line(self, row_id: str, take: int) -> dict[str, Any] | None:
+    def spoken_line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line that says that a take came out well, whatever failed since; None: it never
         did. Raises OSError.
         """
         offset = self._table.spoken_offset(row_id, take)
         return None if offset is None else next(self._lines_at([offset]), None)
 
-    def unfinished(self) -> list[dict[str, Any]]:
+    def unfinished(self) -> list[CopiedLine]:
         """The last lines, see `Unfinished.REPLACING`, of takes whose run died. Raises OSError."""
         return list(self._lines_at(self._table.offsets_of_unfinished()))
 
-    def ok_line(self, row_id: str) -> dict[str, Any] | None:
-        """The last line of the row's file, whole; None if there is none, or if it failed. Raises
-        OSError.
-        """
+    def ok_take(self, row_id: str) -> Take | None:
+        """What the row's file is; None if there is none, or if it failed. Raises OSError."""
         found = self._table.file(row_id)
-        return None if found is None or found.has_failed else self.line(row_id, found.take)
+        return None if found is None or found.has_failed else self.take(row_id, found.take)
 
-    def file_lines(self, has_extras: bool = False) -> Iterator[dict[str, Any]]:
+    def takes(self, has_extras: bool = False) -> Iterator[Take]:
         """The last line of each row's file, in the order in which they stand there. Lines that
         another journal adds meanwhile are not seen. Raises OSError.
 
         Args:
             has_extras: of every take.
         """
-        return (values for raw, _ in self._last(has_extras) if (values := values_of(raw)))
-
-    def takes(self, has_extras: bool = False) -> Iterator[Take]:
-        """The same, decoded."""
-        return (take for _, take in self._last(has_extras))
-
-    def _last(self, has_extras: bool) -> Iterator[tuple[bytes, Take]]:
         is_meant = self._table.is_last if has_extras else self._table.is_file
         if not len(self._table):
             return
@@ -168,25 +159,25 @@ class Journal:
             while raw := file.readline(MAX_LINE_BYTES):
                 take = Take.decode(raw) if raw.endswith(b"\n") else None
                 if take is not None and is_meant(line_of(take), offset):
-                    yield raw, take
+                    yield take
                 offset += len(raw)
 
-    def chosen(self) -> Iterator[dict[str, Any]]:
-        """The lines of the takes that are the files of rows with several takes, or that are held;
-        in the order in which they became it. Raises OSError.
+    def chosen(self) -> Iterator[Take]:
+        """The takes that are the files of rows with several takes, or that are held; in the order
+        in which they became it. Raises OSError.
         """
-        return self._lines_at(self._table.offsets_of_chosen())
+        return self._takes_at(self._table.offsets_of_chosen())
 
-    def absent(self, has_key: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-        """Lines of takes, see `RecordTable.offsets_of_absent`. Raises OSError."""
-        return self._lines_at(self._table.offsets_of_absent(has_key))
+    def absent(self, has_key: Callable[[int], bool]) -> Iterator[Take]:
+        """Those of `RecordTable.offsets_of_absent`. Raises OSError."""
+        return self._takes_at(self._table.offsets_of_absent(has_key))
 
-    def gone_rows(self) -> Iterator[dict[str, Any]]:
-        """The lines of the takes that were the files of rows that are gone. Raises OSError."""
-        for line in self._lines_at(self._table.offsets_of_gone()):
-            file = self.gone(line["id"])
-            if file is not None and file.take == line.get("take", 1):
-                yield line
+    def gone_rows(self) -> Iterator[Take]:
+        """The takes that were the files of rows that are gone. Raises OSError."""
+        for take in self._takes_at(self._table.offsets_of_gone()):
+            file = self.gone(take.id)
+            if file is not None and file.take == take.take:
+                yield take
 
     def is_early(self, row_id: str, take: int) -> bool:
         """Whether the last line is of a version that was never published: see `take.PUBLISHED`."""
@@ -260,16 +251,22 @@ class Journal:
             os.close(self._handle)
             self._handle = None
 
-    def _lines_at(self, offsets: Sequence[int]) -> Iterator[dict[str, Any]]:
+    def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
         """Lines that made sense before, and do."""
+        lines = map(CopiedLine.decode, self._raws_at(offsets))
+        return (line for line in lines if line is not None)
+
+    def _takes_at(self, offsets: Sequence[int]) -> Iterator[Take]:
+        """What they say."""
+        return (take for take in map(Take.decode, self._raws_at(offsets)) if take is not None)
+
+    def _raws_at(self, offsets: Sequence[int]) -> Iterator[bytes]:
         if not offsets:
             return
         with open(self.path, "rb") as file:
             for offset in offsets:
                 file.seek(offset)
-                raw = file.readline(MAX_LINE_BYTES)
-                if Take.decode(raw) is not None and (values := values_of(raw)):
-                    yield values
+                yield file.readline(MAX_LINE_BYTES)
 
     def _load(self) -> tuple[int, bytes]:
         """Read all lines; returns the bytes of whole lines, and the last one if it is torn."""

@@ -73,4 +73,4 @@ def find_orphans(
 
 def recorded_ids(journal: Journal) -> Iterator[str]:
     """The ids of the journal's rows, those of bad rows without an id left out. Raises OSError."""
-    return (line["id"] for line in journal.file_lines() if is_recorded_id(line["id"]))
+    return (take.id for take in journal.takes() if is_recorded_id(take.id))

@@ -22,11 +22,13 @@ from typing import Any, BinaryIO, NamedTuple
 from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.config import About, about_of
+from tts_cli.core import Status
 from tts_cli.errors import UsageError
 from tts_cli.folder.atomic import require_plain_file, written_whole
 from tts_cli.folder.files import CHECKS_NAME, PlainFiles, hash_of
 from tts_cli.folder.journal import JOURNAL_NAME, MAX_LINE_BYTES, Journal, sound_lines
 from tts_cli.folder.run_file import RUNS_NAME, FolderTotals
+from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
 
@@ -243,17 +245,16 @@ class Choice:
     def add(self, folder: int, journal: Journal) -> None:
         """Learn the rows of a folder. Raises OSError."""
         files = PlainFiles(self.folders[folder])
-        for line in journal.file_lines():
+        for take in journal.takes():
             signals.check()
-            row_id = line["id"]
-            if id_problem(row_id):
-                if line["status"] == "ok":
+            if id_problem(take.id):
+                if take.is_ok:
                     self.num_odd += 1
                     continue
                 state = State(0, folder, 0, FAILED)
             else:
-                state = self._state(folder, journal, line, files)
-            self._settle(row_id, state)
+                state = self._state(folder, journal, take, files)
+            self._settle(take.id, state)
 
     def folder_of(self, row_key: int) -> int | None:
         """The folder that a row is taken from; None for a row that nobody has.
@@ -264,27 +265,24 @@ class Choice:
         value = self._rows.get(row_key)
         return None if value is None else State.unpack(value).folder
 
-    def _state(
-        self, folder: int, journal: Journal, line: dict[str, Any], files: PlainFiles
-    ) -> State:
-        row_id = line["id"]
-        path = self.folders[folder] / f"{row_id}{suffix_of(line.get('path'))}"
+    def _state(self, folder: int, journal: Journal, take: Take, files: PlainFiles) -> State:
+        path = self.folders[folder] / f"{take.id}{suffix_of(take.path)}"
         size = files.size(path)
         quality = FAILED
-        if line["status"] == "ok":
-            is_ok = journal.status(row_id) == "ok"
-            recorded = line.get("bytes") or size
+        if take.is_ok:
+            is_ok = journal.status(take.id) is Status.OK
+            recorded = take.bytes or size
             is_there = size is not None and (size == recorded or _is_edited(path))
             self.num_gone += is_ok and not is_there
             quality = OK if is_ok and is_there else STALE
-        sha256 = line.get("sha256")
+        sha256 = take.sha256
         if sha256 is None and quality == OK:  # a line of an early version
             with open(path, "rb") as file:
                 sha256 = hash_of(file)
-        facts = f"{row_id}\n{line['request_hash']}\n{sha256}\n{size}"
+        facts = f"{take.id}\n{take.request_hash}\n{sha256}\n{size}"
         digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         content = int.from_bytes(digest, "big") >> (64 - _CONTENT_BITS)
-        return State(content, folder, min(journal.top(row_id), _MAX_TAKES), quality)
+        return State(content, folder, min(journal.top(take.id), _MAX_TAKES), quality)
 
     def _settle(self, row_id: str, new: State) -> None:
         row_key = id_hash(row_id)

@@ -29,7 +29,7 @@ from tts_cli.folder.journal import Journal
 from tts_cli.folder.records import moved
 from tts_cli.folder.sources import Kept, decode, read_audio, read_codes
 from tts_cli.folder.take import UNFINISHED, Take
-from tts_cli.folder.takes import Placed, TakeFolder, facts_of
+from tts_cli.folder.takes import Placed, TakeFolder, facts_of, recorded_facts
 from tts_cli.manifest.ids import TAKES
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Recoder:
         file = self._journal.file(old.id)
         line = None if file is None else self._journal.spoken_line(old.id, file.take)
         if file is not None and line is not None and (is_in_place or target.exists()):
-            recorded = (line.get("bytes"), line.get("sha256"))
+            recorded = recorded_facts(line.take)
             is_recorded = facts_of(target) == recorded
             if writer.out != self._out:
                 if not is_recorded:
@@ -240,7 +240,7 @@ class Recoder:
             paths = [target, writer.path_of(old.id), original_of(place)]
             if self._takes.spare(old.id, file.take, paths, known) and take is None:
                 return self._spared(old, kept, old.take)
-            if not is_in_place and is_recorded and line.get("source") is None:  # it was spoken so
+            if not is_in_place and is_recorded and line.take.source is None:  # it was spoken so
                 set_aside(target, place)
         if is_in_place:
             kept = replaced(kept, path=set_aside(kept.path, place))

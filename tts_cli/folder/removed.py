@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
@@ -26,11 +26,10 @@ from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import sync_folder
 from tts_cli.folder.files import ROW_SUFFIXES, Inside, PlainFiles, hash_of
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import CopiedLine
+from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import REMOVED, TAKES, TRUNCATED, id_problem
 
-Line = dict[str, Any]
 _BATCH = 256  # rows whose lines share an fsync
 _FRONTS = ("", f"{TRUNCATED}/")  # in front of an id, where its suffix stands behind it
 _FOLDERS = (f"{TAKES}/", f"{TRUNCATED}/{TAKES}/")  # where it is a folder
@@ -44,7 +43,7 @@ class _Leaving(NamedTuple):
 
     id: str
     tail: str  # behind its id in `removed/`
-    lines: list[Line]  # of its takes; that of the row's file is the last
+    lines: list[CopiedLine]  # of its takes; that of the row's file is the last
 
 
 class Removed:
@@ -74,8 +73,8 @@ class Removed:
         while batch := list(islice(waiting, _BATCH)):
             signals.check()
             rows = [self._leaving(row_id) for row_id in batch]
-            self._journal.append(*(CopiedLine(one) for row in rows for one in _gone_lines(row)))
-            kept: list[Line] = []
+            self._journal.append(*(line for row in rows for line in _gone_lines(row)))
+            kept: list[CopiedLine] = []
             for row in rows:
                 try:
                     self._move_out(row.id, row.tail)
@@ -87,7 +86,7 @@ class Removed:
                     stayed.append((row.id, getattr(error, "strerror", None) or str(error)))
             self._sync()
             if kept:
-                self._journal.append(*map(CopiedLine, kept))
+                self._journal.append(*kept)
         return stayed
 
     def bring_back(self, row_ids: Iterable[str]) -> None:
@@ -99,14 +98,12 @@ class Removed:
         waiting = iter(row_ids)
         while batch := list(islice(waiting, _BATCH)):
             signals.check()
-            lines: list[Line] = []
+            lines: list[CopiedLine] = []
             for row_id in batch:
-                tail = _tail_of(self.line(row_id) or {})
-                gone = [line for line in self._takes(row_id) if line["status"] == Status.GONE]
-                gone.sort(
-                    key=lambda line: line["role"] != Role.EXTRA
-                )  # that of the file is the last
-                lines += (_back(line) for line in gone if _tail_of(line) == tail)
+                tail = _tail_of(self.file_of(row_id))
+                gone = [one for one in self._lines(row_id) if one.take.status is Status.GONE]
+                gone.sort(key=lambda line: line.take.role is not Role.EXTRA)  # the file's is last
+                lines += (_back(line) for line in gone if _tail_of(line.take) == tail)
                 try:
                     self._move_back(row_id, tail)
                 except (OSError, RowError) as error:
@@ -117,56 +114,59 @@ class Removed:
                         "see what is in its way, and run the same command again",
                     ) from error
             self._sync()
-            self._journal.append(*map(CopiedLine, lines))
+            self._journal.append(*lines)
 
     def mend(self) -> None:
         """Move what a crash has left in the folder of rows that are gone. Raises OSError,
         RowError.
         """
-        for line in self._journal.gone_rows():
-            self._move_out(line["id"], _tail_of(line))
+        for take in self._journal.gone_rows():
+            self._move_out(take.id, _tail_of(take))
         self._sync()
 
     def has_files(self, row_id: str) -> bool:
         """Whether there is anything of a row that could be moved out."""
         return any(self._names("", row_id, ""))
 
-    def line(self, row_id: str) -> Line | None:
-        """The line of the take that was the file of a row that is gone; None for other rows."""
+    def file_of(self, row_id: str) -> Take | None:
+        """The take that was the file of a row that is gone; None for other rows."""
         file = self._journal.gone(row_id)
-        return None if file is None else self._journal.line(row_id, file.take)
+        return None if file is None else self._journal.take(row_id, file.take)
 
-    def holds(self, line: Line) -> bool:
-        """Whether the audio of such a row is there and whole, and its place in the folder free."""
-        row_id, suffix = line["id"], suffix_of(line.get("path"))
-        if line.get("error") is not None or id_problem(row_id):
+    def holds(self, take: Take) -> bool:
+        """Whether the audio of a row that is gone is there and whole, and its place in the folder
+        free.
+
+        Args:
+            take: that was the row's file.
+        """
+        row_id, suffix = take.id, suffix_of(take.path)
+        if not take.was_ok or id_problem(row_id):
             return False
-        path = self.out / f"{REMOVED}/{row_id}{_tail_of(line)}{suffix}"
+        path = self.out / f"{REMOVED}/{row_id}{_tail_of(take)}{suffix}"
         size = self._plain.size(path)
         if size is None or os.path.lexists(self.out / f"{row_id}{suffix}"):
             return False
         # A WAV of another size that agrees with its header was edited by somebody, and counts.
-        return size == line.get("bytes") or (suffix == ".wav" and is_whole_wav(path))
+        return size == take.bytes or (suffix == ".wav" and is_whole_wav(path))
 
     def _leaving(self, row_id: str) -> _Leaving:
         file = self._journal.file(row_id)
         assert file is not None, row_id
         lines = [
-            {"role": Role.OWN, **line}
-            if line["take"] == file.take
-            else {**line, "role": Role.EXTRA}
-            for line in self._takes(row_id)
-            if line["status"] != Status.GONE
+            line if line.take.take == file.take else line.changed(role=Role.EXTRA)
+            for line in self._lines(row_id)
+            if line.take.status is not Status.GONE
         ]
-        lines.sort(key=lambda line: line["take"] == file.take)
+        lines.sort(key=lambda line: line.take.take == file.take)
         tails = ("" if number == 1 else f"~{number}" for number in count(1))
         tail = next(tail for tail in tails if not any(self._names(f"{REMOVED}/", row_id, tail)))
         return _Leaving(row_id, tail, lines)
 
-    def _takes(self, row_id: str) -> Iterator[Line]:
+    def _lines(self, row_id: str) -> Iterator[CopiedLine]:
         for take in range(1, self._journal.top(row_id) + 1):
             if (line := self._journal.line(row_id, take)) is not None:
-                yield {**line, "take": take}
+                yield line
 
     def _move_out(self, row_id: str, tail: str) -> None:
         self._move(row_id, ("", ""), (f"{REMOVED}/", tail))
@@ -222,35 +222,34 @@ class Removed:
         self._entered.clear()
 
 
-def _gone_lines(row: _Leaving) -> Iterator[Line]:
+def _gone_lines(row: _Leaving) -> Iterator[CopiedLine]:
     """Its lines once more."""
     for line in row.lines:
-        front, _, behind = _place(line) or ("", "", "")
-        path = f"{REMOVED}/{front}{row.id}{row.tail}{behind}" if behind else line.get("path")
-        yield {**line, "status": Status.GONE, "path": path}
+        front, _, behind = _place(line.take) or ("", "", "")
+        path = f"{REMOVED}/{front}{row.id}{row.tail}{behind}" if behind else line.take.path
+        yield line.changed(status=Status.GONE, path=path)
 
 
-def _back(line: Line) -> Line:
+def _back(line: CopiedLine) -> CopiedLine:
     """A line as it was before the row was gone."""
-    front, _, behind = _place(line) or ("", "", "")
-    path = f"{front}{line['id']}{behind}" if behind else line.get("path")
-    status = Status.OK if line.get("error") is None else Status.FAILED
-    return {**line, "status": status, "path": path}
+    front, _, behind = _place(line.take) or ("", "", "")
+    path = f"{front}{line.take.id}{behind}" if behind else line.take.path
+    return line.changed(status=Status.OK if line.take.was_ok else Status.FAILED, path=path)
 
 
-def _tail_of(line: Line) -> str:
+def _tail_of(take: Take | None) -> str:
     """What stands behind the id in the path of a row that is gone."""
-    found = _place(line)
+    found = None if take is None else _place(take)
     return "" if found is None else found[1]
 
 
-def _place(line: Line) -> tuple[str, str, str] | None:
-    """What stands in front of the id in a line's path, `removed/` left out, then behind it the tail
+def _place(take: Take) -> tuple[str, str, str] | None:
+    """What stands in front of the id in a take's path, `removed/` left out, then behind it the tail
     and the rest; None for a path that is no row's, or none.
     """
-    row_id = re.escape(line["id"])
+    row_id = re.escape(take.id)
     pattern = rf"(?:{REMOVED}/)?({_FRONT}){row_id}(~[0-9]+)?((?:/[0-9]+)?(?:{_SUFFIX}))"
-    found = re.fullmatch(pattern, str(line.get("path")))
+    found = re.fullmatch(pattern, str(take.path))
     return None if found is None else (found[1], found[2] or "", found[3])
 
 

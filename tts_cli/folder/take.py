@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, field
-from msgspec.structs import asdict, fields, force_setattr
+from msgspec.structs import asdict, fields, force_setattr, replace
 
 from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
 from tts_cli.manifest.ids import is_recorded_id, voice_label
@@ -112,6 +112,11 @@ class Take(msgspec.Struct, frozen=True):
     def is_ok(self) -> bool:
         """Whether it came out well, and its row is still there."""
         return self.status is Status.OK
+
+    @property
+    def was_ok(self) -> bool:
+        """The same of a take whose row is gone, before it was: a failure tells what went wrong."""
+        return self.error is None
 
     @property
     def is_runaway(self) -> bool:
@@ -223,11 +228,22 @@ class CopiedLine:
     not; of any schema.
     """
 
-    values: Mapping[str, Any]
+    take: Take  # what it says
+    values: Mapping[str, Any]  # as they stand there
+
+    @classmethod
+    def decode(cls, raw: bytes) -> CopiedLine | None:
+        """A whole line of the file; None for one that makes no sense."""
+        take, values = Take.decode(raw), values_of(raw)
+        return None if take is None or values is None else cls(take, values)
+
+    def changed(self, **changes: Any) -> CopiedLine:
+        """With other values."""
+        return CopiedLine(replace(self.take, **changes), {**self.values, **changes})
 
     def to_line(self) -> str:
         """As `Take.to_line`, with the fields in front that must be there."""
-        front = {name: self.values[name] for name in ("id", "status", "take", "role")}
+        front = {name: getattr(self.take, name) for name in ("id", "status", "take", "role")}
         return _ENCODER.encode({**front, **self.values}) + "\n"
 
 
@@ -268,10 +284,23 @@ _OURS = b'"schema": %d, ' % SCHEMA
 _PLAIN_PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*")
 
 
+class _Sentences(msgspec.Struct):
+    """What a line of schema 2 tells in words that has a field now, besides errors."""
+
+    suspect: list[str] = []
+
+
+_sentences = msgspec.json.Decoder(_Sentences).decode
+
+
 def _is_plain_2(take: Take, raw: bytes) -> bool:
     """Whether a line is of schema 2, and has no sentences that tell of what has fields now."""
-    is_plain = take.schema == PUBLISHED and take.status is not Status.FAILED and not take.remarks
-    return is_plain and b'"suspect": [],' in raw and raw.count(b'"suspect"') == 1
+    if take.schema != PUBLISHED or take.status is Status.FAILED or take.remarks:
+        return False
+    try:
+        return not _sentences(raw).suspect
+    except msgspec.ValidationError:
+        return False
 
 
 def _are_sound(remarks: list[Remark]) -> bool:

@@ -27,7 +27,7 @@ from typing import Any
 
 from tts_cli.audio.file import is_whole_audio, is_whole_wav
 from tts_cli.config import SUBTYPES
-from tts_cli.core import Place, Role
+from tts_cli.core import Place, Role, Status
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import link_whole, write_atomic
 from tts_cli.folder.files import (
@@ -143,12 +143,12 @@ class TakeFolder:
         line, file = self.journal.line(row_id, take), self.journal.file(row_id)
         assert line is not None
         is_file = file is not None and file.take == take
-        suffix = suffix_of(line.get("path"))
+        suffix = suffix_of(line.take.path)
         path = self.path_of(row_id, take, suffix)
         if is_file and not path.exists():
             path = self.out / f"{row_id}{suffix}"
         found = facts_of(path)
-        if found is None or found[0] != line.get("bytes", found[0]):
+        if found is None or line.take.bytes not in (0, found[0]):
             raise RowError(
                 f"{row_id}: the file of take {take} is gone or damaged: {path}",
                 remedy="choose another take",
@@ -157,7 +157,7 @@ class TakeFolder:
             return False
         with self._mutex:
             first = () if is_file else self._keep(row_id, take, suffix)
-        self.journal.append(*first, CopiedLine({**line, "take": take, "role": Role.HELD}))
+        self.journal.append(*first, line.changed(role=Role.HELD))
         if not is_file:
             self._switch(row_id, take, suffix)
         return True
@@ -180,8 +180,7 @@ class TakeFolder:
             for path in paths:
                 if (found := facts_of(path)) is not None and found not in passed:
                     passed.add(found)
-                    told = {**line, "take": take}
-                    count += self._keep_extra(row_id, path, found, told, take)
+                    count += self._keep_extra(row_id, path, found, line, take)
             return count > 0
 
     def repair(self) -> int:
@@ -203,10 +202,8 @@ class TakeFolder:
                 continue
             chosen = [path for path in paths if path.stem == str(file.take)]
             if len(chosen) > 1:  # in several formats
-                told = self.journal.line(row_id, file.take)
-                chosen = [
-                    path for path in chosen if told and path.suffix == suffix_of(told.get("path"))
-                ]
+                told = self.journal.take(row_id, file.take)
+                chosen = [path for path in chosen if told and path.suffix == suffix_of(told.path)]
             own = self.out / f"{row_id}{chosen[0].suffix}" if chosen else self.out
             known = [path for path in paths if self.journal.status(row_id, int(path.stem))]
             if chosen and self._is_wrong(own, chosen, known):
@@ -219,7 +216,7 @@ class TakeFolder:
         OSError.
         """
         path = self.out / LIST_NAME
-        rows = [_choice(line) for line in self.journal.chosen() if line["status"] == "ok"]
+        rows = [_choice(take) for take in self.journal.chosen() if take.is_ok]
         if not rows and not path.exists():
             return
         inside = ",\n".join(f"  {row}" for row in rows)
@@ -290,27 +287,24 @@ class TakeFolder:
         line = None if current is None else self.journal.spoken_line(row_id, current.take)
         if current is None or line is None:
             return ()
-        suffix, number = suffix_of(line.get("path")), current.take
-        told = {**line, "take": number}
+        suffix, number, told = suffix_of(line.take.path), current.take, line
         if into is not None and into != suffix:
             told = self._keep_source(row_id, into, told, take)
         own = self.out / f"{row_id}{suffix}"
         found = facts_of(own)
         kept = self.path_of(row_id, number, suffix)
-        told["path"] = kept.relative_to(self.out).as_posix()
+        told = told.changed(path=kept.relative_to(self.out).as_posix())
         is_ok = self.journal.status(row_id, number) == "ok"
-        is_told = is_ok and all(told.get(name) == line.get(name) for name in ("path", "source"))
+        is_told = is_ok and told.take == line.take
         if found is None or (is_told and facts_of(kept) == found):
             return ()
-        is_edited = not is_ok and found != _recorded(line)
+        is_edited = not is_ok and found != recorded_facts(line.take)
         if is_edited or facts_of(kept) not in (None, found):
             self._keep_extra(row_id, own, found, told, take)
             return ()
         return (self._kept_as(row_id, own, found, told),)
 
-    def _keep_source(
-        self, row_id: str, suffix: str, line: dict[str, Any], take: int
-    ) -> dict[str, Any]:
+    def _keep_source(self, row_id: str, suffix: str, line: CopiedLine, take: int) -> CopiedLine:
         """Keep what stands where a file of another format than the row's is to stand: what that was
         made of, or else a take of its own. The line of the row's file then.
 
@@ -318,21 +312,21 @@ class TakeFolder:
             take: the one that is to stand there.
         """
         path = self.out / f"{row_id}{suffix}"
-        source = line.get("source") or {}
+        source, number = line.take.source or {}, line.take.take
         found = facts_of(path)
-        if found is None or facts_of(self.path_of(row_id, line["take"], suffix)) == found:
+        if found is None or facts_of(self.path_of(row_id, number, suffix)) == found:
             return line
-        kept = self.path_of(row_id, line["take"], suffix + ORIGINAL_SUFFIX)
-        is_source = (source.get("path"), *_recorded(source)) == (f"{row_id}{suffix}", *found)
+        kept = self.path_of(row_id, number, suffix + ORIGINAL_SUFFIX)
+        is_source = (source.get("path"), *_source_facts(source)) == (f"{row_id}{suffix}", *found)
         if not is_source or facts_of(kept) not in (None, found):
             self._keep_extra(row_id, path, found, line, take)
             return line
         self._inside.make_room(kept)
         link_whole(path, kept)
-        return {**line, "source": {**source, "path": kept.relative_to(self.out).as_posix()}}
+        return line.changed(source={**source, "path": kept.relative_to(self.out).as_posix()})
 
     def _keep_extra(
-        self, row_id: str, path: Path, found: tuple[int, str], line: dict[str, Any], take: int
+        self, row_id: str, path: Path, found: tuple[int, str], line: CopiedLine, take: int
     ) -> bool:
         """Make audio that somebody has edited, or that another take's was made of, a take of its
         own, recorded at once: until then no name of it may go. Whether it is one now.
@@ -347,40 +341,39 @@ class TakeFolder:
         is_original = path.name.endswith(ORIGINAL_SUFFIX)
         suffix = Path(path.name.removesuffix(ORIGINAL_SUFFIX)).suffix
         top = self.journal.top(row_id)
-        others = (take for take in range(1, top + 1) if take != line["take"])
+        others = (take for take in range(1, top + 1) if take != line.take.take)
         kept = (take for take in others if self.journal.status(row_id, take) == "ok")
         if any(facts_of(self.path_of(row_id, take, suffix)) == found for take in kept):
             return True
-        number = max(top, take, line["take"]) + self.extras + 1
-        values = {**line, "take": number, "role": Role.EXTRA}
+        number = max(top, take, line.take.take) + self.extras + 1
+        line = line.changed(take=number, role=Role.EXTRA)
         if is_original:  # whatever was done to the file that was made of it, or its delivery
-            values |= {"delivery_hash": "", "applied": None, "source": None}
-        self.journal.append(self._kept_as(row_id, path, found, values))
+            line = line.changed(delivery_hash="", applied=None, source=None)
+        self.journal.append(self._kept_as(row_id, path, found, line))
         return True
 
     def _kept_as(
-        self, row_id: str, path: Path, found: tuple[int, str], values: dict[str, Any]
+        self, row_id: str, path: Path, found: tuple[int, str], line: CopiedLine
     ) -> CopiedLine:
-        """Give a file, and the row's codes, the name of the take that `values` tell; its line."""
+        """Give a file, and the row's codes, the name of the take that a line tells; its line."""
         suffix = Path(path.name.removesuffix(ORIGINAL_SUFFIX)).suffix
-        kept = self.path_of(row_id, values["take"], suffix)
+        kept = self.path_of(row_id, line.take.take, suffix)
         self._inside.make_room(kept)
         own_codes = self.out / f"{row_id}{CODES_SUFFIX}"
         if own_codes.is_file():
-            link_whole(own_codes, self.path_of(row_id, values["take"], CODES_SUFFIX))
+            link_whole(own_codes, self.path_of(row_id, line.take.take, CODES_SUFFIX))
         link_whole(path, kept)
-        facts = {"bytes": found[0], "sha256": found[1]}
         name = kept.relative_to(self.out).as_posix()
-        return CopiedLine({"role": Role.OWN, **values, **facts, "path": name})
+        return line.changed(bytes=found[0], sha256=found[1], path=name)
 
-    def _finish(self, line: dict[str, Any]) -> None:
+    def _finish(self, line: CopiedLine) -> None:
         """Record what became of a take whose run died while its file was replaced: its new line is
         true if the file is there, else the one before it is.
         """
-        record = Take.of(line)
-        if record is None or id_problem(record.id) is not None:
+        record = line.take
+        if id_problem(record.id) is not None:
             return
-        suffix, recorded, source = suffix_of(line.get("path")), _recorded(line), record.source or {}
+        suffix, recorded = suffix_of(record.path), recorded_facts(record)
         path = self.out / f"{record.id}{suffix}"
         if str(record.path).startswith(f"{TAKES}/{record.id}/"):
             path = self.path_of(record.id, record.take, suffix)
@@ -393,14 +386,15 @@ class TakeFolder:
         before = next((one for one in lines if one is not None), None)
         if facts_of(path) == recorded:
             own = self.out / f"{record.id}{suffix}"
-            if own != path and facts_of(own) in (_recorded(before or {}), _recorded(source)):
+            known = [_source_facts(record.source or {})]
+            known += [] if before is None else [recorded_facts(before.take)]
+            if own != path and facts_of(own) in known:
                 self._switch(record.id, record.take, suffix)
-            line = {**line, "status": "ok"}
+            line = line.changed(status=Status.OK)
         else:
             line = before or line
-        error = None if line["status"] == "ok" else "its file was replaced, and is gone"
-        told = {"take": record.take, "role": Role.OWN}
-        self.journal.append(CopiedLine({**told, **line, "error": error, "unfinished": None}))
+        error = None if line.take.is_ok else "its file was replaced, and is gone"
+        self.journal.append(line.changed(error=error, unfinished=None))
 
     def _switch(self, row_id: str, take: int, suffix: str) -> None:
         """Make a take the row's file, at once: the one before it stays until then."""
@@ -442,7 +436,8 @@ class TakeFolder:
         if any(facts_of(path) == found for path in takes):
             return True
         row_id = chosen[0].parent.relative_to(self.out / TAKES).as_posix()
-        source = (self.journal.line(row_id, int(chosen[0].stem)) or {}).get("source") or {}
+        take = self.journal.take(row_id, int(chosen[0].stem))
+        source = (take and take.source) or {}
         original = chosen[0].with_name(chosen[0].name + ORIGINAL_SUFFIX)
         name = original.relative_to(self.out).as_posix()
         if source.get("path") == name and facts_of(original) == found:  # what the take was made of
@@ -452,11 +447,10 @@ class TakeFolder:
         return found[0] < chosen[0].stat().st_size
 
 
-def _choice(line: dict[str, Any]) -> str:
+def _choice(take: Take) -> str:
     """An entry of `takes.json`: the take that is a row's file, and whether somebody chose it."""
-    values = {name: line.get(name) for name in ("seed", "sha256")}
-    take = {"take": line.get("take", 1), **values, "held": line.get("role") == Role.HELD}
-    return f"{json.dumps(line['id'])}: {json.dumps(take)}"
+    facts = {name: getattr(take, name) for name in ("take", "seed", "sha256")}
+    return f"{json.dumps(take.id)}: {json.dumps({**facts, 'held': take.role is Role.HELD})}"
 
 
 def room_of_takes(out: Path) -> int:
@@ -476,9 +470,14 @@ def suffix_of(path: object) -> str:
     return suffix if suffix in _SUFFIXES else _SUFFIXES[0]
 
 
-def _recorded(line: dict[str, Any]) -> tuple[Any, Any]:
+def recorded_facts(take: Take) -> tuple[int, str | None]:
     """Size and SHA-256 of a file by its line."""
-    return line.get("bytes"), line.get("sha256")
+    return take.bytes, take.sha256
+
+
+def _source_facts(source: dict[str, Any]) -> tuple[Any, Any]:
+    """The same of what it was made of."""
+    return source.get("bytes"), source.get("sha256")
 
 
 def _is_take(name: str) -> bool:

@@ -8,7 +8,7 @@ are rows with a voice file like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,7 @@ from tts_cli.voices.made import MadeVoices, Recipe, damaged, whose
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
+    from tts_cli.folder.take import Take
 
 ONE, EACH = "one", "each"
 GOOD_S = (5.0, 10.0)  # usual seconds of what a voice is to say
@@ -158,14 +159,14 @@ class FreeVoices:
         read: Callable[[], Iterator[Row | BadRow]],
         request_of: Callable[[Row], SpeechRequest | None],
         is_split: Callable[[SpeechRequest], bool],
-        line_of: Callable[[str], Mapping[str, Any]],
+        take_of: Callable[[str], Take | None],
     ) -> None:
         """Read the whole manifest for the voices that its rows ask for.
 
         Args:
             request_of: what a row asks of the model; None: nothing, it has no words.
             is_split: whether a request would be spoken in parts, if it had a voice.
-            line_of: what the output folder says of a row, by its id.
+            take_of: what the output folder says of a row, by its id.
         Raises:
             UsageError: a voice is damaged, or so many are asked for that it must be a mistake.
         """
@@ -182,7 +183,8 @@ class FreeVoices:
             ask = self.ask(row, request)
             ask.rows += 1
             if ask.is_gone:
-                ask.lost += line_of(row.id).get("voice") == ask.voice
+                take = take_of(row.id)
+                ask.lost += take is not None and take.voice == ask.voice
             is_any_split = is_any_split or is_split(request)
         is_worth = sum(ask.rows for ask in self.asks.values()) > 1 or is_any_split
         is_worth = is_worth or not all(ask.is_gone for ask in self.asks.values())

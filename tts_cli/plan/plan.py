@@ -127,7 +127,7 @@ class RowPlan:
             UsageError: `--only` names a row that it has not, or see `FreeVoices.find`.
             StoppedEarly: it was changed meanwhile.
         """
-        self.voices.find(self.rows.read, self._words, self._would_split, self._folder.line_of)
+        self.voices.find(self.rows.read, self._words, self._would_split, self._folder.take_of)
         tally = Tally(
             self.source.name,
             self.config,
@@ -349,11 +349,11 @@ class RowPlan:
         """Whether a row of a made voice was spoken when nothing fixed its voice."""
         if not is_made(request.voice):
             return False
-        line = self._folder.line_of(row.id)
-        if not line or line.get("voice"):
+        take = self._folder.take_of(row.id)
+        if take is None or take.voice:
             return False
-        by_another = line.get("anchor") or line.get("clone_model")  # of earlier versions
-        return by_another is not None or line.get("ref_sha256") is None
+        by_another = take.anchor or take.clone_model  # of earlier versions
+        return by_another is not None or take.ref_sha256 is None
 
     def _judge_recording(self, row: Row, recording: str, tally: Tally) -> None:
         """Tell what is odd about a row's recording. Raises RowError: it cannot be used."""
@@ -399,7 +399,7 @@ def _as_chosen(request: SpeechRequest, standing: Standing) -> SpeechRequest:
     """The request of a row, or of the take that was chosen of it, where that is made again."""
     if standing.choice is None or standing.state is State.DONE:
         return request
-    seed = standing.choice.get("seed")
+    seed = standing.choice.seed
     return request if seed is None else replace(request, seed=seed)
 
 

@@ -78,7 +78,7 @@ class Standing(NamedTuple):
     """A row, and what the folder holds of it."""
 
     state: State
-    choice: Line | None = None  # of a take that somebody chose, and that fits
+    choice: Take | None = None  # of a take that somebody chose, and that fits
     has_fallen: bool = False  # one that was chosen does not fit any more
     is_early: bool = False  # it was spoken by a version that was never published
     is_expected: bool = False  # its file is what these very settings give
@@ -141,16 +141,17 @@ class OutputFolder:
         if self.journal.done(row_id, *is_same, file.take) and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_expected=True)
-        line = self.journal.line(row_id, file.take) or {}
+        take = self.journal.take(row_id, file.take)
+        if take is None:
+            return Standing(State.CHANGED, has_fallen=file.is_held)
         if not file.is_held:
-            return self._or_kept(Standing(State.CHANGED), planned, file, line)
-        if not fits(line, request, self._identity.content(request, need, is_silent), need):
+            return self._or_kept(Standing(State.CHANGED), planned, file, take)
+        if not fits(take, request, self._identity.content(request, need, is_silent), need):
             return Standing(State.CHANGED, has_fallen=True)
-        if line.get("delivery_hash") != self.writer.delivery_hash:
-            return self._or_kept(Standing(State.CHANGED, line), planned, file, line)
+        if take.delivery_hash != self.writer.delivery_hash:
+            return self._or_kept(Standing(State.CHANGED, take), planned, file, take)
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
-        is_expected = line.get("request_hash") == planned.request_hash
-        return Standing(state, line, is_expected=is_expected)
+        return Standing(state, take, is_expected=take.request_hash == planned.request_hash)
 
     def _is_back(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
@@ -164,68 +165,68 @@ class OutputFolder:
             return False
         assert self.writer is not None
         removed = Removed(self.writer.out, self.journal)
-        line = removed.line(row_id) or {}
+        take = self.journal.take(row_id, file.take)
+        if take is None:
+            return False
         if file.is_held:
             content = self._identity.content(request, need, is_silent)
-            is_same = fits(line, request, content, need)
+            is_same = fits(take, request, content, need)
         else:
             planned = self._identity.planned(row_id, request, need, is_silent)
-            is_same = line.get("request_hash") == planned.request_hash
-        return is_same and removed.holds(line)
+            is_same = take.request_hash == planned.request_hash
+        return is_same and removed.holds(take)
 
-    def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, line: Line) -> Standing:
+    def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, take: Take) -> Standing:
         """The same, or that the row's file can be made without speaking; or why it cannot, though
         only its delivery is another one.
         """
         if row.is_silent:
             return standing
         try:
-            order = self._order(row, file, line)
+            order = self._order(row, file, take)
         except RowError as error:
             return standing._replace(not_kept=str(error))
         if order is None:
             return standing
-        choice = line if file.is_held else None
+        choice = take if file.is_held else None
         return standing._replace(state=State.KEPT, choice=choice, order=order)
 
-    def _order(self, row: SpeechRow, file: RowFile, line: Line) -> Order | None:
+    def _order(self, row: SpeechRow, file: RowFile, take: Take) -> Order | None:
         """A row's file to be made of what is kept; None where its speech is another one.
 
         Raises:
             RowError: only its delivery is another one, and nothing is kept that it can be made of.
         """
-        record, writer = Take.of(line), self.writer
+        writer = self.writer
         assert writer is not None
-        if record is None:
-            return None
         if file.is_held:  # what was chosen stays, whatever seed this run has
             content = self._identity.content(row.request, row.need, row.is_silent)
-            is_same = fits(line, row.request, content, row.need)
+            is_same = fits(take, row.request, content, row.need)
         else:
-            is_same = record.request_hash == row.request_hash
+            is_same = take.request_hash == row.request_hash
         if not is_same:
             return None
-        kept = find_kept(writer.out, record, self._info.sample_rate_hz)
+        kept = find_kept(writer.out, take, self._info.sample_rate_hz)
         if writer.has_codes and not writer.codes_path_of(row.id).is_file():
             raise RowError("its codes are to be kept, and were not")
-        return Order(record, kept)
+        return Order(take, kept)
 
     def is_reread(self, row: Row, request: SpeechRequest, care: TextCare) -> bool:
         """Whether a changed row was spoken of the same text by a version that left signs in it
         which nobody sees, or that the checkpoint never learnt.
         """
-        line = self.line_of(row.id)
-        written = str(line.get("text") or "")
-        spoken = str(line.get("spoken_text") or written)
+        take = self.take_of(row.id)
+        written = (take and take.text) or ""
+        spoken = (take and take.spoken_text) or written
         if spoken == request.text or as_seen(written) != row.text:
             return False
         return written != row.text or care.finished(spoken) == request.text
 
-    def line_of(self, row_id: str) -> Line:
-        """The line of a row's file; empty: there is none."""
+    def take_of(self, row_id: str) -> Take | None:
+        """What a row's file is, or was to be; None: no line tells."""
         if self.journal is None or (file := self.journal.file(row_id)) is None:
-            return {}
-        return self.journal.line(row_id, file.take) or {}
+            return None
+        return self.journal.take(row_id, file.take)
 
     def place(self, row: SpeechRow, standing: Standing) -> Place:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than
@@ -257,9 +258,9 @@ class OutputFolder:
             return is_of and journal.status(row.id, take) == journal.status(row.id)
         if state is not State.CHANGED:
             return False
-        line = journal.line(row.id, take) or {}
+        recorded = journal.take(row.id, take)
         paths = writer.path_of(row.id), writer.path_of(row.id, take=take)
-        is_same = line.get("request_hash") == row.request_hash
+        is_same = recorded is not None and recorded.request_hash == row.request_hash
         return is_same and not any(path.exists() for path in paths)
 
     def go_on(self, row: SpeechRow) -> None:
@@ -293,28 +294,25 @@ class OutputFolder:
         return [path.name for path in paths if path.is_file()]
 
 
-Line = dict[str, Any]
-
 _WHICH_ROWS = ("only", "shard", "limit")  # settings
 
 
-def fits(line: Line, request: SpeechRequest, content: str, need: Need | None) -> bool:
+def fits(take: Take, request: SpeechRequest, content: str, need: Need | None) -> bool:
     """Whether a recorded take is speech of what a row asks for now, drawn as it may be.
 
     Args:
-        line: of the take. What is older than `content_hash` is compared by the fields it has.
+        take: what is older than `content_hash` is compared by the fields it has.
         content: the row's `content_hash`.
     """
-    if found := line.get("content_hash"):
-        return bool(found == content)
-    spoken = line.get("spoken_text")
+    if take.content_hash:
+        return take.content_hash == content
     return (
-        (line.get("text") if spoken is None else spoken) == request.text
-        and line.get("voice") == request.voice
-        and line.get("language") == request.language
-        and line.get("instruct") == request.instruct
-        and line.get("clone_mode") == request.clone_mode
-        and line.get("ref_sha256") == (None if need is None else need.ref_sha256)
+        take.said == request.text
+        and take.voice == request.voice
+        and take.language == request.language
+        and take.instruct == request.instruct
+        and take.clone_mode == request.clone_mode
+        and take.ref_sha256 == (None if need is None else need.ref_sha256)
     )
 
 
@@ -384,13 +382,12 @@ class ServedTakes:
 
     def count(self, row_id: str) -> int:
         """How many of a row's, as many as are asked for at most."""
-        num_served = 0
-        for take in range(self._journal.top(row_id), 1, -1):
-            line = self._journal.line(row_id, take)
-            num_served += line is not None and self._is_served(line)
+        numbers = range(self._journal.top(row_id), 1, -1)
+        takes = (self._journal.take(row_id, number) for number in numbers)
+        num_served = sum(take is not None and self._is_served(take) for take in takes)
         return min(num_served, self._most)
 
-    def _is_served(self, line: Line) -> bool:
-        run_id, started = line.get("run_id"), str(line.get("started") or "")
-        is_extra = line.get("role") in (Role.EXTRA, Role.HELD)
-        return is_extra and run_id not in (None, *self._ended) and started > self._since
+    def _is_served(self, take: Take) -> bool:
+        if take.role is Role.OWN or take.run_id is None or take.run_id in self._ended:
+            return False
+        return (take.started or "") > self._since

@@ -18,6 +18,7 @@ from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.journal import MAX_LINE_BYTES, Journal
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.run_file import RUNS_NAME
+from tts_cli.folder.take import Take
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named
 from tts_cli.plan.checks import CheckedRows
@@ -64,27 +65,26 @@ class Strays:
             self.found[kind].add(row_id)
 
     def __iter__(self) -> Iterator[tuple[str, Stray]]:
-        for line in self._journal.absent(self._rows.has_key):
-            row_id = line["id"]
-            file = self._journal.file(row_id)
-            if file is None or file.take != line.get("take", 1) or self._rows.has_id(row_id):
+        for take in self._journal.absent(self._rows.has_key):
+            file = self._journal.file(take.id)
+            if file is None or file.take != take.take or self._rows.has_id(take.id):
                 continue
-            if (kind := self._kind(line)) is not None:
-                yield row_id, kind
+            if (kind := self._kind(take)) is not None:
+                yield take.id, kind
 
     def ids(self, kind: Stray) -> Iterable[str]:
         """Those of a kind."""
         return (row_id for row_id, found in self if found is kind)
 
-    def _kind(self, line: dict[str, Any]) -> Stray | None:
-        is_ghost = line["status"] == Status.FAILED and self._journal.top(line["id"]) == 1
-        is_ghost = is_ghost and not self._removed.has_files(line["id"])
-        run_id = line.get("run_id")
-        is_here = self._is_all_here if run_id is None else self._is_here.get(str(run_id))
-        if self._own and line["id"].startswith(self._own):
+    def _kind(self, take: Take) -> Stray | None:
+        is_ghost = take.status is Status.FAILED and self._journal.top(take.id) == 1
+        is_ghost = is_ghost and not self._removed.has_files(take.id)
+        run_id = take.run_id
+        is_here = self._is_all_here if run_id is None else self._is_here.get(run_id)
+        if self._own and take.id.startswith(self._own):
             is_here = True
         if is_here is None:  # the record of a row without an id has nothing that could be lost
-            return Stray.GHOST if is_ghost and line["id"].startswith("#") else Stray.UNKNOWN
+            return Stray.GHOST if is_ghost and take.id.startswith("#") else Stray.UNKNOWN
         return None if not is_here else Stray.GHOST if is_ghost else Stray.LEFT
 
 

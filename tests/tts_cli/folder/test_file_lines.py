@@ -11,19 +11,17 @@ from tts_cli.folder.take import Take
 
 def test_the_last_line_of_each_rows_file(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        assert list(journal.file_lines()) == []
+        assert list(journal.takes()) == []
         journal.append(Take("a", Status.FAILED), Take("b", Status.OK, text="Größe"))
         journal.append(Take("a", Status.OK, 2, Role.EXTRA), Take("a", Status.OK, frames=7))
         journal.append(Take("c", Status.OK), Take("c", Status.OK, 2, Role.HELD))
         journal.append(Take("d", Status.OK), Take("d", Status.FAILED, 2))
     with open(tmp_path / "timings.jsonl", "a") as file:
         file.write("nonsense\n[]\n" + '{"id": "torn", "status": "ok"')
-    lines = list(Journal(tmp_path, is_read_only=True).file_lines())
-    found = [(line["id"], line["take"]) for line in lines]
-    assert found == [("b", 1), ("a", 1), ("c", 2), ("d", 1)]
-    assert (lines[0]["text"], lines[1]["frames"]) == ("Größe", 7)
     journal = Journal(tmp_path, is_read_only=True)
-    assert [(take.id, take.take) for take in journal.takes()] == found
+    found = list(journal.takes())
+    assert [(take.id, take.take) for take in found] == [("b", 1), ("a", 1), ("c", 2), ("d", 1)]
+    assert (found[0].text, found[1].frames) == ("Größe", 7)
     assert len(list(journal.takes(has_extras=True))) == 7
     one = journal.take("c", 2)
     assert one is not None
@@ -40,8 +38,8 @@ def test_the_last_line_of_a_row_counts(tmp_path: Path) -> None:
         line = '{"id": "b", "status": "ok", "take": 2, "role": "extra", "request_hash": ""}'
         file.write(f'{line}\n{{"id": "torn'.encode())
     lines = Journal(tmp_path, is_read_only=True)
-    found = {row_id: lines.ok_line(row_id) for row_id in ("a", "b", "c", "torn", "none")}
-    assert {key: line and line["text"] for key, line in found.items()} == {
+    found = {row_id: lines.ok_take(row_id) for row_id in ("a", "b", "c", "torn", "none")}
+    assert {key: take and take.text for key, take in found.items()} == {
         "a": "two", "b": "\u96e8", "c": None, "torn": None, "none": None,
     }  # fmt: skip
 
@@ -51,4 +49,4 @@ def test_lines_of_another_journal_are_not_seen(tmp_path: Path) -> None:
         journal.append(Take("a", Status.OK, frames=1))
         lines = Journal(tmp_path, is_read_only=True)
         journal.append(Take("a", Status.OK, frames=2))
-    assert [line["frames"] for line in lines.file_lines()] == [1]
+    assert [take.frames for take in lines.takes()] == [1]

@@ -88,7 +88,7 @@ def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
         (OK, (1, False, False), (1, 0)),
         (replace(second, status=Status.FAILED), (1, False, True), (0, 1)),
         (second, (2, False, False), (1, 0)),
-        (CopiedLine({**asdict(OK), "role": Role.HELD}), (1, True, False), (1, 0)),
+        (CopiedLine(OK, asdict(OK)).changed(role=Role.HELD), (1, True, False), (1, 0)),
         (replace(OK, take=4, role=Role.EXTRA, status=Status.FAILED), (1, True, False), (1, 0)),
         (replace(OK, id="b"), (1, True, False), (2, 0)),
         (replace(second, role=Role.HELD), (2, True, False), (2, 0)),
@@ -101,11 +101,11 @@ def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
             assert found.file("a") == file
             assert (found.rows().ok, found.rows().failed) == sums
     assert [found.top(name) for name in ("a", "b", "c")] == [4, 1, 0]
-    assert [line["take"] for line in found.chosen()] == [2]
-    line = found.line("a", 1)
-    assert line is not None
-    assert (line["role"], line["id"]) == (Role.HELD, "a")
-    assert found.line("a", 5) is None
+    assert [take.take for take in found.chosen()] == [2]
+    take = found.take("a", 1)
+    assert take is not None
+    assert (take.role, take.id) == (Role.HELD, "a")
+    assert found.take("a", 5) is None
 
 
 def test_sums_are_those_of_last_lines(tmp_path: Path) -> None:
@@ -330,4 +330,4 @@ def test_a_line_is_known_by_its_end_too(tmp_path: Path, more: bytes) -> None:
     (tmp_path / "timings.jsonl").write_bytes(line[:-2] + b", " + more + b"\n")
     journal = Journal(tmp_path, is_read_only=True)
     assert (journal.num_garbage, journal.status("a")) == (1, None)
-    assert (journal.line("a", 1), list(journal.file_lines())) == (None, [])
+    assert (journal.take("a", 1), journal.line("a", 1), list(journal.takes())) == (None, None, [])

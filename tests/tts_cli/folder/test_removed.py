@@ -21,7 +21,7 @@ from tts_cli.folder.encode import SpokenFolder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.rows import read_folder
-from tts_cli.folder.take import CopiedLine
+from tts_cli.folder.take import Take
 from tts_cli.plan.checks import suspects_of
 
 SOUNDS = {
@@ -80,7 +80,7 @@ def bring_back(out: Path, *row_ids: str) -> None:
     with Journal(out) as journal:
         removed = Removed(out, journal)
         for row_id in row_ids:
-            found = removed.line(row_id)
+            found = removed.file_of(row_id)
             assert found is not None
             assert removed.holds(found)
         removed.bring_back(row_ids)
@@ -92,10 +92,10 @@ def shown(out: Path) -> list[set[str]]:
     selection = Selection(out, Filters(has_extra_takes=True))
     return [
         {row.id for row in read_folder(out).rows},
-        {found["id"] for found in journal.file_lines(has_extras=True)},
+        {found.id for found in journal.takes(has_extras=True)},
         {found.id for found in SpokenFolder(out).records()},
         {row.id for row in selection.rows(Counter())} | {"d"},
-        {found["id"] for found in journal.chosen()} | {"c/e"},
+        {found.id for found in journal.chosen()} | {"c/e"},
     ]
 
 
@@ -116,9 +116,9 @@ def test_all_that_is_a_rows_goes_and_comes_back(out: Path) -> None:
     }
     with Journal(out) as journal:
         assert [journal.status(row_id) for row_id in ("a", "sub/b", "c")] == ["ok"] * 3
-        found = journal.line("sub/b", 2)
+        found = journal.take("sub/b", 2)
         assert found is not None
-        assert (found["status"], found["role"], found["path"]) == (
+        assert (found.status, found.role, found.path) == (
             *("ok", "extra"),
             "takes/sub/b/2.wav",
         )
@@ -135,7 +135,7 @@ def test_a_failed_row_does_not_come_back(out: Path) -> None:
     take_out(out, "d")
     with Journal(out) as journal:
         removed = Removed(out, journal)
-        found = removed.line("d")
+        found = removed.file_of("d")
         assert found is not None
         assert not removed.holds(found)
 
@@ -146,7 +146,8 @@ def test_a_row_whose_place_is_taken_or_whose_audio_is_cut_does_not_come_back(out
     (out / "removed/c.wav").write_bytes(b"RIFF")
     with Journal(out) as journal:
         removed = Removed(out, journal)
-        assert not any(removed.holds(removed.line(row_id) or {}) for row_id in ("a", "c"))
+        found = [removed.file_of(row_id) for row_id in ("a", "c")]
+        assert [take and removed.holds(take) for take in found] == [False, False]
 
 
 def test_nothing_there_is_overwritten(out: Path) -> None:
@@ -160,8 +161,9 @@ def test_nothing_there_is_overwritten(out: Path) -> None:
     other = tone(0.9)
     (out / "a.wav").write_bytes(other)
     with Journal(out) as journal:
-        new = record("a", take=2, path="a.wav", **with_file(other))
-        journal.append(CopiedLine(new))
+        new = Take.of(record("a", take=2, path="a.wav", **with_file(other)))
+        assert new is not None
+        journal.append(new)
         assert (journal.status("a"), journal.top("a")) == ("ok", 2)
     take_out(out, "a")
     second = files(out)
@@ -299,7 +301,8 @@ def test_killed_at_any_call(out: Path, tmp_path: Path, monkeypatch: pytest.Monke
             with Journal(copy) as journal:
                 removed = Removed(copy, journal)
                 again = [one for one in GOING if one not in gone]
-                back = [one for one in sorted(gone) if removed.holds(removed.line(one) or {})]
+                files_of = {one: removed.file_of(one) for one in sorted(gone)}
+                back = [one for one, take in files_of.items() if take and removed.holds(take)]
                 assert set(back) == gone - {"d"}
             if moment % 2:
                 take_out(copy, *again)

@@ -234,11 +234,12 @@ def test_versions_that_were_never_published() -> None:
 
 def test_lines_that_are_copied_keep_what_is_not_ours() -> None:
     raw = json.dumps({"theirs": {"a": 1}, **OLD, "take": 1, "role": "own"}).encode()
-    values = values_of(raw)
-    assert values is not None
-    line = CopiedLine({**values, "role": Role.HELD}).to_line()
+    copied = CopiedLine.decode(raw)
+    assert copied is not None
+    line = copied.changed(role=Role.HELD).to_line()
     assert json.loads(line) == {**json.loads(raw), "role": "held"}
     assert list(json.loads(line))[:4] == ["id", "status", "take", "role"]
+    assert CopiedLine.decode(b'{"id": "a"}') is None
     assert values_of(b'{"x": NaN, "y": [1e999, 1.5]}') == {"x": None, "y": [None, 1.5]}
 
 

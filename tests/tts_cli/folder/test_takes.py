@@ -83,10 +83,10 @@ def test_what_is_replaced_becomes_a_take(bench: Bench) -> None:
     bench.speak(2, take=2)
     assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1, "takes/a/2.wav": 2}
     assert os.path.samefile(bench.out / "a.wav", bench.out / "takes/a/2.wav")
-    first, second = bench.journal.line("a", 1), bench.journal.line("a", 2)
+    first, second = bench.journal.take("a", 1), bench.journal.take("a", 2)
     assert first is not None
     assert second is not None
-    assert (first["path"], second["path"]) == ("takes/a/1.wav", "takes/a/2.wav")
+    assert (first.path, second.path) == ("takes/a/1.wav", "takes/a/2.wav")
     bench.speak(3, take=3, role=Role.EXTRA)
     assert bench.value("a.wav") == 2
     assert room_of_takes(bench.out) == sum(
@@ -144,9 +144,9 @@ def test_what_somebody_edited_is_kept(bench: Bench) -> None:
     bench.speak(3, take=3)
     kept = bench.out / "takes/a/4.wav"
     assert kept.read_bytes()[-2:] == b"\7\0"
-    line = bench.journal.line("a", 4)
-    assert line is not None
-    assert (line["role"], line["bytes"]) == (Role.EXTRA, kept.stat().st_size)
+    take = bench.journal.take("a", 4)
+    assert take is not None
+    assert (take.role, take.bytes) == (Role.EXTRA, kept.stat().st_size)
     assert bench.value("a.wav") == 3
     assert bench.value("takes/a/2.wav") == 2
 
@@ -247,9 +247,9 @@ def test_a_crash_at_any_moment(
         file = bench.journal.file("a")
         assert file is not None
         assert not file.has_failed
-        line = bench.journal.line("a", file.take)
-        assert line is not None
-        assert bench.value("a.wav") == int(line["request_hash"], 16)
+        take = bench.journal.take("a", file.take)
+        assert take is not None
+        assert bench.value("a.wav") == int(take.request_hash, 16)
         if action is again:
             again(bench)
         else:
@@ -258,17 +258,16 @@ def test_a_crash_at_any_moment(
         assert bench.value("takes/a/1.wav") == 1
         values = bench.values()
         assert set(values.values()) == {before, wanted}, values
-        first = bench.journal.line("a", 1)
+        first = bench.journal.take("a", 1)
         assert first is not None
-        assert first["path"] == "takes/a/1.wav"
+        assert first.path == "takes/a/1.wav"
     assert moment > 5
 
 
 def remake(bench: Bench, subtype: str = "PCM_24", format: str = "wav") -> None:
     """Another delivery of what the row's file is, as `encode` makes it."""
-    line = bench.journal.ok_line("a")
-    assert line is not None
-    record = Take.of(line)
+    record = bench.journal.ok_take("a")
+    assert record is not None
     writer = AudioWriter(bench.out, RunConfig(format=format, subtype=subtype), RATE_HZ)
     order = Order(record, find_kept(bench.out, record, RATE_HZ))
     assert Recoder(bench.out, writer, bench.journal, "").run([order]).failed == []
@@ -333,7 +332,7 @@ def test_a_remake_that_dies_destroys_no_speech(
         moment += 1
         bench = Bench(tmp_path / str(moment))
         wanted = speech(bench, setting)
-        spoken = [line for line in bench.journal.file_lines(has_extras=True)]
+        spoken = list(bench.journal.takes(has_extras=True))
         with monkeypatch.context() as patch:
             cut_at(moment, patch)
             try:
@@ -348,10 +347,10 @@ def test_a_remake_that_dies_destroys_no_speech(
         then(bench)
         remake(bench)
         assert wanted <= sums(bench), moment
-        for line in spoken:  # a number means what it meant
-            now = bench.journal.line("a", line["take"])
+        for take in spoken:  # a number means what it meant
+            now = bench.journal.take("a", take.take)
             assert now is not None
-            assert now["request_hash"] == line["request_hash"]
+            assert now.request_hash == take.request_hash
     assert moment >= 5
 
 
@@ -381,9 +380,9 @@ def test_what_is_spoken_over_is_a_take(
         speak_another_text(bench)
         assert wanted <= sums(bench), moment
         assert bench.value("a.wav") == 5
-        for line in bench.journal.file_lines(has_extras=True):
-            data = (bench.out / line["path"]).read_bytes()
-            assert hashlib.sha256(data).hexdigest() == line["sha256"]
+        for take in bench.journal.takes(has_extras=True):
+            data = (bench.out / str(take.path)).read_bytes()
+            assert hashlib.sha256(data).hexdigest() == take.sha256
     assert moment > 5
 
 
@@ -397,10 +396,11 @@ def test_what_another_format_was_made_of_is_kept(bench: Bench, is_edited: bool) 
     remake(bench, "PCM_16", "flac")
     speak_another_text(bench)
     assert wanted <= sums(bench)
-    line = bench.journal.line("a", 1)
-    assert line is not None
-    assert (line["path"], line["source"]["path"]) == ("takes/a/1.flac", "takes/a/1.wav.original")
-    assert find_kept(bench.out, Take.of(line), RATE_HZ).path.is_file()
+    take = bench.journal.take("a", 1)
+    assert take is not None
+    assert take.source is not None
+    assert (take.path, take.source["path"]) == ("takes/a/1.flac", "takes/a/1.wav.original")
+    assert find_kept(bench.out, take, RATE_HZ).path.is_file()
     assert bench.takes.repair() == 0
     assert bench.value("a.wav") == 5
 
@@ -430,4 +430,4 @@ def test_a_number_is_nobody_elses(bench: Bench) -> None:
     assert not bench.journal.was_spoken("a", 4)
     line = bench.journal.spoken_line("a", 2)
     assert line is not None
-    assert line["request_hash"] == "5"
+    assert line.take.request_hash == "5"

@@ -15,7 +15,9 @@ from made_voices import keep
 from models.base import ModelInfo, SpeechRequest
 from models.pace import Pace
 from tts_cli.config import RunConfig
+from tts_cli.core import Status
 from tts_cli.errors import UsageError
+from tts_cli.folder.take import Take
 from tts_cli.manifest.columns import RowProblem
 from tts_cli.manifest.row import Row
 from tts_cli.manifest.source import Source
@@ -207,8 +209,9 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     voices = FreeVoices(config, info, Maker(config, info), MadeVoices(None))
     rows = [Row(n, n, name, SHORT) for n, name in enumerate("abcd", 1)]
     ours = Recipe(None, None, info.identity, 0).voice
-    lines = {"a": {"voice": ours}, "b": {"voice": "clara"}, "c": {"voice": ours}, "d": {}}
-    voices.find(lambda: iter(rows), lambda row: SpeechRequest(row.text), bool, lines.__getitem__)
+    voice_of = {"a": ours, "b": "clara", "c": ours, "d": None}
+    takes = {key: Take(key, Status.OK, voice=voice) for key, voice in voice_of.items()}
+    voices.find(lambda: iter(rows), lambda row: SpeechRequest(row.text), bool, takes.get)
     assert [ask.lost for ask in voices.asks.values()] == [2]
     with pytest.raises(UsageError, match=f"{ours}: gone, and 2 rows were .*; copy it back"):
         voices.require_there()
