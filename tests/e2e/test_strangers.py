@@ -137,7 +137,14 @@ def test_ids_of_a_stranger(bench: Workbench, monkeypatch: pytest.MonkeyPatch, tr
 
 def test_takes_whose_lines_say_odd_things(bench: Workbench) -> None:
     """`pick` ended as an internal error, or never."""
-    odd = {"seed": "x", "suspect": 5, "attempts": 10**15, "audio_s": "long", "voice": 7}
+    odd = {
+        "seed": "x",
+        "suspect": 5,
+        "remarks": "no",
+        "attempts": 10**15,
+        "audio_s": "long",
+        "voice": 7,
+    }
     lines = [
         record("a", **FILE),
         record("a", take=2, role="extra", path="b.wav", **{**FILE, **odd}),

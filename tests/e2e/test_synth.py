@@ -43,6 +43,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "error": type(None),
     "finish_reason": str,
     "suspect": list,
+    "remarks": list,
     "run_id": str,
     "started": str,
     "text": str,
@@ -147,7 +148,7 @@ def test_timings_and_audio_agree(bench: Workbench) -> None:
         assert record["peak_dbfs"] == pytest.approx(20 * np.log10(np.abs(samples).max()), abs=0.01)
         assert (record["run_id"], record["sample_rate_hz"]) == (out.report["run_id"], RATE_HZ)
         assert out.report["started"] <= record["started"] <= out.report["ended"]
-        assert (record["schema"], record["take"]) == (2, 1)
+        assert (record["schema"], record["take"]) == (3, 1)
     records = out.records
     assert (records["one"]["voice"], records["chapter/1/two"]["voice"]) == ("dora", "emil")
     assert records["Drei.x"]["seed"] == 5

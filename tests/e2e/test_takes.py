@@ -311,7 +311,7 @@ class TestOnly:
         rows = [*ROWS, {"id": "cut", "text": "Hello.", "max_frames": 2}]
         assert done.synth(rows, *FLAGS).code == 1
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        lines[0]["suspect"] = ["near-silence for 3.0 s"]
+        lines[0]["remarks"] = [["silence", "near-silence for 3.0 s", 2.0]]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         marked = lines[0]["id"]
         result = done.synth(rows, *FLAGS, *only, "--takes", 1, "--accept-truncated")

@@ -61,7 +61,7 @@ def record(row_id: str, **changes: Any) -> dict[str, Any]:
         "vocoder_ms": 40.0,
         "write_ms": 2.0,
     }
-    if "suspect" in changes:
+    if isinstance(changes.get("suspect"), list):
         changes["remarks"] = [["other", text, 2.0] for text in changes["suspect"]]
     return {**json.loads(Take(row_id, Status.OK, **fields).to_line()), **changes}
 

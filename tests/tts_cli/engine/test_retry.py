@@ -63,8 +63,8 @@ def test_the_policy_of_a_run(settings: dict[str, object], is_runaway: bool) -> N
 
 
 def line(reason: str | None, **more: Any) -> Take:
-    values = {"id": "a", "status": "failed", "finish_reason": reason, "attempts": 3, **more}
-    found = Take.of(values)
+    values = {"id": "a", "status": "failed", "request_hash": "h", "attempts": 3, **more}
+    found = Take.of({**values, "finish_reason": reason})
     assert found is not None
     return found
 
