@@ -70,7 +70,7 @@ def noted_states() -> Iterator[dict[str, list[str]]]:
     def noted(folder: OutputFolder, row_id: str, *given: Any, **named: Any) -> Any:
         found = real(folder, row_id, *given, **named)
         about = [found.state.name]
-        about += [f"take {found.choice.get('take', 1)} chosen"] if found.choice else []
+        about += [f"take {found.choice.take} chosen"] if found.choice else []
         about += ["choice has fallen"] if found.has_fallen else []
         about += ["as expected"] if found.is_expected else []
         about += [f"made of {found.order.kept.kind}"] if found.order else []
