@@ -294,10 +294,11 @@ class RecordTable:
 
 def line_of(take: Take) -> Line:
     """What is remembered of a take."""
+    row_key = id_hash(take.id)
     low = _STATUS_BITS[take.status] | _ROLE_BITS[take.role] | (_IS_EARLY if take.is_early else 0)
     return Line(
-        key=_key(take.id, take.take),
-        row_key=id_hash(take.id),
+        key=row_key if take.take == 1 else _key(take.id, take.take),
+        row_key=row_key,
         take=take.take,
         state=_hash_bits(take.request_hash, take.delivery_hash) | low,
         size=take.bytes,
