@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from tts_cli.app.output_folder import OpenFolder
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.run_file import FolderTotals, RunLog
     from tts_cli.plan.plan import RowPlan
@@ -73,7 +73,7 @@ def note_run(plan: RowPlan, runs: RunLog, run_id: str, started: datetime) -> Non
         log.warning("runs.jsonl lacks this run: %s", problem)
 
 
-def keep_report(folder: OpenFolder, report: dict[str, Any]) -> dict[str, Any]:
+def keep_report(folder: Folder, report: dict[str, Any]) -> dict[str, Any]:
     """Add a run's line to runs.jsonl and write run.json; returns what the second is to hold."""
     log_run(folder.runs, report)
     report = with_folder(report, folder_totals(folder.runs, folder.journal))

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from models.base import ModelInfo
-    from tts_cli.app.output_folder import OpenFolder
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.session import Speakers
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.records import Recorder
     from tts_cli.plan.plan import RowPlan
     from tts_cli.plan.tally import Survey
@@ -52,7 +52,7 @@ def speak(
     info: ModelInfo,
     plan: RowPlan,
     survey: Survey,
-    folder: OpenFolder,
+    folder: Folder,
     model: WarmModel | None = None,
 ) -> int:
     """Make ready, speak the pending rows, report, print the summary. Returns the exit code.

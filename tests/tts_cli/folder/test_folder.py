@@ -1,0 +1,126 @@
+"""What an output folder promises, at its door."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tts_cli.config import RunConfig
+from tts_cli.core import Role, Status
+from tts_cli.errors import FolderLocked, UsageError
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.folder.take import Take
+from tts_cli.folder.takes import LIST_NAME
+
+
+def listing(out: Path) -> dict[str, tuple[int, int]]:
+    """Everything in a folder, with sizes and times."""
+    found = {path: path.stat() for path in (out, *out.rglob("*"))}
+    return {str(path): (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+
+
+@pytest.fixture
+def spoken(tmp_path: Path) -> Path:
+    """A folder that a run was killed in: a lock, a part, a torn line, a take not put in place."""
+    out = tmp_path / "out"
+    with Folder.at(out, RunConfig()) as folder:
+        folder.begin()
+        (out / "a.wav").write_bytes(b"first")
+        (out / "takes/a").mkdir(parents=True)
+        (out / "takes/a/1.wav").write_bytes(b"first")
+        (out / "takes/a/2.wav").write_bytes(b"second")
+        for take, role in ((1, Role.OWN), (2, Role.HELD)):
+            path = f"takes/a/{take}.wav"
+            line = Take("a", Status.OK, take=take, role=role, bytes=5 + take // 2, path=path)
+            folder.journal.append(line)
+    (out / LIST_NAME).unlink()
+    with (out / JOURNAL_NAME).open("ab") as journal:
+        journal.write(b'{"id": "torn", "sta')
+    (out / LOCK_NAME).touch()  # flock tells that nobody holds it
+    return out
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o555])
+def test_looking_writes_nothing(spoken: Path, mode: int) -> None:
+    spoken.chmod(mode)
+    try:
+        before = listing(spoken)
+        folder = Folder.look(spoken)
+        assert folder.journal.top("a") == 2
+        assert [take.id for take in folder.journal.takes()] == ["a"]
+        assert folder.runs.totals(folder.journal.rows()).ok == 1
+        assert not Folder.at(spoken, RunConfig()).is_new  # nor does one that is not entered
+        assert listing(spoken) == before
+    finally:
+        spoken.chmod(0o755)
+
+
+def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
+    with Folder.at(spoken, RunConfig()) as folder:
+        assert (spoken / LOCK_NAME).exists()
+        assert folder.journal.status("torn") is Status.FAILED
+        assert (spoken / "a.wav").read_bytes() == b"second"
+        with pytest.raises(FolderLocked), Folder.at(spoken, RunConfig()):
+            raise AssertionError("it was held")
+    assert not (spoken / LOCK_NAME).exists()
+    assert (spoken / LIST_NAME).exists()
+
+
+def test_a_new_one_is_looked_at_until_it_begins(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    with Folder.at(out, RunConfig()) as folder:
+        assert folder.is_new
+        assert len(folder.journal) == 0
+        assert not out.parent.exists()
+        folder.hold()
+        assert os.listdir(out) == [LOCK_NAME]
+        folder.begin()
+        folder.begin()
+        folder.journal.append(Take("a", Status.OK))
+        assert folder.is_new
+    assert sorted(os.listdir(out)) == [JOURNAL_NAME]
+    assert Folder.look(out).journal.status("a") is Status.OK
+
+
+def test_another_run_has_spoken_meanwhile(tmp_path: Path) -> None:
+    with Folder.at(tmp_path, RunConfig()) as folder:
+        with Folder.at(tmp_path, RunConfig()) as other:
+            other.begin()
+        with pytest.raises(FolderLocked, match="meanwhile"):
+            folder.begin()
+        assert not (tmp_path / LOCK_NAME).exists()
+
+
+def test_the_lock_is_given_back_after_an_exception(spoken: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Folder.at(spoken, RunConfig()):
+        raise ZeroDivisionError
+    assert not (spoken / LOCK_NAME).exists()
+    assert (spoken / LIST_NAME).exists()
+
+
+def test_one_that_cannot_be_mended_is_given_back(
+    spoken: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Folder, "_mend", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError), Folder.at(spoken, RunConfig()):
+        raise AssertionError("it was opened")
+    assert not (spoken / LOCK_NAME).exists()
+
+
+def test_nothing_was_spoken(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
+        Folder.look(tmp_path)
+    assert Folder(None, RunConfig()).journal.status("a") is None
+
+
+def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
+    with Folder.at(spoken, RunConfig()) as folder:
+        folder.rest()
+        assert (spoken / LOCK_NAME).exists()
+        folder.begin()
+        folder.journal.append(Take("b", Status.OK))
+    assert Folder.look(spoken).journal.status("b") is Status.OK

@@ -1,0 +1,225 @@
+"""An output folder, and the one who owns it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import (
+    FolderLocked,
+    RowError,
+    StoppedEarly,
+    UsageError,
+    disk_full,
+    is_disk_error,
+)
+from tts_cli.folder.atomic import remove_stale_parts, require_plain_file
+from tts_cli.folder.files import AudioWriter, prepare_folder
+from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.lock import FolderLock
+from tts_cli.folder.mend import made_names, unrecorded_rows
+from tts_cli.folder.removed import Removed
+from tts_cli.folder.run_file import REPORT_NAME, RunLog
+from tts_cli.folder.takes import LIST_NAME, TakeFolder
+from tts_cli.manifest.ids import REMOVED, TAKES
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+
+log = logging.getLogger(__name__)
+
+
+class Folder:
+    """An output folder. What it promises:
+
+    - One that is only looked at is neither locked nor mended, and nothing is written there.
+    - One that is written to is locked first, then mended, whatever killed the run before, and only
+      then read. Nothing is made on disk before `hold` or `begin`, unless rows were spoken into it.
+    - Leaving the `with` brings takes.json up to date and gives the lock back, whatever happened.
+
+    Args:
+        out: None: there is none, so that every row is new.
+        rate_hz: of what the model speaks; 0: nothing is to be written but lines.
+    """
+
+    def __init__(self, out: Path | None, config: RunConfig, rate_hz: int = 0) -> None:
+        self.is_anywhere = out is not None
+        self.out = Path() if out is None else out
+        self.is_new = not self.is_anywhere or not self.is_there(self.out)
+        self._config = config
+        self._rate_hz = rate_hz
+        self._stack = ExitStack()
+        self._lock: FolderLock | None = None
+        self._is_open = False
+
+    @staticmethod
+    def is_there(out: Path) -> bool:
+        """Whether rows of a folder may be done already."""
+        return os.path.lexists(out / JOURNAL_NAME)
+
+    @classmethod
+    def look(cls, out: Path) -> Folder:
+        """One that is only read.
+
+        Raises:
+            UsageError: nothing was spoken into it.
+            SetupError: its journal is no plain file.
+        """
+        if not require_plain_file(out / JOURNAL_NAME):
+            raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
+        return cls(out, RunConfig())
+
+    @classmethod
+    def at(cls, out: Path, config: RunConfig, info: ModelInfo | None = None) -> Folder:
+        """One to write to, in a `with`. One with a journal is begun there; any other is only looked
+        at until `begin`, so that nothing is made where a manifest turns out to be bad.
+
+        Args:
+            info: of what speaks; None: nothing does.
+        """
+        return cls(out, config, 0 if info is None else info.sample_rate_hz)
+
+    def __enter__(self) -> Folder:
+        if not self.is_new:
+            self.begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._stack:
+            if self._is_open:
+                self._close_takes()
+
+    @cached_property
+    def journal(self) -> Journal:
+        """Its lines; none where there is no journal yet."""
+        if not self.is_anywhere:
+            return Journal(None)
+        return Journal(self.out, is_read_only=True, has_sums=self._config.verify_files)
+
+    @cached_property
+    def runs(self) -> RunLog:
+        """Its runs."""
+        return RunLog(self.out)
+
+    @cached_property
+    def writer(self) -> AudioWriter:
+        """What writes the files of rows. Raises UsageError, SetupError: they cannot be had so."""
+        return AudioWriter(self.out, self._config, self._rate_hz)
+
+    @property
+    def takes(self) -> TakeFolder:
+        """The takes of its rows."""
+        return TakeFolder(self.out, self.journal)
+
+    def hold(self) -> None:
+        """Make the folder and lock it, unless that is done.
+
+        Raises:
+            UsageError, SetupError, FolderLocked: it cannot be had.
+        """
+        if self._lock is not None:
+            return
+        prepare_folder(self.out)
+        if (self.out / REPORT_NAME).is_dir():
+            raise UsageError(
+                f"{self.out / REPORT_NAME}: is a folder", "move it, or choose another --out"
+            )
+        self._lock = self._stack.enter_context(FolderLock(self.out, self._config.take_over))
+        if self.is_new and self.is_there(self.out):
+            raise FolderLocked(
+                f"another run has spoken into {self.out} meanwhile",
+                remedy="run the same command again",
+            )
+
+    def begin(self) -> None:
+        """Make the folder, lock it, mend what a crash has left and open the journal, as far as that
+        is not done.
+
+        Raises:
+            UsageError, SetupError: it cannot be had.
+            StoppedEarly: it cannot be mended.
+        """
+        if self._is_open:
+            return
+        try:
+            self.hold()
+            self._forget()
+            self.runs = RunLog(self.out)
+            self.journal = self._stack.enter_context(
+                Journal(self.out, has_sums=self._config.verify_files)
+            )
+            self._mend()
+            self._is_open = True
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def rest(self) -> None:
+        """Forget what the lines say, of a folder that stays held; `begin` reads them again."""
+        self.journal.close()
+        self._forget()
+        self._is_open = False
+
+    def _forget(self) -> None:
+        """What was learnt of a folder that was looked at only."""
+        for name in ("journal", "runs", "writer"):
+            vars(self).pop(name, None)
+
+    def _mend(self) -> None:
+        """Mend what a crash has left. Raises StoppedEarly."""
+        crashed_ns = None if self._lock is None else self._lock.crashed_ns
+        remove_stale_parts(self.out)
+        if crashed_ns is not None or self._config.prune:
+            self._mend_removed()
+        if crashed_ns is not None:
+            made = made_names(self.out)
+            self.journal.append(*unrecorded_rows(self.out, crashed_ns, self.journal, made))
+        self._mend_takes()
+
+    def _mend_removed(self) -> None:
+        """Move what a crash has left of the files of rows that are gone. Raises StoppedEarly."""
+        try:
+            Removed(self.out, self.journal).mend()
+        except (OSError, RowError) as error:
+            if isinstance(error, OSError) and is_disk_error(error):
+                raise disk_full(error, self.out / REMOVED) from error
+            raise StoppedEarly(
+                f"a file of a row that is gone cannot be moved to {REMOVED}/: {error}",
+                remedy="see what is in its way, and run the same command again",
+            ) from error
+
+    def _mend_takes(self) -> None:
+        """Make rows' files the takes that they are to be. Raises StoppedEarly."""
+        try:
+            mended = self.takes.repair()
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, self.out / TAKES) from error
+            raise StoppedEarly(
+                f"a file cannot be made the take that was chosen: {error}",
+                remedy="check the permissions of the folder",
+            ) from error
+        if mended:
+            files = "1 file was" if mended == 1 else f"{mended} files were"
+            log.warning("%s put back from %s/: gone, cut, or not the chosen take", files, TAKES)
+
+    def _close_takes(self) -> None:
+        """Write `takes.json`, and remove empty folders of takes. Failures are told: the journal has
+        it all.
+        """
+        try:
+            self.takes.prune()
+            self.takes.write_list()
+        except (OSError, StoppedEarly) as problem:
+            log.warning("%s is out of date: %s", LIST_NAME, problem)
