@@ -99,8 +99,6 @@ def choose_takes(folder: Folder, wanted: list[Choice]) -> list[dict[str, Any]]:
         UsageError: a row or a take is not there; nothing has changed.
         RowError: the file of one is gone.
     """
-    from tts_cli.cli.run_report import renew_totals
-
     found = [find(folder.journal, folder.out, choice) for choice in wanted]
     results = []
     try:
@@ -108,7 +106,7 @@ def choose_takes(folder: Folder, wanted: list[Choice]) -> list[dict[str, Any]]:
             is_new = folder.takes.choose(take.id, take.take)
             results.append({**facts(take), "is_new": is_new})
     finally:
-        renew_totals(folder.out, folder.runs, folder.journal)
+        folder.renew_totals()
     return results
 
 

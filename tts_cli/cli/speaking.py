@@ -12,7 +12,7 @@ import click
 
 from tts_cli import signals, startup
 from tts_cli.cli.command import Invocation
-from tts_cli.cli.run_report import keep_report, note_run, plan_facts, show_report
+from tts_cli.cli.run_report import first_report, plan_facts, show_report
 from tts_cli.cli.screen import Progress, long_step, show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted
@@ -82,7 +82,7 @@ def speak(
             signals.check()
         log.debug("model: %s", listed(model_facts(config, info)))
         log.debug("device: %s", listed(speakers.device_facts()))
-        note_run(plan, folder.runs, run_id, started)
+        folder.note_run(first_report(plan, run_id, started))
         started_s = time.perf_counter()
         num_rows = survey.pending + survey.takes + survey.bad
         with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
@@ -123,7 +123,7 @@ def speak(
         exit_code=exit_code,
         **plan_facts(plan),
     )
-    report = keep_report(folder, report)
+    report = folder.end_run(report)
     if config.json:
         exit_code = show_report(report, exit_code)
     elif config.verbosity >= 0:

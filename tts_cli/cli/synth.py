@@ -28,14 +28,7 @@ from tts_cli.cli.options import (
     sampling_options,
     worker_options,
 )
-from tts_cli.cli.run_report import (
-    folder_totals,
-    log_run,
-    note_run,
-    plan_facts,
-    renew_totals,
-    show_report,
-)
+from tts_cli.cli.run_report import first_report, plan_facts, show_report
 from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.cli.speaking import listed, speak, totals_of
 from tts_cli.config import RunConfig
@@ -320,12 +313,12 @@ def record_unspoken(
             continue
         if recorder.run_id is None:
             recorder.run_id = new_run_id(started)
-            note_run(plan, folder.runs, recorder.run_id, started)
+            folder.note_run(first_report(plan, recorder.run_id, started))
         if isinstance(row, BadRow):
             recorder.fail(row)
         else:
             recorder.take(row)
-    renew_totals(folder.out, folder.runs, folder.journal)
+    folder.renew_totals()
     exit_code = int(totals.failed > 0)
     if config.json or survey.served:
         report = build_report(
@@ -337,9 +330,9 @@ def record_unspoken(
             exit_code=exit_code,
             **plan_facts(plan),
         )
-        report = with_folder(report, folder_totals(folder.runs, folder.journal))
+        report = with_folder(report, folder.totals())
         if survey.served:  # else takes of the run before would count for ever
-            log_run(folder.runs, report)
+            folder.add_run(report)
     if config.json:
         exit_code = show_report(report, exit_code)
     else:

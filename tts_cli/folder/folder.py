@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import (
     FolderLocked,
     RowError,
+    SetupError,
     StoppedEarly,
     UsageError,
     disk_full,
@@ -25,7 +27,14 @@ from tts_cli.folder.journal import JOURNAL_NAME, Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import made_names, unrecorded_rows
 from tts_cli.folder.removed import Removed
-from tts_cli.folder.run_file import REPORT_NAME, RunLog
+from tts_cli.folder.run_file import (
+    REPORT_NAME,
+    FolderTotals,
+    RunLog,
+    read_report,
+    with_folder,
+    write_report,
+)
 from tts_cli.folder.takes import LIST_NAME, TakeFolder
 from tts_cli.manifest.ids import REMOVED, TAKES
 
@@ -164,6 +173,50 @@ class Folder:
         except BaseException:
             self._stack.close()
             raise
+
+    def totals(self) -> FolderTotals | None:
+        """What the folder holds; None where runs.jsonl cannot be read."""
+        try:
+            return self.runs.totals(self.journal.rows())
+        except OSError as problem:
+            log.warning("%s cannot be read: %s", self.runs.path, problem.strerror or problem)
+            return None
+
+    def note_run(self, report: Mapping[str, Any]) -> None:
+        """Add a run's first line to runs.jsonl, before a row of it is recorded: by its id rows are
+        known to be of these manifests, even if the run is killed. Raises DiskFull.
+        """
+        try:
+            self.runs.append(report)
+        except OSError as problem:
+            log.warning("runs.jsonl lacks this run: %s", problem)
+
+    def add_run(self, report: Mapping[str, Any]) -> None:
+        """Add a run's last line to runs.jsonl; a failure is told."""
+        try:
+            self.note_run(report)
+        except StoppedEarly as problem:
+            log.warning("runs.jsonl lacks this run: %s", problem)
+
+    def end_run(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """The same, and write run.json; returns what that is to hold."""
+        self.add_run(report)
+        whole = with_folder(report, self.totals())
+        try:
+            write_report(self.out, whole)
+        except (OSError, StoppedEarly) as problem:
+            log.warning("run.json is missing: %s", problem)
+        return whole
+
+    def renew_totals(self) -> None:
+        """Bring what run.json says of the folder up to date, where no run is reported."""
+        try:
+            before = read_report(self.out)
+            after = with_folder(before, self.totals())
+            if before and after != before:
+                write_report(self.out, after)
+        except (OSError, StoppedEarly, SetupError) as problem:
+            log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
 
     def rest(self) -> None:
         """Forget what the lines say, of a folder that stays held; `begin` reads them again."""

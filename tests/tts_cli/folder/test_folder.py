@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from pathlib import Path
 
@@ -9,10 +11,11 @@ import pytest
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Role, Status
-from tts_cli.errors import FolderLocked, UsageError
+from tts_cli.errors import DiskFull, FolderLocked, UsageError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import JOURNAL_NAME
 from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.folder.run_file import REPORT_NAME
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import LIST_NAME
 
@@ -21,6 +24,11 @@ def listing(out: Path) -> dict[str, tuple[int, int]]:
     """Everything in a folder, with sizes and times."""
     found = {path: path.stat() for path in (out, *out.rglob("*"))}
     return {str(path): (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+
+
+def broken(_: int) -> None:
+    """An fsync of a disk that is full."""
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.fixture
@@ -124,3 +132,24 @@ def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
         folder.begin()
         folder.journal.append(Take("b", Status.OK))
     assert Folder.look(spoken).journal.status("b") is Status.OK
+
+
+def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last line counts; a report that cannot be written costs a warning, not the run."""
+    with Folder.at(tmp_path, RunConfig()) as folder:
+        folder.begin()
+        folder.note_run({"run_id": "r", "totals": None})
+        folder.journal.append(Take("a", Status.OK, audio_s=2.0))
+        whole = folder.end_run({"run_id": "r", "totals": {"wall_s": 1.5}})
+        assert json.loads((tmp_path / REPORT_NAME).read_text()) == whole
+        assert (whole["folder"]["ok"], whole["folder"]["wall_s"]) == (1, 1.5)
+        assert [line["run_id"] for line in folder.runs.lines()] == ["r", "r"]
+        folder.journal.append(Take("b", Status.FAILED))
+        folder.renew_totals()
+        assert json.loads((tmp_path / REPORT_NAME).read_text())["folder"]["failed"] == 1
+        before = (tmp_path / REPORT_NAME).read_bytes()
+        monkeypatch.setattr("os.fsync", broken)
+        assert folder.end_run({"run_id": "s", "totals": {"wall_s": 1.0}})["folder"]["failed"] == 1
+        with pytest.raises(DiskFull):
+            folder.note_run({"run_id": "t"})
+    assert (tmp_path / REPORT_NAME).read_bytes() == before
