@@ -28,9 +28,15 @@ from tts_cli.cli.options import (
     sampling_options,
     worker_options,
 )
-from tts_cli.cli.run_report import first_report, plan_facts, show_report
 from tts_cli.cli.screen import long_step, show_or_warn
-from tts_cli.cli.speaking import listed, speak, totals_of
+from tts_cli.cli.speaking import (
+    first_report,
+    listed,
+    plan_facts,
+    show_report,
+    speak,
+    totals_of,
+)
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import SetupError, UsageError
@@ -292,32 +298,22 @@ def record_unspoken(
     config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, folder: Folder
 ) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
-    from tts_cli.audio.tags import synthetic
-    from tts_cli.folder.records import Recorder
+    from tts_cli.app.tally import RunTally
 
     started = datetime.now(timezone.utc)
     totals = totals_of(survey)
-    recorder = Recorder(
-        folder.writer,
-        folder.journal,
-        None,
-        info.frame_s,
-        totals,
-        lambda _: None,
-        comment=synthetic(info),
-    )
+    tally = RunTally(folder, info.frame_s, totals)
     for row in plan:
         if isinstance(row, BadRow) and folder.journal.status(row.record_id) == "failed":
             totals.failed += 1
             totals.bad_rows += 1
             continue
-        if recorder.run_id is None:
-            recorder.run_id = new_run_id(started)
-            folder.note_run(first_report(plan, recorder.run_id, started))
+        if folder.run_id is None:
+            folder.note_run(first_report(plan, new_run_id(started), started))
         if isinstance(row, BadRow):
-            recorder.fail(row)
+            tally.fail(row)
         else:
-            recorder.take(row)
+            tally.keep(row)
     folder.renew_totals()
     exit_code = int(totals.failed > 0)
     if config.json or survey.served:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.errors import (
     FolderLocked,
@@ -26,6 +28,7 @@ from tts_cli.folder.files import AudioWriter, prepare_folder
 from tts_cli.folder.journal import JOURNAL_NAME, Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import made_names, unrecorded_rows
+from tts_cli.folder.records import Records, bad_record
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.run_file import (
     REPORT_NAME,
@@ -37,9 +40,12 @@ from tts_cli.folder.run_file import (
 )
 from tts_cli.folder.takes import LIST_NAME, TakeFolder
 from tts_cli.manifest.ids import REMOVED, TAKES
+from tts_cli.manifest.row import BadRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.core import SpeechRow
+    from tts_cli.folder.take import Take
 
 log = logging.getLogger(__name__)
 
@@ -50,19 +56,25 @@ class Folder:
     - One that is only looked at is neither locked nor mended, and nothing is written there.
     - One that is written to is locked first, then mended, whatever killed the run before, and only
       then read. Nothing is made on disk before `hold` or `begin`, unless rows were spoken into it.
+    - A row that is kept has its files whole under their names, then its line fsynced (one fsync for
+      all who wait), then the name of the row linked to it. No take is overwritten, and no number
+      used twice. Where the line cannot be written, the files go again.
     - Leaving the `with` brings takes.json up to date and gives the lock back, whatever happened.
 
     Args:
         out: None: there is none, so that every row is new.
-        rate_hz: of what the model speaks; 0: nothing is to be written but lines.
+        info: of what speaks; None: nothing does.
     """
 
-    def __init__(self, out: Path | None, config: RunConfig, rate_hz: int = 0) -> None:
+    def __init__(self, out: Path | None, config: RunConfig, info: ModelInfo | None = None) -> None:
         self.is_anywhere = out is not None
         self.out = Path() if out is None else out
         self.is_new = not self.is_anywhere or not self.is_there(self.out)
         self._config = config
-        self._rate_hz = rate_hz
+        self._info = info
+        self.run_id: str | None = None  # of the run that speaks, once it is noted
+        self._records: Records | None = None
+        self._mutex = threading.Lock()
         self._stack = ExitStack()
         self._lock: FolderLock | None = None
         self._is_open = False
@@ -88,11 +100,8 @@ class Folder:
     def at(cls, out: Path, config: RunConfig, info: ModelInfo | None = None) -> Folder:
         """One to write to, in a `with`. One with a journal is begun there; any other is only looked
         at until `begin`, so that nothing is made where a manifest turns out to be bad.
-
-        Args:
-            info: of what speaks; None: nothing does.
         """
-        return cls(out, config, 0 if info is None else info.sample_rate_hz)
+        return cls(out, config, info)
 
     def __enter__(self) -> Folder:
         if not self.is_new:
@@ -124,12 +133,43 @@ class Folder:
     @cached_property
     def writer(self) -> AudioWriter:
         """What writes the files of rows. Raises UsageError, SetupError: they cannot be had so."""
-        return AudioWriter(self.out, self._config, self._rate_hz)
+        rate_hz = 0 if self._info is None else self._info.sample_rate_hz
+        return AudioWriter(self.out, self._config, rate_hz)
 
-    @property
+    @cached_property
     def takes(self) -> TakeFolder:
         """The takes of its rows."""
-        return TakeFolder(self.out, self.journal)
+        return TakeFolder(self.out, self.journal, self._config.takes)
+
+    @property
+    def records(self) -> Records:
+        """What gives rows files and lines."""
+        with self._mutex:
+            if self._records is None:
+                comment = "" if self._info is None else synthetic(self._info)
+                self._records = Records(self.writer, self.takes, self.run_id, comment)
+            return self._records
+
+    @property
+    def num_same(self) -> int:
+        """Rows kept again that came out as they were, byte for byte."""
+        return self.records.num_same
+
+    def keep(self, row: SpeechRow) -> Take:
+        """Give a row that was spoken its files, its line and its name; any thread may call it.
+        What cannot be written for a reason of its own is recorded as failed.
+
+        Raises:
+            DiskFull: nothing more can be written, and nothing of this row was.
+            StoppedEarly: the row's name cannot be given to its take.
+        """
+        return self.records.keep(row)
+
+    def fail(self, row: BadRow) -> Take:
+        """Record a row that cannot be spoken. Raises DiskFull."""
+        take = bad_record(row, self.run_id)
+        self.journal.append(take)
+        return take
 
     def hold(self) -> None:
         """Make the folder and lock it, unless that is done.
@@ -186,6 +226,10 @@ class Folder:
         """Add a run's first line to runs.jsonl, before a row of it is recorded: by its id rows are
         known to be of these manifests, even if the run is killed. Raises DiskFull.
         """
+        self.run_id = report["run_id"]
+        self._append_run(report)
+
+    def _append_run(self, report: Mapping[str, Any]) -> None:
         try:
             self.runs.append(report)
         except OSError as problem:
@@ -194,7 +238,7 @@ class Folder:
     def add_run(self, report: Mapping[str, Any]) -> None:
         """Add a run's last line to runs.jsonl; a failure is told."""
         try:
-            self.note_run(report)
+            self._append_run(report)
         except StoppedEarly as problem:
             log.warning("runs.jsonl lacks this run: %s", problem)
 
@@ -226,7 +270,7 @@ class Folder:
 
     def _forget(self) -> None:
         """What was learnt of a folder that was looked at only."""
-        for name in ("journal", "runs", "writer"):
+        for name in ("journal", "runs", "writer", "takes"):
             vars(self).pop(name, None)
 
     def _mend(self) -> None:

@@ -39,7 +39,6 @@ from tts_cli.voices.needs import Cloning
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.folder.records import Recorder
     from tts_cli.text.care import TextCare
 
 
@@ -199,17 +198,22 @@ class RowPlan:
                 if order := self._folder.standing(row.id, request, need, is_silent).order:
                     yield order
 
-    def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
-        """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
+    def due(
+        self,
+        keep: Callable[[SpeechRow], None],
+        fail: Callable[[BadRow], None],
+        is_stopped: Callable[[], bool],
+    ) -> Iterator[SpeechRow]:
+        """The rows to speak; silent ones are kept at once, and bad ones fail. Ends early once
         `is_stopped`.
         """
         for row in self:
             if is_stopped():
                 return
             if isinstance(row, BadRow):
-                recorder.fail(row)
+                fail(row)
             elif row.is_silent:
-                recorder.take(row)
+                keep(row)
             else:
                 yield row
 

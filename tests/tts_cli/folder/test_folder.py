@@ -5,19 +5,25 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from models.base import SpeechRequest
+from tts_cli.audio.file import is_whole_audio
 from tts_cli.config import RunConfig
-from tts_cli.core import Role, Status
+from tts_cli.core import Finish, Place, Role, SpeechRow, Status
 from tts_cli.errors import DiskFull, FolderLocked, UsageError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import JOURNAL_NAME
 from tts_cli.folder.lock import LOCK_NAME
 from tts_cli.folder.run_file import REPORT_NAME
 from tts_cli.folder.take import Take
-from tts_cli.folder.takes import LIST_NAME
+from tts_cli.folder.takes import LIST_NAME, facts_of
 
 
 def listing(out: Path) -> dict[str, tuple[int, int]]:
@@ -153,3 +159,87 @@ def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(DiskFull):
             folder.note_run({"run_id": "t"})
     assert (tmp_path / REPORT_NAME).read_bytes() == before
+
+
+def row_of(row_id: str, place: Place | None = None, level: float = 0.1) -> SpeechRow:
+    """A row that was spoken."""
+    row = SpeechRow(row_id, SpeechRequest("Hello."), finish_reason=Finish.EOS, frames=5)
+    row.samples = np.full(2400, level, np.float32)
+    row.request_hash = f"{row_id} {level}"
+    if place is not None:
+        row.place = place
+    return row
+
+
+def test_a_line_is_synced_when_its_files_are_whole_and_before_its_name(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[bool, bool]] = []
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        real = folder.journal.append
+
+        def append(*records: Any) -> None:
+            take = tmp_path / "takes/a/1.wav"
+            whole = take.exists() and is_whole_audio(take)
+            seen.append((whole, (tmp_path / "a.wav").exists()))
+            real(*records)
+
+        monkeypatch.setattr(folder.journal, "append", append)
+        kept = folder.keep(row_of("a", Place(1, Role.OWN, True)))
+    assert seen == [(True, False)]
+    assert (kept.path, kept.is_ok) == ("takes/a/1.wav", True)
+    assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
+
+
+def test_many_threads_wait_for_few_syncs(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one waits for the disk, the lines of all others gather for the next."""
+    real, syncs = os.fsync, []
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        journal = os.fstat(folder.journal._handle or 0).st_ino
+
+        def slow(handle: int) -> None:
+            if os.fstat(handle).st_ino == journal:
+                syncs.append(handle)
+                time.sleep(0.2)
+            real(handle)
+
+        monkeypatch.setattr("os.fsync", slow)
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda number: folder.keep(row_of(f"r{number}")), range(16)))
+    assert len(syncs) < 12
+    assert Folder.look(tmp_path).journal.rows().ok == 16
+
+
+def test_no_take_is_overwritten_and_no_number_used_twice(tmp_path: Path, make_info: Any) -> None:
+    """The same number given again, by a plan that knows no better, costs no audio."""
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        kept = [folder.keep(row_of("a", level=level)) for level in (0.1, 0.2, 0.3)]
+        again = folder.keep(row_of("a", level=0.3))
+        lines = {take.take: take for take in folder.journal.takes(has_extras=True)}
+    sums = {facts_of(path) for path in tmp_path.rglob("*.wav")}
+    assert sums == {(take.bytes, take.sha256) for take in kept}
+    assert again.sha256 == kept[-1].sha256
+    assert {take.sha256 for take in lines.values()} == {take.sha256 for take in kept}
+
+
+def test_what_cannot_be_recorded_leaves_no_file(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        folder.keep(row_of("a"))
+
+        def full(*_: Any) -> None:
+            raise DiskFull("the disk is full")
+
+        monkeypatch.setattr(folder.journal, "append", full)
+        for row in (row_of("b"), row_of("c", Place(2, Role.EXTRA, True))):
+            with pytest.raises(DiskFull):
+                folder.keep(row)
+    assert [path.name for path in tmp_path.rglob("*.wav")] == ["a.wav"]
+    assert not (tmp_path / LOCK_NAME).exists()
