@@ -103,7 +103,7 @@ def choose_takes(folder: Folder, wanted: list[Choice]) -> list[dict[str, Any]]:
     results = []
     try:
         for take in found:
-            is_new = folder.takes.choose(take.id, take.take)
+            is_new = folder.choose(take.id, take.take)
             results.append({**facts(take), "is_new": is_new})
     finally:
         folder.renew_totals()

@@ -217,9 +217,7 @@ def show_voices(plan: RowPlan) -> int:
 
 def bring_back(folder: Folder, survey: Survey) -> None:
     """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
-    from tts_cli.folder.removed import Removed
-
-    Removed(folder.out, folder.journal).bring_back(survey.back)
+    folder.mark(back=survey.back)
     rows = "1 row is" if len(survey.back) == 1 else f"{len(survey.back)} rows are"
     log.info("%s back from removed/, as spoken before", rows)
 
@@ -232,20 +230,18 @@ def settle_strays(plan: RowPlan, folder: Folder, own: str) -> Strays:
         SetupError: the folder's files cannot be read.
         StoppedEarly: a row cannot be marked.
     """
-    from tts_cli.folder.removed import Removed
     from tts_cli.plan.strays import Stray, Strays
 
-    removed = Removed(folder.out, folder.journal)
     try:
         strays = Strays(folder.out, folder.journal, plan.source, plan.rows, own)
         if strays.found[Stray.GHOST].count:
-            removed.take_out(strays.ids(Stray.GHOST))
+            folder.mark(gone=strays.ids(Stray.GHOST))
         left = strays.found[Stray.LEFT].count
         if left and plan.config.prune:
             if plan.rows.has_nameless:
                 log.warning("no row is taken out before the bad ones have ids that can be read")
             else:
-                strays.stayed = removed.take_out(strays.ids(Stray.LEFT))
+                strays.stayed = folder.mark(gone=strays.ids(Stray.LEFT))
                 strays.removed = left - len(strays.stayed)
     except OSError as error:
         raise SetupError(f"{error.filename or folder.out}: {error.strerror or error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -137,8 +137,8 @@ class Folder:
         return AudioWriter(self.out, self._config, rate_hz)
 
     @cached_property
-    def takes(self) -> TakeFolder:
-        """The takes of its rows."""
+    def _takes(self) -> TakeFolder:
+        """Several takes of a row; once a run has begun, there may be numbers that it has given."""
         return TakeFolder(self.out, self.journal, self._config.takes)
 
     @property
@@ -147,7 +147,7 @@ class Folder:
         with self._mutex:
             if self._records is None:
                 comment = "" if self._info is None else synthetic(self._info)
-                self._records = Records(self.writer, self.takes, self.run_id, comment)
+                self._records = Records(self.writer, self._takes, self.run_id, comment)
             return self._records
 
     @property
@@ -214,6 +214,26 @@ class Folder:
             self._stack.close()
             raise
 
+    def choose(self, row_id: str, take: int) -> bool:
+        """Make a take its row's file, for good. Whether that is anything new.
+
+        Raises:
+            RowError: its file is gone, or not what was recorded.
+            DiskFull: nothing has changed.
+        """
+        return self._takes.choose(row_id, take)
+
+    def mark(self, gone: Iterable[str] = (), back: Iterable[str] = ()) -> list[tuple[str, str]]:
+        """Bring rows back that a manifest has again, and take rows out that none has any more,
+        files and all. Returns the ids of those that cannot be moved out, and why.
+
+        Raises:
+            Interrupted, DiskFull, StoppedEarly: run again, it goes on.
+        """
+        removed = Removed(self.out, self.journal)
+        removed.bring_back(back)
+        return removed.take_out(gone)
+
     def totals(self) -> FolderTotals | None:
         """What the folder holds; None where runs.jsonl cannot be read."""
         try:
@@ -270,7 +290,7 @@ class Folder:
 
     def _forget(self) -> None:
         """What was learnt of a folder that was looked at only."""
-        for name in ("journal", "runs", "writer", "takes"):
+        for name in ("journal", "runs", "writer", "_takes"):
             vars(self).pop(name, None)
 
     def _mend(self) -> None:
@@ -299,7 +319,7 @@ class Folder:
     def _mend_takes(self) -> None:
         """Make rows' files the takes that they are to be. Raises StoppedEarly."""
         try:
-            mended = self.takes.repair()
+            mended = TakeFolder(self.out, self.journal).repair()
         except OSError as error:
             if is_disk_error(error):
                 raise disk_full(error, self.out / TAKES) from error
@@ -316,7 +336,7 @@ class Folder:
         it all.
         """
         try:
-            self.takes.prune()
-            self.takes.write_list()
+            self._takes.prune()
+            self._takes.write_list()
         except (OSError, StoppedEarly) as problem:
             log.warning("%s is out of date: %s", LIST_NAME, problem)

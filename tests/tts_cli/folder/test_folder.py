@@ -227,6 +227,36 @@ def test_no_take_is_overwritten_and_no_number_used_twice(tmp_path: Path, make_in
     assert {take.sha256 for take in lines.values()} == {take.sha256 for take in kept}
 
 
+def test_another_take_is_chosen(tmp_path: Path, make_info: Any) -> None:
+    """It is the row's file at once, and in every later run; the other one stays."""
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        kept = [
+            folder.keep(row_of("a", Place(1, Role.OWN, True))),
+            folder.keep(row_of("a", Place(2, Role.EXTRA, True), level=0.2)),
+        ]
+        assert folder.choose("a", 2)
+        assert not folder.choose("a", 2)
+    assert facts_of(tmp_path / "a.wav") == (kept[1].bytes, kept[1].sha256)
+    assert facts_of(tmp_path / "takes/a/1.wav") == (kept[0].bytes, kept[0].sha256)
+    file = Folder.look(tmp_path).journal.file("a")
+    assert file is not None
+    assert (file.take, file.is_held) == (2, True)
+
+
+def test_a_row_that_is_gone_comes_back(tmp_path: Path, make_info: Any) -> None:
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        kept = folder.keep(row_of("a"))
+        assert folder.mark(gone=["a"]) == []
+        assert not (tmp_path / "a.wav").exists()
+        assert (tmp_path / "removed/a.wav").exists()
+        assert Folder.look(tmp_path).journal.status("a") is None
+        assert folder.mark(back=["a"]) == []
+    assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
+    assert Folder.look(tmp_path).journal.status("a") is Status.OK
+
+
 def test_what_cannot_be_recorded_leaves_no_file(
     tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
