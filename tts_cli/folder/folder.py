@@ -121,7 +121,7 @@ class Folder:
     @cached_property
     def journal(self) -> Journal:
         """Its lines; none where there is no journal yet."""
-        if not self.is_anywhere:
+        if self.is_new:  # its path may be none that can be asked about
             return Journal(None)
         return Journal(self.out, is_read_only=True, has_sums=self._config.verify_files)
 
