@@ -35,7 +35,7 @@ def phases(weight: Tensor, rate: int) -> Tensor:
 
 
 @dataclass
-class Folder:
+class Folding:
     """Puts the parts that all codecs have into `state`, under the names of our modules.
 
     An official name is that of a layer, or of a block of them.

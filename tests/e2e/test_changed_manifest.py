@@ -12,7 +12,7 @@ from workbench import Workbench, as_jsonl
 
 from tts_cli.engine import load
 from tts_cli.engine import local as threads
-from tts_cli.folder.records import Recorder
+from tts_cli.folder.folder import Folder
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number:02d}", "text": TEXTS[number % 4]} for number in range(16)]
@@ -61,7 +61,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
         owner, name = {
             "loading": (load, "open_session"),
             "capturing": (load, "prepare"),
-            "speaking": (Recorder, "take"),
+            "speaking": (Folder, "keep"),
         }[moment]
         real = getattr(owner, name)
 

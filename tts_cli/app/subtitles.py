@@ -55,15 +55,13 @@ def write_row_subtitles(plan: RowPlan) -> Made:
         Interrupted: a signal came.
         StoppedEarly: the manifest is not what it was.
     """
-    assert plan.journal is not None
-    assert plan.writer is not None
     made = Made()
     for row in plan.rows.read():
         signals.check()
         if isinstance(row, BadRow):
             continue
         try:
-            made.written += _write(row, plan, plan.writer, plan.journal)
+            made.written += _write(row, plan, plan.folder.writer, plan.folder.journal)
         except DiskFull:
             raise
         except (OSError, soundfile.LibsndfileError) as error:

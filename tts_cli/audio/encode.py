@@ -1,5 +1,5 @@
 """What is done with a row's samples: treatment, levels, encoding, and files under temporary names.
-What follows, their names and the row's line, is the `Recorder`'s, which may be in another process.
+What follows, their names and the row's line, is the folder's, which may be in another process.
 """
 
 from __future__ import annotations

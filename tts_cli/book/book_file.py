@@ -19,10 +19,10 @@ from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.mend import BOOK_NAME
 
 log = logging.getLogger(__name__)
 
-NAME = "book.json"
 SCHEMA = 1
 MAX_BYTES = 1 << 29
 _SUFFIXES = tuple(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b"))  # of what books make
@@ -87,7 +87,7 @@ def write_book_file(
         "files": [vars(file) for file in made.others],
     }
     text = json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False)
-    write_atomic(out / NAME, f"{text}\n".encode())
+    write_atomic(out / BOOK_NAME, f"{text}\n".encode())
 
 
 def read_made(out: Path) -> MadeBook:
@@ -96,7 +96,7 @@ def read_made(out: Path) -> MadeBook:
     Only plain names are believed, so that nothing outside of the folder is ever touched.
     """
     try:
-        with open(out / NAME, "rb") as file:
+        with open(out / BOOK_NAME, "rb") as file:
             values = json.loads(file.read(MAX_BYTES))
         made = MadeBook(others=[_made_file(entry) for entry in values["files"]])
         for number, chapter in enumerate(values["chapters"]):
@@ -105,14 +105,9 @@ def read_made(out: Path) -> MadeBook:
     except FileNotFoundError:
         return MadeBook()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        log.warning("%s makes no sense: %s", out / NAME, error)
+        log.warning("%s makes no sense: %s", out / BOOK_NAME, error)
         return MadeBook()
     return made
-
-
-def made_names(out: Path) -> set[str]:
-    """Names of the files that were made of rows, in a folder that may be no book's."""
-    return {file.path for file in read_made(out).files}
 
 
 def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]:

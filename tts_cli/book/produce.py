@@ -23,7 +23,7 @@ from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import Spoken, in_parts, subtitles
 from tts_cli.audio.tags import Tags
 from tts_cli.audio.treatment import Treatment
-from tts_cli.book.book_file import NAME, MadeBook, MadeFile, made_names, read_made, write_book_file
+from tts_cli.book.book_file import MadeBook, MadeFile, read_made, write_book_file
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAudio, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
@@ -31,7 +31,9 @@ from tts_cli.book.own_files import OwnFiles
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import Journal
+from tts_cli.folder.mend import BOOK_NAME
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ MAX_STEM_BYTES = 80
 MAX_VOICES = 5  # that a file's metadata names
 _VERSION = 2  # of how files are made; a new one makes all of them again
 
-_STARTS = {NAME: b'{\n "schema": ', MANIFEST_NAME: f'{{"id": "{FOLDER}/'.encode()}
+_STARTS = {BOOK_NAME: b'{\n "schema": ', MANIFEST_NAME: f'{{"id": "{FOLDER}/'.encode()}
 
 _NO_LETTER = re.compile(r"[^\w]+|_+")
 
@@ -88,7 +90,7 @@ def require_own_files(out: Path, names: list[str]) -> None:
     """Raise UsageError if one of the names, `book.json` or `book.jsonl` is a file that no earlier
     run made.
     """
-    own = made_names(out)
+    own = {file.path for file in read_made(out).files}
     foreign = [name for name, start in _STARTS.items() if not _may_be_made(out / name, start)]
     foreign += [name for name in names if name not in own and (out / name).exists()]
     if foreign:
@@ -117,20 +119,19 @@ def _name_of(book: Book, number: int, suffix: str) -> str:
 
 
 def produce(
-    out: Path, book: Book, script: list[Sentence], missing: set[str], wanted: BookOrder
+    folder: Folder, book: Book, script: list[Sentence], missing: set[str], wanted: BookOrder
 ) -> Produced:
     """Make every file that can be made, and remove those of an earlier run that are none any more.
 
     Args:
-        out: the output folder, whose lock is held.
+        folder: that is held.
         missing: ids of rows that have no audio of this book.
     Raises:
         SetupError: PyAV is missing, or the journal cannot be read.
         DiskFull: no room.
         Interrupted: a signal came.
     """
-    journal = Journal(out, is_read_only=True)
-    return _Producer(out, book, script, missing, wanted, journal).run()
+    return _Producer(folder.out, book, script, missing, wanted, folder.journal).run()
 
 
 class _Producer:

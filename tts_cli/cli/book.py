@@ -30,14 +30,16 @@ from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import RunConfig, Scope
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.lock import FolderLock
 from tts_cli.manifest.ids import REMOVED
 
 if TYPE_CHECKING:
+    from models.base import ModelInfo
     from tts_cli.book.chapter import Book
     from tts_cli.book.produce import BookOrder, Produced
     from tts_cli.book.script import Sentence
+    from tts_cli.folder.folder import Folder
     from tts_cli.manifest.source import Source
+    from tts_cli.plan.free_voices import Maker
 
 log = logging.getLogger(__name__)
 
@@ -216,14 +218,13 @@ def require_same_book(script: list[Sentence], config: RunConfig, out: Path) -> N
     that it has. Rows that a book no longer has are taken out without being asked for.
     """
     from tts_cli.book.script import FOLDER
-    from tts_cli.cli.validate import has_journal
-    from tts_cli.folder.journal import Journal
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.mend import recorded_ids
 
-    if config.prune or not has_journal(out):
+    if config.prune or not Folder.is_there(out):
         return
     ids = {row.id for row in script}
-    journal = Journal(out, is_read_only=True)
+    journal = Folder.look(out).journal
     before = [row_id for row_id in recorded_ids(journal) if row_id.startswith(f"{FOLDER}/")]
     common = sum(row_id in ids for row_id in before)
     if 2 * common < len(before):
@@ -255,16 +256,10 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
     A folder with a journal is put in order first, as `synth` would do it: a lock that a dead run
     has left tells which files were its own, and it is gone once this one is given back.
     """
-    from tts_cli.app.output_folder import open_folder
-    from tts_cli.cli.validate import has_journal
-    from tts_cli.folder.files import prepare_folder
+    from tts_cli.folder.folder import Folder
 
-    with ExitStack() as held:
-        if has_journal(path.parent):
-            open_folder(config, held)
-        else:
-            prepare_folder(path.parent)
-            held.enter_context(FolderLock(path.parent, config.take_over))
+    with Folder.at(path.parent, config) as folder:
+        folder.hold()
         write_atomic(path, data)
 
 
@@ -299,31 +294,31 @@ def speak_and_join(
     from tts_cli.book.produce import produce
     from tts_cli.book.script import FOLDER
     from tts_cli.cli.synth import run
+    from tts_cli.folder.folder import Folder
+    from tts_cli.plan.checkpoint import read_info
+    from tts_cli.plan.free_voices import who_speaks
 
     # Chapters have subtitles, not rows.
     exit_code = run(source, replace(config, subtitles=None), out, own=f"{FOLDER}/")
     if config.dry_run or config.voices_only:
         return exit_code
-    with FolderLock(out, config.take_over):
-        made = produce(out, book, script, unspoken(source, config, out), wanted)
+    config, info, maker = who_speaks(config, read_info(config))
+    with Folder.at(out, config, info) as folder:
+        missing = unspoken(source, config, info, maker, folder)
+        made = produce(folder, book, script, missing, wanted)
     show_book(made, config, len({row.chapter for row in script}))
     return exit_code or int(bool(made.incomplete))
 
 
-def unspoken(source: Source, config: RunConfig, out: Path) -> set[str]:
+def unspoken(
+    source: Source, config: RunConfig, info: ModelInfo, maker: Maker, folder: Folder
+) -> set[str]:
     """Ids of the rows that have no audio as it is wanted now."""
-    from tts_cli.folder.files import AudioWriter
-    from tts_cli.folder.journal import Journal
     from tts_cli.manifest.row import BadRow
-    from tts_cli.plan.checkpoint import read_info
-    from tts_cli.plan.free_voices import who_speaks
     from tts_cli.plan.plan import RowPlan
 
     config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
-    config, info, maker = who_speaks(config, read_info(config))
-    journal = Journal(out, is_read_only=True, has_sums=config.verify_files)
-    writer = AudioWriter(out, config, info.sample_rate_hz)
-    plan = RowPlan(source, config, info, journal, writer, maker=maker)
+    plan = RowPlan(source, config, info, folder, maker=maker)
     plan.survey()
     missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
     return missing | {order.record.id for order in plan.orders()}

@@ -6,7 +6,6 @@ import json
 import logging
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,7 +98,7 @@ def command(folder: Path, **options: Any) -> int:
         compare_voices(config, found)
     found.write()
     best = found.best_takes()
-    picked = pick(config, best) if config.pick else []
+    picked = pick(folder, config, best) if config.pick else []
     if picked:
         found = FolderCheck(folder, only)
         found.write()
@@ -206,17 +205,18 @@ def tell(found: FolderCheck, name: str) -> None:
         log.warning("%d more cannot be heard", len(hearing.problems) - MAX_PROBLEMS)
 
 
-def pick(config: RunConfig, best: dict[str, Judged]) -> list[dict[str, Any]]:
+def pick(out: Path, config: RunConfig, best: dict[str, Judged]) -> list[dict[str, Any]]:
     """Make the best takes their rows' files. What somebody chose stays."""
     from tts_cli.cli.pick import Choice, choose_takes
+    from tts_cli.folder.folder import Folder
 
     wanted = [
         Choice(row_id, one.file.take.take) for row_id, one in best.items() if not is_held(one)
     ]
     if not wanted:
         return []
-    with ExitStack() as stack:
-        return choose_takes(config, wanted, stack)
+    with Folder.at(out, config) as folder:
+        return choose_takes(folder, wanted)
 
 
 def is_held(one: Judged) -> bool:

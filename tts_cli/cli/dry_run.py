@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.book.book_file import made_names
 from tts_cli.cli.screen import long_step
-from tts_cli.cli.validate import has_journal, say_kept, say_problems, say_space, show_summary
+from tts_cli.cli.validate import say_kept, say_problems, say_space, show_summary
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.mend import find_orphans
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.mend import find_orphans, made_names
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.plan import RowPlan
 from tts_cli.plan.strays import Strays
@@ -31,12 +28,8 @@ def show_plan(
     source: Manifest, config: RunConfig, out: Path, info: ModelInfo, maker: Maker, own: str = ""
 ) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
-    journal, writer = None, None
-    if has_journal(out):
-        journal = Journal(out, is_read_only=True, has_sums=config.verify_files)
-    if os.path.isdir(out):
-        writer = AudioWriter(out, config, info.sample_rate_hz)
-    plan = RowPlan(source, config, info, journal, writer, maker=maker)
+    folder = Folder.at(out, config, info)
+    plan = RowPlan(source, config, info, folder, maker=maker)
     with long_step("checking the manifest, and which rows are done", config.progress):
         survey = plan.survey()
     say_problems(survey.summary, config)
@@ -48,17 +41,17 @@ def show_plan(
     try:
         survey.require_own_files()
     except UsageError as error:
-        if journal is None:
+        if folder.is_new:
             raise
         # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
         log.warning("%s", error)
-    if not (journal is not None and config.overwrite):
+    if folder.is_new or not config.overwrite:
         say_space(survey.summary, out)
-    if journal is None:
+    if folder.is_new:
         show_summary(survey.summary, config)
     else:
-        survey.strays = Strays(out, journal, source, plan.rows, own)
-        orphans = find_orphans(out, journal, plan.rows.has_id, made_names(out))
+        survey.strays = Strays(out, folder.journal, source, plan.rows, own)
+        orphans = find_orphans(out, folder.journal, plan.rows.has_id, made_names(out))
         show_summary(survey.summary, config, survey, orphans)
     return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from tts_cli.cli.options import common_options, config_option, encode_options, g
 from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.config import DTYPES, PROGRESS, RunConfig
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.folder.lock import FolderLock
 
 if TYPE_CHECKING:
     from models.base import SpeechModel
@@ -67,27 +65,23 @@ def command(folder: Path, **options: Any) -> int:
 
 def run(folder: Path, out: Path, config: RunConfig) -> int:
     """Find what can be made, and make it. Returns the exit code."""
-    from tts_cli.app.output_folder import close_takes, put_in_order
     from tts_cli.audio.treatment import Treatment
     from tts_cli.folder.encode import Findings, SpokenFolder
-    from tts_cli.folder.files import AudioWriter, prepare_folder
-    from tts_cli.folder.journal import Journal, require_journal
+    from tts_cli.folder.files import AudioWriter
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.recode import Recoder
     from tts_cli.named import Named
     from tts_cli.voices.merged import MergedVoices
 
     Treatment.of(config).require_packages()
     out = folder if out.resolve() == folder.resolve() else out
-    with ExitStack() as stack:
-        require_journal(folder)
-        prepare_folder(out)
-        lock = stack.enter_context(FolderLock(out, config.take_over))
-        journal = stack.enter_context(Journal(out))
-        put_in_order(out, lock, journal)
+    Folder.look(folder)
+    with Folder.at(out, config) as held:
+        held.begin()
+        journal = held.journal
         spoken = SpokenFolder(folder)
         config = config if config.model is not None else replace(config, model=spoken.model)
         writer = AudioWriter(out, config, native_rate_hz(spoken, config))
-        stack.callback(close_takes, config, journal)
         require_own_files(spoken, writer, journal)
         if out is not folder:  # `synth` asks for the voices that rows there were spoken with
             voices = MergedVoices([out, folder], lambda index: True, Named())

@@ -181,9 +181,9 @@ def run(
     from tts_cli.export.dataset import DataSetFolder, export, require_apart
     from tts_cli.export.selection import LOST, Selection
     from tts_cli.folder.files import prepare_folder
-    from tts_cli.folder.journal import require_journal
+    from tts_cli.folder.folder import Folder
 
-    require_journal(folder)
+    Folder.look(folder)
     require_apart(folder, out)
     if os.path.lexists(folder / LOCK_NAME):
         log.warning("%s: a command is at work there, or died: its rows may be left out", folder)

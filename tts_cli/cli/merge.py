@@ -15,10 +15,11 @@ from tts_cli.cli.options import FolderPath, common_options, config_option, group
 from tts_cli.cli.screen import long_step, shown_duration
 from tts_cli.config import PROGRESS, RunConfig, Scope
 from tts_cli.errors import UsageError
-from tts_cli.folder.lock import FolderLock, is_read_only
-from tts_cli.folder.run_file import RunLog, read_report, with_folder, write_report
+from tts_cli.folder.lock import is_read_only
+from tts_cli.folder.run_file import read_report, with_folder, write_report
 
 if TYPE_CHECKING:
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.merge import Choice
     from tts_cli.folder.merge_files import Placing
     from tts_cli.folder.run_file import FolderTotals
@@ -97,7 +98,7 @@ def command(
 
 def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> list[Path]:
     """The folders to merge, each once, preferred ones first. Raises UsageError."""
-    from tts_cli.folder.journal import require_journal
+    from tts_cli.folder.folder import Folder
 
     found = {folder.resolve(): folder for folder in reversed(folders)}
     target = out.resolve()
@@ -110,7 +111,7 @@ def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> 
             raise UsageError(
                 f"--out {out} and {folder} lie in one another", "choose an --out beside the folders"
             )
-        require_journal(folder)
+        Folder.look(folder)
     first = []
     for folder in prefer:
         place = folder.resolve()
@@ -130,13 +131,13 @@ def run(
     stack: ExitStack,
 ) -> int:
     """Merge, once all folders are held and agree. Returns the exit code."""
-    from tts_cli.folder.files import prepare_folder
-    from tts_cli.folder.journal import JOURNAL_NAME
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.merge import Choice, differences
     from tts_cli.folder.merge_files import Placing
     from tts_cli.voices.merged import MergedVoices
 
-    prepare_folder(out)
+    held = stack.enter_context(Folder.at(out, config))
+    held.hold()
     folders = [out, *sources]
     target = out.resolve()
     num_preferred = len({folder.resolve() for folder in prefer} - {target})
@@ -144,12 +145,12 @@ def run(
     choice = Choice(folders, num_preferred, is_target_preferred)
     totals: list[FolderTotals | None] = []
     with long_step("looking at the folders", config.progress):
-        for index, folder in enumerate(folders):
-            lock = None
-            if index == 0 or not is_read_only(folder):
-                lock = stack.enter_context(FolderLock(folder, config.take_over))
-            is_empty = index == 0 and not (out / JOURNAL_NAME).exists()
-            totals.append(None if is_empty else learn(folder, lock, index, choice))
+        totals.append(None if held.is_new else learn(held, 0, choice))
+        for index, source in enumerate(sources, 1):
+            folder = Folder.look(source)
+            if not is_read_only(source):
+                folder = stack.enter_context(Folder.at(source, config))
+            totals.append(learn(folder, index, choice))
         choice.require_agreement()
         placing = Placing(choice, has_links)
         voices = MergedVoices(folders, choice.is_settled, placing.left)
@@ -163,37 +164,26 @@ def run(
     with long_step("placing files", config.progress):
         voices.run()
         placing.run()
-    sums = write(config, out, choice, reports, totals)
+    sums = write(held, choice, reports, totals)
     show(config, out, choice, placing, voices, sums)
     return 0
 
 
-def learn(folder: Path, lock: FolderLock | None, index: int, choice: Choice) -> FolderTotals:
-    """Put a folder in order, as every command does that holds it, and take in its rows.
-
-    Args:
-        lock: None: the folder is read only, and is taken as it is.
-    """
-    from tts_cli.app.output_folder import put_in_order
-    from tts_cli.folder.journal import Journal
-
-    with Journal(folder, is_read_only=lock is None) as journal:
-        if lock is not None:
-            put_in_order(folder, lock, journal)
-        choice.add(index, journal)
-        return RunLog(folder).totals(journal.rows())
+def learn(folder: Folder, index: int, choice: Choice) -> FolderTotals:
+    """Take in the rows of a folder, which is then held without knowing them."""
+    choice.add(index, folder.journal)
+    sums = folder.runs.totals(folder.journal.rows())
+    folder.rest()
+    return sums
 
 
 def write(
-    config: RunConfig,
-    out: Path,
+    held: Folder,
     choice: Choice,
     reports: list[dict[str, Any]],
     totals: list[FolderTotals | None],
 ) -> FolderTotals:
     """Write what tells of the rows, whose files are there: the journal last of what counts."""
-    from tts_cli.app.output_folder import close_takes
-    from tts_cli.folder.journal import Journal
     from tts_cli.folder.merge import merged_report, write_checks, write_journal, write_runs
     from tts_cli.folder.merge_files import remove_runaways
 
@@ -202,11 +192,10 @@ def write(
     if sum(choice.taken.values()) > choice.taken[0]:
         write_checks(choice)
         write_journal(choice)
-    with Journal(out) as journal:
-        remove_runaways(out, journal.status)
-        close_takes(config, journal)
-        sums = RunLog(out).totals(journal.rows())
-    write_report(out, with_folder(merged_report(folders, reports, totals), sums))
+    held.begin()
+    remove_runaways(held.out, held.journal.status)
+    sums = held.runs.totals(held.journal.rows())
+    write_report(held.out, with_folder(merged_report(folders, reports, totals), sums))
     return sums
 
 

@@ -6,7 +6,6 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from tts_cli.core import Status
 from tts_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.journal import Journal
     from tts_cli.folder.take import Take
 
@@ -53,22 +53,22 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
       tts-cli pick wavs/ intro/003=seed:9 intro/004=1
       tts-cli pick wavs/
     """
-    from tts_cli.cli.validate import has_journal
+    from tts_cli.folder.folder import Folder
 
     config = RunConfig.from_options({**options, "out": folder})
-    if not has_journal(folder):
+    if not Folder.is_there(folder):
         raise UsageError(
             f"{folder}: has no timings.jsonl", remedy="name a folder that synth has spoken into"
         )
     wanted = [parse(choice) for choice in choices]
     if not wanted:
-        show_takes(folder, config)
+        show_takes(Folder.look(folder), config)
         return 0
     if len({choice.row_id for choice in wanted}) < len(wanted):
         raise UsageError("one row is named twice", remedy="choose one take of it")
-    with ExitStack() as stack:
-        results = choose_takes(config, wanted, stack)
-    show_choices(config, results)
+    with Folder.at(folder, config) as held:
+        results = choose_takes(held, wanted)
+    show_choices(folder, config, results)
     return 0
 
 
@@ -90,7 +90,7 @@ def parse(choice: str) -> Choice:
     return Choice(found[1], None, number) if found[2] else Choice(found[1], number)
 
 
-def choose_takes(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> list[dict[str, Any]]:
+def choose_takes(folder: Folder, wanted: list[Choice]) -> list[dict[str, Any]]:
     """Choose takes, once all are known to be there.
 
     Returns:
@@ -99,35 +99,26 @@ def choose_takes(config: RunConfig, wanted: list[Choice], stack: ExitStack) -> l
         UsageError: a row or a take is not there; nothing has changed.
         RowError: the file of one is gone.
     """
-    from tts_cli.app.output_folder import close_takes, open_folder
-    from tts_cli.cli.run_report import renew_totals
-    from tts_cli.folder.takes import TakeFolder
-
-    journal, runs = open_folder(config, stack)
-    assert config.out is not None
-    takes = TakeFolder(config.out, journal)
-    found = [find(journal, config.out, choice) for choice in wanted]
+    found = [find(folder.journal, folder.out, choice) for choice in wanted]
     results = []
     try:
         for take in found:
-            is_new = takes.choose(take.id, take.take)
+            is_new = folder.choose(take.id, take.take)
             results.append({**facts(take), "is_new": is_new})
     finally:
-        close_takes(config, journal)
-        renew_totals(config.out, runs, journal)
+        folder.renew_totals()
     return results
 
 
-def show_choices(config: RunConfig, results: list[dict[str, Any]]) -> None:
+def show_choices(out: Path, config: RunConfig, results: list[dict[str, Any]]) -> None:
     """Say which takes are chosen, and what follows for a book."""
-    assert config.out is not None
     if config.json:
         click.echo(json.dumps(results, indent=2))
     elif config.verbosity >= 0:
         for result in results:
             ending = "" if result["is_new"] else ", as before"
             click.echo(f"{result['id']}: {described(result)}{ending}")
-        if (config.out / "book.json").is_file() and any(result["is_new"] for result in results):
+        if (out / "book.json").is_file() and any(result["is_new"] for result in results):
             click.echo("next, for the chapters: the tts-cli book command again")
 
 
@@ -190,12 +181,10 @@ def described(take: dict[str, Any]) -> str:
     return shown(f"take {take['take']} (seed {take['seed']}{length}{suspect})")
 
 
-def show_takes(out: Path, config: RunConfig) -> None:
+def show_takes(folder: Folder, config: RunConfig) -> None:
     """List the rows that have takes."""
-    from tts_cli.folder.journal import Journal
-
-    journal = Journal(out, is_read_only=True)
-    found = list(listed(journal))
+    out = folder.out
+    found = list(listed(folder.journal))
     if config.json:
         click.echo(json.dumps(found, indent=2))
         return

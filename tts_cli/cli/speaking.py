@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tts_cli import signals, startup
 from tts_cli.cli.command import Invocation
-from tts_cli.cli.run_report import keep_report, note_run, plan_facts, show_report
 from tts_cli.cli.screen import Progress, long_step, show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.errors import Interrupted
 from tts_cli.folder.run_file import Totals, build_report, new_run_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from models.base import ModelInfo
-    from tts_cli.app.output_folder import OpenFolder
+    from tts_cli.app.tally import Failures
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.session import Speakers
-    from tts_cli.folder.records import Recorder
+    from tts_cli.folder.folder import Folder
     from tts_cli.plan.plan import RowPlan
     from tts_cli.plan.tally import Survey
 
@@ -39,12 +38,14 @@ def speakers_of(
     from tts_cli.engine.session import OneProcess
 
     if not config.has_workers:
-        return OneProcess(config, survey.needs, plan.cloning, model)
+        is_int16 = plan.folder.writer.takes_int16
+        return OneProcess(config, survey.needs, plan.cloning, model, is_int16=is_int16)
     from tts_cli.audio.tags import synthetic
     from tts_cli.workers.session import Crew
 
     pauses = plan.split_rule.pauses
-    return Crew(config, info, survey.needs, plan.cloning, pauses, synthetic(info))
+    drop = plan.folder.writer.drop
+    return Crew(config, info, survey.needs, plan.cloning, pauses, synthetic(info), drop)
 
 
 def speak(
@@ -52,7 +53,7 @@ def speak(
     info: ModelInfo,
     plan: RowPlan,
     survey: Survey,
-    folder: OpenFolder,
+    folder: Folder,
     model: WarmModel | None = None,
 ) -> int:
     """Make ready, speak the pending rows, report, print the summary. Returns the exit code.
@@ -60,8 +61,7 @@ def speak(
     Args:
         model: one that is loaded already; None: none is.
     """
-    from tts_cli.audio.tags import synthetic
-    from tts_cli.folder.records import Recorder
+    from tts_cli.app.tally import RunTally
     from tts_cli.plan.checkpoint import model_facts
 
     signals.check()
@@ -82,26 +82,22 @@ def speak(
             signals.check()
         log.debug("model: %s", listed(model_facts(config, info)))
         log.debug("device: %s", listed(speakers.device_facts()))
-        note_run(plan, folder.runs, run_id, started)
+        folder.note_run(first_report(plan, run_id, started))
         started_s = time.perf_counter()
         num_rows = survey.pending + survey.takes + survey.bad
         with Progress(num_rows, config.progress, config.verbosity < 0) as progress:
-            recorder = Recorder(
-                folder.writer,
-                folder.journal,
-                run_id,
+            tally = RunTally(
+                folder,
                 info.frame_s,
                 totals,
                 progress.update,
                 config.failures_allowed(survey.pending + survey.takes),
-                config.takes,
-                comment=synthetic(info),
             )
             for record in survey.unmade:
-                recorder.failures.add(record)
+                tally.failures.add(record)
             try:
                 with signals.stopping(speakers.stop):
-                    speakers.speak(plan.due, recorder)
+                    speakers.speak(partial(plan.due, tally.keep, tally.fail), tally.keep)
                 plan.source.require_same()
             except (Exception, Interrupted) as caught:
                 error = caught
@@ -123,13 +119,11 @@ def speak(
         exit_code=exit_code,
         **plan_facts(plan),
     )
-    report = keep_report(folder, report)
+    report = folder.end_run(report)
     if config.json:
         exit_code = show_report(report, exit_code)
     elif config.verbosity >= 0:
-        show_summary(
-            config, plan, folder.out, survey, totals, recorder, is_stopped=error is not None
-        )
+        show_summary(config, plan, survey, totals, tally.failures, is_stopped=error is not None)
     if error is not None:
         raise error
     return exit_code
@@ -153,10 +147,9 @@ def totals_of(survey: Survey) -> Totals:
 def show_summary(
     config: RunConfig,
     plan: RowPlan,
-    out: Path,
     survey: Survey,
     totals: Totals,
-    recorder: Recorder,
+    failures: Failures,
     *,
     is_stopped: bool,
 ) -> None:
@@ -170,14 +163,15 @@ def show_summary(
         take_lines,
     )
 
+    out = plan.folder.out
     left_out = "had not failed" if config.retry_failed else "were done already"
-    lines = summary_lines(totals, out, recorder.failures, left_out)
+    lines = summary_lines(totals, out, failures, left_out)
     lines[1:1] = early_lines(survey.early) + reread_lines(survey.reread)
     lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
-    lines[-1:-1] = take_lines(totals, survey.with_takes, recorder.num_same, out)
-    num_bad = totals.failed - recorder.failures.count
+    lines[-1:-1] = take_lines(totals, survey.with_takes, plan.folder.num_same, out)
+    num_bad = totals.failed - failures.count
     args = click.get_current_context().ensure_object(Invocation).args
-    if step := next_step(args, config, recorder.failures, num_bad, is_stopped):
+    if step := next_step(args, config, failures, num_bad, is_stopped):
         lines.append(step)
     show_or_warn("\n".join(lines))
 
@@ -185,3 +179,43 @@ def show_summary(
 def listed(values: Mapping[str, Any]) -> str:
     """Values with their names, those that are None left out."""
     return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
+def setting_origins() -> dict[str, str]:
+    """Where the settings of this command come from that are not built in."""
+    ctx = click.get_current_context(silent=True)
+    return {} if ctx is None else ctx.ensure_object(Invocation).origins
+
+
+def plan_facts(plan: RowPlan) -> dict[str, Any]:
+    """What the report says of a run before a row of it is spoken, as `build_report` takes it."""
+    from tts_cli.plan.checkpoint import model_facts
+
+    return {
+        "model": model_facts(plan.config, plan.info),
+        "text": plan.care.facts(),
+        "manifests": plan.source.paths,
+        "read_as": plan.source.facts(),
+        "cast": plan.rows.casting.cast.facts(),
+        "origins": setting_origins(),
+        "voice_model": model_facts(*plan.maker) if plan.voices.is_two else None,
+        "made_voices": plan.voices.facts(),
+    }
+
+
+def first_report(plan: RowPlan, run_id: str, started: datetime) -> dict[str, Any]:
+    """What is known of a run before a row of it is spoken."""
+    return build_report(
+        plan.maker.config,
+        None,
+        run_id=run_id,
+        device={},
+        started=started,
+        exit_code=None,
+        **plan_facts(plan),
+    )
+
+
+def show_report(report: Mapping[str, Any], exit_code: int) -> int:
+    """Print a report as JSON, in the form of run.json. Returns the exit code."""
+    return show_or_warn(json.dumps(report, indent=2), exit_code, is_json=True)

@@ -20,8 +20,8 @@ from tts_cli.folder.journal import JOURNAL_NAME
 from tts_cli.manifest.ids import REMOVED, TAKES
 
 if TYPE_CHECKING:
+    from tts_cli.app.tally import Failures
     from tts_cli.config import RunConfig
-    from tts_cli.folder.records import Failures
     from tts_cli.folder.run_file import Totals
     from tts_cli.plan.strays import Strays
 

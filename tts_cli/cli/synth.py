@@ -28,16 +28,15 @@ from tts_cli.cli.options import (
     sampling_options,
     worker_options,
 )
-from tts_cli.cli.run_report import (
-    folder_totals,
-    log_run,
-    note_run,
-    plan_facts,
-    renew_totals,
-    show_report,
-)
 from tts_cli.cli.screen import long_step, show_or_warn
-from tts_cli.cli.speaking import listed, speak, totals_of
+from tts_cli.cli.speaking import (
+    first_report,
+    listed,
+    plan_facts,
+    show_report,
+    speak,
+    totals_of,
+)
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import SetupError, UsageError
@@ -48,9 +47,9 @@ from tts_cli.manifest.source import Manifest
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.app.output_folder import OpenFolder
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.made_voices import Studio
+    from tts_cli.folder.folder import Folder
     from tts_cli.plan.plan import RowPlan
     from tts_cli.plan.strays import Strays
     from tts_cli.plan.tally import Survey
@@ -116,10 +115,9 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
     Args:
         own: what ids begin with that are of this manifest, whichever run spoke them; empty: none.
     """
-    from tts_cli.app.output_folder import open_run
     from tts_cli.cli.dry_run import say_choices, show_plan
-    from tts_cli.cli.validate import check_settings, has_journal, say_kept, say_problems, say_space
-    from tts_cli.folder.files import AudioWriter
+    from tts_cli.cli.validate import check_settings, say_kept, say_problems, say_space
+    from tts_cli.folder.folder import Folder
     from tts_cli.plan.checkpoint import approved_info, read_info, require_consent
     from tts_cli.plan.free_voices import who_speaks
     from tts_cli.plan.plan import RowPlan
@@ -136,14 +134,8 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
     if config.dry_run:
         return show_plan(source, config, out, info, maker, own)
     require_consent(info.licence, config)
-    with ExitStack() as stack:
-        # Nothing is written to a folder without a journal before the manifest is known to be good.
-        rate_hz = info.sample_rate_hz
-        folder = open_run(config, out, rate_hz, stack) if has_journal(out) else None
-        is_ours = folder is not None
-        journal = None if folder is None else folder.journal
-        writer = AudioWriter(out, config, rate_hz) if folder is None else folder.writer
-        plan = RowPlan(source, config, info, journal, writer, maker=maker)
+    with Folder.at(out, config, info) as folder:
+        plan = RowPlan(source, config, info, folder, maker=maker)
         with long_step("checking the manifest, and which rows are done", config.progress):
             survey = plan.survey()
         log.debug("left to do: %s", survey)
@@ -155,9 +147,9 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
         plan.voices.require_there()
         say_choices(survey, config, plan.voices.is_two)
         survey.require_own_files()
-        if not (is_ours and config.overwrite):  # which replaces files, so more fits than is free
+        if folder.is_new or not config.overwrite:  # which replaces files, so more fits than is free
             say_space(survey.summary, out)
-        while folder is not None and survey.back:
+        while survey.back:
             bring_back(folder, survey)
             survey = plan.survey()
         if survey.needs.rows > 1 and (hint := plan.voices.hint()):
@@ -165,9 +157,7 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
         if survey.needs_model:
             startup.reach("checked_s")
             device.require(config)
-        if folder is None:
-            folder = open_run(config, out, rate_hz, stack, is_new=True)
-            plan.journal, plan.writer = folder.journal, folder.writer
+        folder.begin()
         if survey.damaged:
             log.warning(
                 "audio that is gone, cut or not what was written is spoken again: %s%s",
@@ -181,7 +171,7 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
             survey = plan.survey()
         if config.voices_only:
             return show_voices(plan)
-        if is_ours:
+        if not folder.is_new:
             survey.strays = settle_strays(plan, folder, own)
         if survey.kept:
             model = remake(config, info, plan, folder, survey, model)
@@ -225,16 +215,14 @@ def show_voices(plan: RowPlan) -> int:
     return show_or_warn("\n".join(paths or ["no voice is to be made for these rows"]))
 
 
-def bring_back(folder: OpenFolder, survey: Survey) -> None:
+def bring_back(folder: Folder, survey: Survey) -> None:
     """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
-    from tts_cli.folder.removed import Removed
-
-    Removed(folder.out, folder.journal).bring_back(survey.back)
+    folder.mark(back=survey.back)
     rows = "1 row is" if len(survey.back) == 1 else f"{len(survey.back)} rows are"
     log.info("%s back from removed/, as spoken before", rows)
 
 
-def settle_strays(plan: RowPlan, folder: OpenFolder, own: str) -> Strays:
+def settle_strays(plan: RowPlan, folder: Folder, own: str) -> Strays:
     """Look for rows that the manifest no longer has, and take them out where that is asked for;
     records of bad rows that are mended are, in any case.
 
@@ -242,20 +230,18 @@ def settle_strays(plan: RowPlan, folder: OpenFolder, own: str) -> Strays:
         SetupError: the folder's files cannot be read.
         StoppedEarly: a row cannot be marked.
     """
-    from tts_cli.folder.removed import Removed
     from tts_cli.plan.strays import Stray, Strays
 
-    removed = Removed(folder.out, folder.journal)
     try:
         strays = Strays(folder.out, folder.journal, plan.source, plan.rows, own)
         if strays.found[Stray.GHOST].count:
-            removed.take_out(strays.ids(Stray.GHOST))
+            folder.mark(gone=strays.ids(Stray.GHOST))
         left = strays.found[Stray.LEFT].count
         if left and plan.config.prune:
             if plan.rows.has_nameless:
                 log.warning("no row is taken out before the bad ones have ids that can be read")
             else:
-                strays.stayed = removed.take_out(strays.ids(Stray.LEFT))
+                strays.stayed = folder.mark(gone=strays.ids(Stray.LEFT))
                 strays.removed = left - len(strays.stayed)
     except OSError as error:
         raise SetupError(f"{error.filename or folder.out}: {error.strerror or error}") from error
@@ -277,7 +263,7 @@ def remake(
     config: RunConfig,
     info: ModelInfo,
     plan: RowPlan,
-    folder: OpenFolder,
+    folder: Folder,
     survey: Survey,
     model: WarmModel | None,
 ) -> WarmModel | None:
@@ -305,36 +291,26 @@ def remake(
 
 
 def record_unspoken(
-    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, folder: OpenFolder
+    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, folder: Folder
 ) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
-    from tts_cli.audio.tags import synthetic
-    from tts_cli.folder.records import Recorder
+    from tts_cli.app.tally import RunTally
 
     started = datetime.now(timezone.utc)
     totals = totals_of(survey)
-    recorder = Recorder(
-        folder.writer,
-        folder.journal,
-        None,
-        info.frame_s,
-        totals,
-        lambda _: None,
-        comment=synthetic(info),
-    )
+    tally = RunTally(folder, info.frame_s, totals)
     for row in plan:
         if isinstance(row, BadRow) and folder.journal.status(row.record_id) == "failed":
             totals.failed += 1
             totals.bad_rows += 1
             continue
-        if recorder.run_id is None:
-            recorder.run_id = new_run_id(started)
-            note_run(plan, folder.runs, recorder.run_id, started)
+        if folder.run_id is None:
+            folder.note_run(first_report(plan, new_run_id(started), started))
         if isinstance(row, BadRow):
-            recorder.fail(row)
+            tally.fail(row)
         else:
-            recorder.take(row)
-    renew_totals(folder.out, folder.runs, folder.journal)
+            tally.keep(row)
+    folder.renew_totals()
     exit_code = int(totals.failed > 0)
     if config.json or survey.served:
         report = build_report(
@@ -346,9 +322,9 @@ def record_unspoken(
             exit_code=exit_code,
             **plan_facts(plan),
         )
-        report = with_folder(report, folder_totals(folder.runs, folder.journal))
+        report = with_folder(report, folder.totals())
         if survey.served:  # else takes of the run before would count for ever
-            log_run(folder.runs, report)
+            folder.add_run(report)
     if config.json:
         exit_code = show_report(report, exit_code)
     else:

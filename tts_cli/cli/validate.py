@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +61,7 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     """
     config = RunConfig.from_options(options)
     with open_manifests(manifests, config) as source:
+        from tts_cli.folder.folder import Folder
         from tts_cli.plan.checkpoint import read_info
         from tts_cli.plan.free_voices import who_speaks
         from tts_cli.plan.plan import RowPlan
@@ -79,7 +79,7 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
         except UsageError as error:  # voices may be made before that run starts
             summary.warnings.append(str(error))
     say_problems(summary, config)
-    if config.out is not None and not has_journal(config.out):
+    if config.out is not None and not Folder.is_there(config.out):
         say_space(summary, config.out)
     show_summary(summary, config)
     if summary.bad_rows and not config.skip_invalid:
@@ -95,13 +95,6 @@ def check_settings(config: RunConfig, info: ModelInfo) -> None:
     require_speakable(info)
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
     Treatment.of(config).require_packages()
-
-
-def has_journal(out: Path) -> bool:
-    """Whether rows of a folder may be done already."""
-    from tts_cli.folder.journal import JOURNAL_NAME
-
-    return os.path.lexists(out / JOURNAL_NAME)
 
 
 def say_problems(summary: ManifestSummary, config: RunConfig) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tts_cli import startup
 from tts_cli.config import RunConfig
 from tts_cli.core import SpeechRow
-from tts_cli.folder.records import Recorder
 from tts_cli.folder.run_file import Totals
 
 if TYPE_CHECKING:
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
 
 WRITERS = 8  # most of a writer's time is waiting for the disk
 
-# The rows to speak, once somebody takes them at their ends and can say whether to stop.
-Due = Callable[[Recorder, Callable[[], bool]], Iterable[SpeechRow]]
+# The rows to speak, once somebody can say whether to stop.
+Due = Callable[[Callable[[], bool]], Iterable[SpeechRow]]
+Keep = Callable[[SpeechRow], None]  # takes rows at their ends; any thread calls it
 
 
 class Speakers(Protocol):
@@ -37,7 +37,7 @@ class Speakers(Protocol):
         """
         ...
 
-    def speak(self, due: Due, recorder: Recorder) -> None:
+    def speak(self, due: Due, keep: Keep) -> None:
         """Speak rows. Raises StoppedEarly, and the first error of any thread."""
         ...
 
@@ -68,6 +68,7 @@ class OneProcess:
     Args:
         needs: of all rows.
         model: one that is loaded already; None: not yet.
+        is_int16: samples are handed on as files of 16 bits hold them.
     """
 
     def __init__(
@@ -76,11 +77,14 @@ class OneProcess:
         needs: Needs,
         cloning: Cloning,
         model: WarmModel | None = None,
+        *,
+        is_int16: bool = False,
     ) -> None:
         self._config = config
         self._needs = needs
         self._cloning = cloning
         self._model = model
+        self._is_int16 = is_int16
         self._speech: SpeechRun | None = None
         self._is_stopped = False
         self._is_whole = False  # every row came to its end
@@ -92,18 +96,18 @@ class OneProcess:
             yield "loading the model", self._load
         yield "making slots and graphs", self._prepare
 
-    def speak(self, due: Due, recorder: Recorder) -> None:
+    def speak(self, due: Due, keep: Keep) -> None:
         """See `Speakers`."""
         assert self._model is not None
         speech = self._speech = self._model.new_run(
-            recorder.take,
+            keep,
             cloning=self._cloning,
-            is_int16=recorder.writer.takes_int16,
+            is_int16=self._is_int16,
             takers=WRITERS,
         )
         if self._is_stopped:
             speech.stop()
-        speech.run(due(recorder, speech.is_stopped))
+        speech.run(due(speech.is_stopped))
         self._is_whole = not self._is_stopped
 
     def stop(self) -> None:

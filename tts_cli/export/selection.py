@@ -16,7 +16,7 @@ from tts_cli.errors import UsageError
 from tts_cli.export.names import Names
 from tts_cli.export.row import AUTO, ExportRow, code_of
 from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.folder.journal import Journal
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.listen.verdicts import read_checks
@@ -116,7 +116,7 @@ class Selection:
     def __init__(self, out: Path, filters: Filters) -> None:
         self.out = out
         self.filters = filters
-        self._journal = Journal(out, is_read_only=True)
+        self._journal = Folder.look(out).journal
         self._checks = Checks(out)
         if filters.max_error is not None and not self._checks.has_errors:
             raise UsageError(

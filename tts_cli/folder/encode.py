@@ -19,7 +19,8 @@ from tts_cli.audio.tags import synthetic_of
 from tts_cli.errors import RowError, SetupError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.journal import MAX_LINE_BYTES, Journal, require_journal
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.journal import MAX_LINE_BYTES, Journal
 from tts_cli.folder.recode import Order
 from tts_cli.folder.run_file import RUNS_NAME, read_report
 from tts_cli.folder.sources import find_kept, why_failed
@@ -59,8 +60,7 @@ class SpokenFolder:
     def __init__(self, out: Path) -> None:
         self.out = out
         try:
-            require_journal(out)
-            self.journal = Journal(out, is_read_only=True)
+            self.journal = Folder.look(out).journal
             self.report = read_report(out)
             self._runs = dict(_runs(out / RUNS_NAME))
         except OSError as error:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from tts_cli.core import Status, Unfinished
-from tts_cli.errors import SetupError, UsageError, disk_full, is_disk_error
+from tts_cli.errors import SetupError, disk_full, is_disk_error
 from tts_cli.folder.atomic import open_to_append, require_plain_file
 from tts_cli.folder.table import FolderRows, RecordTable, RowFile, line_of
 from tts_cli.folder.take import CopiedLine, Take
@@ -48,20 +48,24 @@ class Journal:
     """The journal of one output folder; may be used from several threads.
 
     Args:
-        out: the output folder; its lock must be held unless `is_read_only`.
+        out: the output folder; its lock must be held unless `is_read_only`. None: there is none.
         is_read_only: look only, as `--dry-run` does; repair and append nothing.
         has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
     Raises:
         SetupError: the file is there but cannot be read or written, or is no plain file.
     """
 
-    def __init__(self, out: Path, is_read_only: bool = False, *, has_sums: bool = False) -> None:
-        self.path = out / JOURNAL_NAME
+    def __init__(
+        self, out: Path | None, is_read_only: bool = False, *, has_sums: bool = False
+    ) -> None:
+        self.path = Path(JOURNAL_NAME) if out is None else out / JOURNAL_NAME
         self.num_garbage = 0  # lines that made no sense
         self._table = RecordTable(has_sums)
         self._mutex = threading.Lock()
         self._pending: deque[_Entry] = deque()
         self._handle: int | None = None
+        if out is None:
+            return
         try:
             whole_bytes, tail = self._load()
             if not is_read_only:
@@ -327,12 +331,6 @@ class Journal:
             os.ftruncate(self._handle, size)
         except OSError as error:
             log.debug("%s: a torn line stays: %s", self.path, error)
-
-
-def require_journal(out: Path) -> None:
-    """Raise UsageError for a folder that nothing was spoken into."""
-    if not require_plain_file(out / JOURNAL_NAME):
-        raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
 
 
 def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:

@@ -5,6 +5,7 @@ What lies in an output folder, or stands in its journal, and belongs to no row o
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
@@ -16,6 +17,9 @@ from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
 from tts_cli.named import Named
+
+BOOK_NAME = "book.json"
+_MAX_BOOK_BYTES = 1 << 29
 
 
 def unrecorded_rows(
@@ -69,6 +73,19 @@ def find_orphans(
             continue
         found.add(row_id)
     return found
+
+
+def made_names(out: Path) -> set[str]:
+    """Names of the files that were made of rows, as `book.json` tells them; none where there is no
+    book, or it makes no sense.
+    """
+    try:
+        with open(out / BOOK_NAME, "rb") as file:
+            values = json.loads(file.read(_MAX_BOOK_BYTES))
+        files = [*values["files"], *values["chapters"]]
+        return {file["path"] for file in files if isinstance(file["path"], str)}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return set()
 
 
 def recorded_ids(journal: Journal) -> Iterator[str]:

@@ -50,7 +50,7 @@ PACKAGES = (
 class Totals:
     """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing.
 
-    While rows are spoken `folder.records.Recorder` counts under its lock; before and after the
+    While rows are spoken `app.tally.RunTally` counts under its lock; before and after the
     command's own thread fills in the rest.
     """
 

@@ -162,6 +162,8 @@ class RecordTable:
         return self._file(row_id, is_gone=True)
 
     def _file(self, row_id: str, *, is_gone: bool) -> RowFile | None:
+        if not self._states:
+            return None
         row_key = id_hash(row_id)
         place = self._file_place(row_key)
         if place is None or bool(self._states[place] & _IS_GONE) != is_gone:

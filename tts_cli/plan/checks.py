@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.journal import JOURNAL_NAME
 from tts_cli.listen.judgement import judged
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import read_checks
@@ -420,7 +421,7 @@ def suspects_of(out: Path | None) -> set[int]:
     checks = {
         (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
     }
-    journal = Journal(out, is_read_only=True)
+    journal = Folder.look(out).journal
     voices = Voices(journal.takes())
     found: set[int] = set()
     for take in journal.takes():

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.core import Need, PlannedPart, SpeechRow
 from tts_cli.errors import RowError
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.journal import Journal
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.recode import Order
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.row import BadRow, Row
@@ -40,7 +39,6 @@ from tts_cli.voices.needs import Cloning
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.folder.records import Recorder
     from tts_cli.text.care import TextCare
 
 
@@ -58,8 +56,7 @@ class RowPlan:
     Args:
         config, info: that rows are spoken with, see `who_speaks`.
         maker: who makes up voices; None: the same.
-        journal: of the output folder; None: it has none, so every row is new.
-        writer: None: there is no folder.
+        folder: None: there is none, so every row is new.
         is_heard: recordings to clone are decoded, so that those without a voice are found too.
     """
 
@@ -68,8 +65,7 @@ class RowPlan:
         source: Manifest,
         config: RunConfig,
         info: ModelInfo,
-        journal: Journal | None = None,
-        writer: AudioWriter | None = None,
+        folder: Folder | None = None,
         *,
         maker: Maker | None = None,
         made: MadeVoices | None = None,
@@ -88,28 +84,11 @@ class RowPlan:
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
         self._identity = RowIdentity(info, self.split_rule)
-        self._folder = OutputFolder(config, info, self._identity, journal, writer)
+        self.folder = Folder(None, config) if folder is None else folder
+        self._folder = OutputFolder(config, info, self._identity, self.folder)
         self._served: ServedTakes | None = None
         # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
         self._wanted = bytearray()
-
-    @property
-    def journal(self) -> Journal | None:
-        """Of the output folder."""
-        return self._folder.journal
-
-    @journal.setter
-    def journal(self, journal: Journal) -> None:
-        self._folder.journal = journal
-
-    @property
-    def writer(self) -> AudioWriter | None:
-        """Into the output folder."""
-        return self._folder.writer
-
-    @writer.setter
-    def writer(self, writer: AudioWriter) -> None:
-        self._folder.writer = writer
 
     @property
     def care(self) -> TextCare:
@@ -137,8 +116,8 @@ class RowPlan:
             is_described=self.maker.info.needs_instruct,
         )
         found = Survey(tally.summary)
-        if self.config.takes and self.journal is not None:
-            self._served = ServedTakes(self.config, self.journal)
+        if self.config.takes and not self.folder.is_new:
+            self._served = ServedTakes(self.config, self.folder.journal)
         shard, limit, taken = self.config.shard, self.config.limit, 0
         self._wanted.clear()
         for row in self.rows.read():
@@ -204,7 +183,7 @@ class RowPlan:
         num_extras = self.config.takes if wanted & EXTRAS else 0
         if num_extras and self._served is not None:
             num_extras -= self._served.count(row.id)
-        for place in extra_places(self.journal, row.id, own, num_extras):
+        for place in extra_places(self.folder.journal, row.id, own, num_extras):
             other = replace(request, seed=take_seed(request.seed, place.take))
             planned = self._complete(row, other, need, False, self._parts(other, need))
             planned.place = place
@@ -219,17 +198,22 @@ class RowPlan:
                 if order := self._folder.standing(row.id, request, need, is_silent).order:
                     yield order
 
-    def due(self, recorder: Recorder, is_stopped: Callable[[], bool]) -> Iterator[SpeechRow]:
-        """The rows to speak; bad ones and silent ones go to the recorder. Ends early once
+    def due(
+        self,
+        keep: Callable[[SpeechRow], None],
+        fail: Callable[[BadRow], None],
+        is_stopped: Callable[[], bool],
+    ) -> Iterator[SpeechRow]:
+        """The rows to speak; silent ones are kept at once, and bad ones fail. Ends early once
         `is_stopped`.
         """
         for row in self:
             if is_stopped():
                 return
             if isinstance(row, BadRow):
-                recorder.fail(row)
+                fail(row)
             elif row.is_silent:
-                recorder.take(row)
+                keep(row)
             else:
                 yield row
 

@@ -16,6 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Need, Place, Role, SpeechRow, Status
 from tts_cli.errors import RowError
 from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.recode import Order
 from tts_cli.folder.removed import Removed
@@ -90,8 +91,7 @@ class OutputFolder:
     """What a folder holds of the rows of a run.
 
     Args:
-        journal: of the folder; None: it has none, so every row is new.
-        writer: None: there is no folder.
+        folder: that is looked at; it may come to be written to.
     """
 
     def __init__(
@@ -99,14 +99,22 @@ class OutputFolder:
         config: RunConfig,
         info: ModelInfo,
         identity: RowIdentity,
-        journal: Journal | None = None,
-        writer: AudioWriter | None = None,
+        folder: Folder,
     ) -> None:
         self._config = config
         self._info = info
         self._identity = identity
-        self.journal = journal
-        self.writer = writer
+        self.folder = folder
+
+    @property
+    def journal(self) -> Journal:
+        """The folder's, which is another one once it is written to."""
+        return self.folder.journal
+
+    @property
+    def writer(self) -> AudioWriter:
+        """The folder's, as well."""
+        return self.folder.writer
 
     def is_due(self, state: State) -> bool:
         """Whether a row is to be spoken."""
@@ -122,7 +130,7 @@ class OutputFolder:
         is_silent: bool,
     ) -> Standing:
         """What the folder holds of a row; for --retry-failed no more than its journal says."""
-        file = None if self.journal is None else self.journal.file(row_id)
+        file = self.journal.file(row_id)
         if file is None:
             is_back = self._is_back(row_id, request, need, is_silent)
             return Standing(State.BACK if is_back else State.NEW)
@@ -130,8 +138,6 @@ class OutputFolder:
             return Standing(State.FAILED if file.has_failed else State.DONE)
         if need is not None and not need.digest:  # its voice is still to be made
             return Standing(State.FAILED if file.has_failed else State.CHANGED)
-        assert self.journal is not None
-        assert self.writer is not None
         planned = self._identity.planned(row_id, request, need, is_silent)
         if file.has_failed:
             return Standing(State.FAILED)
@@ -159,11 +165,10 @@ class OutputFolder:
         """Whether a row is gone and can come back: what was spoken of it is what it asks for now,
         and lies in `removed/`. How that is delivered is not asked.
         """
-        if self.journal is None or (file := self.journal.gone(row_id)) is None:
+        if (file := self.journal.gone(row_id)) is None:
             return False
         if self._config.retry_failed or (need is not None and not need.digest):
             return False
-        assert self.writer is not None
         removed = Removed(self.writer.out, self.journal)
         take = self.journal.take(row_id, file.take)
         if take is None:
@@ -198,7 +203,6 @@ class OutputFolder:
             RowError: only its delivery is another one, and nothing is kept that it can be made of.
         """
         writer = self.writer
-        assert writer is not None
         if file.is_held:  # what was chosen stays, whatever seed this run has
             content = self._identity.content(row.request, row.need, row.is_silent)
             is_same = fits(take, row.request, content, row.need)
@@ -224,7 +228,7 @@ class OutputFolder:
 
     def take_of(self, row_id: str) -> Take | None:
         """What a row's file is, or was to be; None: no line tells."""
-        if self.journal is None or (file := self.journal.file(row_id)) is None:
+        if (file := self.journal.file(row_id)) is None:
             return None
         return self.journal.take(row_id, file.take)
 
@@ -232,7 +236,7 @@ class OutputFolder:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than
         those of its file is a choice.
         """
-        file = None if self.journal is None else self.journal.file(row.id)
+        file = self.journal.file(row.id)
         is_in_place = file is not None and self._is_again(row, file.take, standing.state)
         is_held = standing.choice is not None
         if self._config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
@@ -250,8 +254,6 @@ class OutputFolder:
         its file is gone or damaged, or is one of another format, which stays beside the new one.
         """
         journal, writer = self.journal, self.writer
-        assert journal is not None
-        assert writer is not None
         if state in (State.DAMAGED, State.FAILED):
             is_of = journal.is_of(row.id, row.request_hash, writer.delivery_hash, take)
             # One that is fine stays where only what was to replace it failed.
@@ -267,7 +269,6 @@ class OutputFolder:
         """Let a row that failed go on behind the attempts that were made at it, so that no draw is
         made twice.
         """
-        assert self.journal is not None
         record = self.journal.take(row.id, row.place.take)
         if record is None or record.status is not Status.FAILED or record.is_early:
             return
@@ -280,14 +281,12 @@ class OutputFolder:
 
     def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
-        assert self.journal is not None
-        assert self.writer is not None
         size = self.journal.file_size(row_id, file.take)
         return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
 
     def foreign(self, row_id: str) -> list[str]:
         """Names of files that stand where those of a new row are to go."""
-        if self._config.overwrite or self.writer is None:
+        if self._config.overwrite or not self.folder.is_anywhere:
             return []
         names = (self.writer.format, *self._config.subtitle_formats)
         paths = (self.writer.sibling(row_id, name) for name in names)
@@ -317,7 +316,7 @@ def fits(take: Take, request: SpeechRequest, content: str, need: Need | None) ->
 
 
 def place_of(
-    journal: Journal | None,
+    journal: Journal,
     row_id: str,
     *,
     is_in_place: bool,
@@ -332,9 +331,9 @@ def place_of(
         has_extras: more takes are spoken of the row.
     """
     role = Role.HELD if is_held else Role.OWN
-    top = 0 if journal is None else journal.top(row_id)
-    if journal is None or (file := journal.file(row_id)) is None:
-        is_free = journal is None or journal.status(row_id, 1) is None
+    top = journal.top(row_id)
+    if (file := journal.file(row_id)) is None:
+        is_free = journal.status(row_id, 1) is None
         return Place(1 if is_free else top + 1, role, has_extras or top > 0)
     if is_in_place or not journal.was_spoken(row_id, file.take):
         return Place(file.take, role, has_extras or top > 1)
@@ -342,9 +341,7 @@ def place_of(
     return Place(top + journal.was_spoken(row_id, top), role, True)
 
 
-def extra_places(
-    journal: Journal | None, row_id: str, own: Place | None, extras: int
-) -> list[Place]:
+def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) -> list[Place]:
     """Which takes the further speeches of a row are to be: the first numbers that no line has, be
     they those of a run that was killed.
 
@@ -352,11 +349,7 @@ def extra_places(
         own: where its own goes; None: it is not spoken.
     """
     taken = 1 if own is None else own.take
-    numbers = (
-        take
-        for take in count(2)
-        if take != taken and (journal is None or journal.status(row_id, take) is None)
-    )
+    numbers = (take for take in count(2) if take != taken and journal.status(row_id, take) is None)
     return [Place(take, Role.EXTRA, True) for take in islice(numbers, extras)]
 
 

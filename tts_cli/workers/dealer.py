@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.core import SpeechRow
 from tts_cli.engine.attempt import FRAMES_PER_BYTE
-from tts_cli.engine.session import Due
-from tts_cli.folder.records import Recorder
+from tts_cli.engine.session import Due, Keep
+from tts_cli.folder.files import MadeFiles
 from tts_cli.workers.hand import Hand, Row, UnansweredRow, Window
 from tts_cli.workers.lives import Events, Lives
 from tts_cli.workers.messages import Ended, RowOrder
@@ -26,6 +27,8 @@ from tts_cli.workers.voices import ClusterVoices
 
 if TYPE_CHECKING:
     from tts_cli.voices.needs import Cloning
+
+Drop = Callable[[MadeFiles], None]
 
 LOOK_AHEAD = 1024  # rows for each worker that the driver looks ahead
 RECORDERS = 32  # threads that record rows; they wait for the disk, which syncs for many at once
@@ -49,7 +52,8 @@ class Dealer:
         lives: Lives,
         voices: ClusterVoices,
         cloning: Cloning,
-        recorder: Recorder,
+        keep: Keep,
+        drop: Drop,
         rate_hz: int,
     ) -> None:
         size = LOOK_AHEAD * len(lives.hands)
@@ -57,7 +61,8 @@ class Dealer:
         self._lives = lives
         self._voices = voices
         self._cloning = cloning
-        self._recorder = recorder
+        self._keep = keep
+        self._drop_files = drop
         self._rate_hz = rate_hz
         self._pool = ThreadPoolExecutor(RECORDERS, "record")
         self._window: Window[SpeechRow] = Window(size)
@@ -92,7 +97,7 @@ class Dealer:
         stopped = self._events.stopped
         stage = VoiceStage(self._cloning, self._voices)
         try:
-            for row in stage.attach(due(self._recorder, stopped.is_set), stopped):
+            for row in stage.attach(due(stopped.is_set), stopped):
                 while not self._places.acquire(timeout=WAIT_S):
                     if stopped.is_set():
                         break
@@ -186,7 +191,7 @@ class Dealer:
     def _record(self, row: SpeechRow, hand: Hand | None) -> None:
         """Have a row recorded by another thread."""
         self._num_recording += 1
-        done = self._pool.submit(self._recorder.put, row)
+        done = self._pool.submit(self._keep, row)
         done.add_done_callback(
             lambda found: self._events.put(partial(self._recorded, row, hand, found))
         )
@@ -203,7 +208,7 @@ class Dealer:
     def _drop(self, ended: Ended) -> None:
         """An answer that comes too late: its row is spoken by another worker."""
         if ended.outcome is not None and (made := ended.outcome["made"]) is not None:
-            self._recorder.writer.drop(made)
+            self._drop_files(made)
 
 
 def waiting(row: SpeechRow) -> Row:

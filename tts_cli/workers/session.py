@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
-from tts_cli.engine.session import Due
+from tts_cli.engine.session import Due, Keep
 from tts_cli.folder.atomic import remove_stale_parts, stage
-from tts_cli.folder.records import Recorder
 from tts_cli.folder.run_file import Totals
 from tts_cli.workers.cluster import Cluster
-from tts_cli.workers.dealer import Dealer
+from tts_cli.workers.dealer import Dealer, Drop
 from tts_cli.workers.elsewhere import there
 from tts_cli.workers.lives import Event, Events, Lives
 from tts_cli.workers.messages import Task
@@ -41,6 +40,7 @@ class Crew:
 
     Args:
         comment: in every file.
+        drop: forgets files that a worker has made and nobody wants any more.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Crew:
         cloning: Cloning,
         pauses: Pauses,
         comment: str,
+        drop: Drop,
     ) -> None:
         self._config = config
         self._info = info
@@ -58,6 +59,7 @@ class Crew:
         self._cloning = cloning
         self._pauses = pauses
         self._comment = comment
+        self._drop = drop
         self._cluster = Cluster(config)
         self._events = Events()
         self._lives = Lives(self._cluster, self._events)
@@ -73,10 +75,12 @@ class Crew:
         yield "starting Ray", self._cluster.open
         yield "loading the model in each worker", self._start
 
-    def speak(self, due: Due, recorder: Recorder) -> None:
+    def speak(self, due: Due, keep: Keep) -> None:
         """See `Speakers`."""
         rate_hz = self._info.sample_rate_hz
-        dealer = Dealer(self._events, self._lives, self._voices, self._cloning, recorder, rate_hz)
+        dealer = Dealer(
+            self._events, self._lives, self._voices, self._cloning, keep, self._drop, rate_hz
+        )
         self._lives.on_ended, self._lives.on_death = dealer.take, dealer.take_from_dead
         dealer.run(due)
         self._load_s = dealer.load_s

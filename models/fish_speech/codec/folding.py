@@ -25,7 +25,7 @@ from models.fish_speech.codec.weights import (
     steps_name,
 )
 from models.fish_speech.rope import halves
-from models.vocoder.fold import Folder, columns
+from models.vocoder.fold import Folding, columns
 from models.vocoder.sizes import DILATIONS
 
 SNAKE_FLOOR = 1e-9
@@ -94,15 +94,15 @@ def grouped_taps(weight: Tensor, stride: int) -> Tensor:
     return columns(taps.reshape(outputs, stride * inputs, 2).contiguous())
 
 
-def _folder(tensors: State) -> Folder:
+def _folder(tensors: State) -> Folding:
     def snake(name: str) -> tuple[Tensor, Tensor]:
         alpha = tensors[f"{name}.alpha"].flatten()
         return alpha, 1.0 / (alpha + SNAKE_FLOOR)
 
-    return Folder(tensors, snake, ("block.0", "block.1.conv", "block.2", "block.3.conv"))
+    return Folding(tensors, snake, ("block.0", "block.1.conv", "block.2", "block.3.conv"))
 
 
-def _transformer(folder: Folder, old: str, new: str, config: WindowConfig) -> None:
+def _transformer(folder: Folding, old: str, new: str, config: WindowConfig) -> None:
     take, put = folder.take, folder.put
     for index in range(config.num_layers):
         source, target = f"{old}.layers.{index}", f"{new}.layers.{index}"

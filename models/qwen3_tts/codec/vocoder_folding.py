@@ -14,7 +14,7 @@ from torch import Tensor
 
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.codec.vocoder_weights import splits
-from models.vocoder.fold import Folder
+from models.vocoder.fold import Folding
 
 
 def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -24,7 +24,7 @@ def fold(config: VocoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
         alpha, beta = tensors[f"{name}.alpha"].float(), tensors[f"{name}.beta"].float()
         return alpha.exp(), 1.0 / (beta.exp() + 1e-9)
 
-    folder = Folder(tensors, snake, ("act1", "conv1.conv", "act2", "conv2.conv"))
+    folder = Folding(tensors, snake, ("act1", "conv1.conv", "act2", "conv2.conv"))
     take, put = folder.take, folder.put
     tables = []
     for split, count in splits(config):

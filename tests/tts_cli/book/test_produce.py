@@ -12,6 +12,8 @@ from tts_cli.audio.file import check_format, encode
 from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.produce import BookOrder, produce
 from tts_cli.book.script import BookPauses, script_of
+from tts_cli.config import RunConfig
+from tts_cli.folder.folder import Folder
 
 RATE_HZ = 24_000
 TEXT = (
@@ -47,7 +49,7 @@ def test_subtitles_are_those_of_the_rows(
         content = encode(spoken(), RATE_HZ, row_format, subtype)
         (out / f"{script[0].id}.{row_format}").write_bytes(content)
         with caplog.at_level(logging.WARNING):
-            assert not produce(out, book, script, set(), wanted).incomplete
+            assert not produce(Folder.at(out, RunConfig()), book, script, set(), wanted).incomplete
         lines = (out / "01-one.srt").read_text().splitlines()
         found[wanted.format] = [
             float(time[6:].replace(",", "."))

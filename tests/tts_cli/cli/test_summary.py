@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tts_cli.app.tally import Failures
 from tts_cli.cli.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
-from tts_cli.folder.records import Failures
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
 

@@ -23,7 +23,7 @@ from models.pace import Pace
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Place, Role, SpeechRow, Status
-from tts_cli.folder.files import AudioWriter
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.hashes import Delivery, delivery_hash
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.recode import Recoder
@@ -39,7 +39,7 @@ IDS = [row["id"] for row in ROWS]
 AUDIO = encode(np.zeros(100, np.float32), 24_000, "wav", "PCM_16")  # as if somebody had cut it
 
 
-class Folder:
+class Spoken:
     """An output folder whose rows can be planned again."""
 
     def __init__(self, path: Path, info: ModelInfo) -> None:
@@ -53,9 +53,11 @@ class Folder:
         manifest = self.path / "rows.jsonl"
         manifest.write_text("\n".join(map(json.dumps, self.rows)))
         config = RunConfig(out=self.path, **settings)
-        with open_source(str(manifest), None) as source, Journal(self.path) as journal:
-            writer = AudioWriter(self.path, config, self.info.sample_rate_hz)
-            plan = RowPlan(source, config, self.info, journal, writer)
+        with (
+            open_source(str(manifest), None) as source,
+            Folder.at(self.path, config, self.info) as folder,
+        ):
+            plan = RowPlan(source, config, self.info, folder)
             self.early = plan.survey().early
             return [row for row in plan if isinstance(row, SpeechRow)]
 
@@ -64,12 +66,14 @@ class Folder:
         self.path.joinpath("rows.jsonl").write_text("\n".join(map(json.dumps, self.rows)))
         config = RunConfig(out=self.path, **settings)
         manifest = str(self.path / "rows.jsonl")
-        with open_source(manifest, None) as source, Journal(self.path) as journal:
-            writer = AudioWriter(self.path, config, self.info.sample_rate_hz)
-            plan = RowPlan(source, config, self.info, journal, writer)
+        with (
+            open_source(manifest, None) as source,
+            Folder.at(self.path, config, self.info) as folder,
+        ):
+            plan = RowPlan(source, config, self.info, folder)
             plan.survey()
             orders = list(plan.orders())
-            assert Recoder(self.path, writer, journal, "").run(orders).failed == []
+            assert Recoder(self.path, folder.writer, folder.journal, "").run(orders).failed == []
         return [order.record.id for order in orders]
 
     def due_ids(self, **settings: Any) -> list[str]:
@@ -79,29 +83,29 @@ class Folder:
         self.rows = [{**row, **fields} if row["id"] == row_id else row for row in self.rows]
 
 
-def old_folder(version: Path, path: Path, info: ModelInfo) -> Folder:
+def old_folder(version: Path, path: Path, info: ModelInfo) -> Spoken:
     shutil.copy(version / "timings.jsonl", path)
     (path / "sub").mkdir()
     for row_id in IDS:
         for suffix in (".wav", ".flac"):
             (path / f"{row_id}{suffix}").write_bytes(AUDIO)
-    return Folder(path, info)
+    return Spoken(path, info)
 
 
 @pytest.fixture
-def old(tmp_path: Path, make_info: Any) -> Folder:
+def old(tmp_path: Path, make_info: Any) -> Spoken:
     """The folder of the first version; `failed` was cut at its cap, the others are done."""
     return old_folder(FIRST_VERSION, tmp_path, make_info())
 
 
 @pytest.fixture
-def second(tmp_path: Path, make_info: Any) -> Folder:
+def second(tmp_path: Path, make_info: Any) -> Spoken:
     """The same of the second version."""
     return old_folder(SECOND_VERSION, tmp_path, make_info())
 
 
 @pytest.fixture
-def new(old: Folder) -> Folder:
+def new(old: Spoken) -> Spoken:
     """The same rows, all done, as they are recorded now."""
     due = old.due(overwrite=True)
     with Journal(old.path) as journal:
@@ -120,7 +124,7 @@ def test_rows_of_versions_never_published_are_spoken_anew(
     """With seeds that jq and pandas can read; what there was stays, as a take. No other delivery is
     made of it.
     """
-    folder: Folder = request.getfixturevalue(kind)
+    folder: Spoken = request.getfixturevalue(kind)
     due = {row.id: row for row in folder.due()}
     assert list(due) == IDS
     assert folder.early == len(IDS) - 1  # all but the failed one
@@ -132,7 +136,7 @@ def test_rows_of_versions_never_published_are_spoken_anew(
     assert folder.remade(format="flac") == []
 
 
-def test_it_is_told_once(second: Folder) -> None:
+def test_it_is_told_once(second: Spoken) -> None:
     rows = second.due()
     delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
     with Journal(second.path) as journal:
@@ -156,7 +160,7 @@ def test_it_is_told_once(second: Folder) -> None:
         ("short", {"max_seconds": 2.6}),
     ],
 )
-def test_a_changed_row_is_due(new: Folder, row_id: str, fields: dict[str, Any]) -> None:
+def test_a_changed_row_is_due(new: Spoken, row_id: str, fields: dict[str, Any]) -> None:
     new.change(row_id, **fields)
     assert set(new.due_ids()) - {"failed"} == {row_id}
 
@@ -169,7 +173,7 @@ def test_a_changed_row_is_due(new: Folder, row_id: str, fields: dict[str, Any]) 
     ],
 )
 def test_a_changed_run_makes_rows_due(
-    new: Folder, settings: dict[str, Any], not_due: set[str]
+    new: Spoken, settings: dict[str, Any], not_due: set[str]
 ) -> None:
     assert set(new.due_ids(**settings)) == set(IDS) - not_due
 
@@ -177,18 +181,18 @@ def test_a_changed_run_makes_rows_due(
 @pytest.mark.parametrize(
     "settings", [{"format": "flac"}, {"subtype": "PCM_24"}, {"loudness": "ebu", "trim": True}]
 )
-def test_a_changed_delivery_of_what_is_not_there(new: Folder, settings: dict[str, Any]) -> None:
+def test_a_changed_delivery_of_what_is_not_there(new: Spoken, settings: dict[str, Any]) -> None:
     """Its lines name no file."""
     assert new.due_ids(**settings) == IDS
     assert new.remade(**settings) == []
 
 
-def test_another_checkpoint_makes_all_rows_due(new: Folder) -> None:
+def test_another_checkpoint_makes_all_rows_due(new: Spoken) -> None:
     new.info = replace(new.info, identity="other")
     assert new.due_ids() == IDS
 
 
-def test_only_rows_in_parts_are_due_for_it(new: Folder) -> None:
+def test_only_rows_in_parts_are_due_for_it(new: Spoken) -> None:
     """What an earlier version spoke long in one, and may have lost words of, is spoken again."""
     done = set(IDS) - set(new.due_ids())
     texts = {row["id"]: row["text"] for row in new.rows}
@@ -200,7 +204,7 @@ def test_only_rows_in_parts_are_due_for_it(new: Folder) -> None:
     assert not set(new.due_ids(split="off")) & done
 
 
-def test_a_row_in_parts_stays_done_until_they_change(new: Folder) -> None:
+def test_a_row_in_parts_stays_done_until_they_change(new: Spoken) -> None:
     new.info = replace(new.info, pace=Pace(longest_chars=10))
     delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
     with Journal(new.path) as journal:

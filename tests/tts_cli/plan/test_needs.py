@@ -12,8 +12,7 @@ import pytest
 from models.base import ModelInfo, RequestError, SpeechRequest
 from tts_cli.config import RunConfig
 from tts_cli.core import Need
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.journal import Journal
+from tts_cli.folder.folder import Folder
 from tts_cli.manifest.source import Source
 from tts_cli.plan.plan import RowPlan, check_manifest
 from tts_cli.plan.room import Needs, most_tokens, room_problem
@@ -124,9 +123,9 @@ class TestRoom:
         lines = [json.dumps({"id": "a", "text": "hi"}), json.dumps(long)]
         for rows, expected in ((lines, 32 + 2 + 50), ([*lines, json.dumps(near)], 400)):
             source = make_source("\n".join(rows))
-            with Journal(tmp_path) as journal:
-                writer = AudioWriter(tmp_path, config, info.sample_rate_hz)
-                survey = RowPlan(source, config, info, journal, writer).survey()
+            with Folder.at(tmp_path, config, info) as folder:
+                folder.begin()
+                survey = RowPlan(source, config, info, folder).survey()
             assert survey.bad == 1
             assert survey.needs.max_positions == expected
             warnings = check_manifest(source, config, info).warnings

@@ -10,8 +10,7 @@ from models.base import ModelInfo
 from tts_cli.cli.summary import reread_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.journal import Journal
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.plan import RowPlan
@@ -32,17 +31,15 @@ def survey(path: Path, info: ModelInfo) -> Any:
     rows = ({"id": row_id, "text": text} for row_id, (text, _, _) in SPOKEN.items())
     manifest.write_text("\n".join(map(json.dumps, rows)))
     config = RunConfig(out=path, language="english")
-    with open_source(str(manifest), None) as source, Journal(path) as journal:
-        journal.append(
+    with open_source(str(manifest), None) as source, Folder.at(path, config, info) as folder:
+        folder.begin()
+        folder.journal.append(
             *(
                 Take(row_id, Status.OK, request_hash="x", text=written, spoken_text=spoken)
                 for row_id, (_, written, spoken) in SPOKEN.items()
             )
         )
-        plan = RowPlan(
-            source, config, info, journal, AudioWriter(path, config, info.sample_rate_hz)
-        )
-        return plan.survey()
+        return RowPlan(source, config, info, folder).survey()
 
 
 def test_rows_with_signs_that_nobody_sees_are_counted(tmp_path: Path, make_info: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -46,28 +46,6 @@ class Actor:
         return [[order.row.id for order in args[0]] for name, args in self.calls if name == "speak"]
 
 
-@dataclass
-class Writer:
-    """Notes what is dropped."""
-
-    kept_codes: str | None = None
-    dropped: list[Any] = field(default_factory=list)
-
-    def drop(self, made: Any) -> None:
-        self.dropped.append(made)
-
-
-@dataclass
-class Recorder:
-    """Notes what is recorded."""
-
-    writer: Writer = field(default_factory=Writer)
-    rows: list[SpeechRow] = field(default_factory=list)
-
-    def put(self, row: SpeechRow) -> None:
-        self.rows.append(row)
-
-
 class Voices:
     """Keeps voices by number."""
 
@@ -98,15 +76,24 @@ class Scene:
     """A dealer and two workers of four slots each."""
 
     def __init__(self) -> None:
-        self.events, self.recorder, self.cluster = Events(), Recorder(), Cluster()
+        self.events, self.cluster = Events(), Cluster()
+        self.kept: list[SpeechRow] = []
+        self.dropped: list[Any] = []
         self.lives = Lives(self.cluster, self.events)  # type: ignore[arg-type]
         ready = Ready("host", 1, {}, 0.0, 0.0, 4, True)
         self.hands = [Hand(number, Actor(), ready=ready) for number in (1, 2)]
         self.lives.hands += self.hands
         voices: Any = Voices()
-        recorder: Any = self.recorder
         cloning: Any = None
-        self.dealer = Dealer(self.events, self.lives, voices, cloning, recorder, 24_000)
+        self.dealer = Dealer(
+            self.events,
+            self.lives,
+            voices,
+            cloning,
+            self.kept.append,
+            self.dropped.append,
+            24_000,
+        )
         self.lives.on_death = self.dealer.take_from_dead
 
     def plan(self, *rows: SpeechRow) -> None:
@@ -150,7 +137,7 @@ def test_a_call_carries_all_rows_that_there_is_room_for(scene: Scene) -> None:
     scene.dealer._give_out()
     assert scene.hands[0].actor.orders[1] == ["20", "21", "22"]
     scene.settle()
-    assert sorted(row.id for row in scene.recorder.rows) == ["0", "3", "4"]
+    assert sorted(row.id for row in scene.kept) == ["0", "3", "4"]
 
 
 def test_a_voice_is_in_a_call_once(scene: Scene) -> None:
@@ -171,8 +158,8 @@ def test_an_answer_that_comes_too_late_is_dropped(scene: Scene) -> None:
     scene.dealer.take_from_dead(hand, "its process died")
     scene.dealer._give_out()
     scene.dealer.take(hand, [ended(number, made="files")])
-    assert scene.recorder.writer.dropped == ["files"]
-    assert not scene.recorder.rows
+    assert scene.dropped == ["files"]
+    assert not scene.kept
     assert sum(len(hand.rows) for hand in scene.hands) == 1, "it is spoken once more"
 
 

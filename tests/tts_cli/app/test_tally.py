@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from models.base import SpeechRequest
+from tts_cli.app.tally import RunTally
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, SpeechRow
 from tts_cli.errors import StoppedEarly
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.records import Recorder
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.manifest.row import BadRow
 
@@ -24,16 +24,17 @@ def failed(number: int) -> SpeechRow:
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 3])
-def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, allowed: int) -> None:
+def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, allowed: int) -> None:
     """One more stops the run, recorded itself; rows that were bad in the manifest do not count."""
     totals = Totals()
-    with Journal(tmp_path) as journal:
-        writer = AudioWriter(tmp_path, RunConfig(), 24_000)
-        recorder = Recorder(writer, journal, "run", 0.08, totals, lambda totals: None, allowed)
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        tally = RunTally(folder, 0.08, totals, failures_allowed=allowed)
         for number in range(allowed):
-            recorder.take(failed(number))
-            recorder.fail(BadRow(number + 1, number, f"b{number}", "text is empty"))
+            tally.keep(failed(number))
+            tally.fail(BadRow(number + 1, number, f"b{number}", "text is empty"))
         with pytest.raises(StoppedEarly, match=f"^{allowed + 1} rows have failed, more than"):
-            recorder.take(failed(allowed))
+            tally.keep(failed(allowed))
     assert (totals.failed, totals.bad_rows) == (2 * allowed + 1, allowed)
+    assert tally.failures.count == allowed + 1
     assert (tmp_path / "timings.jsonl").read_text().count("\n") == totals.failed

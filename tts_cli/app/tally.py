@@ -1,0 +1,131 @@
+"""What came of the rows of a run: counted, told, and whether too many have failed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tts_cli.core import Finish, Role, SpeechRow
+from tts_cli.errors import StoppedEarly
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.run_file import Totals
+from tts_cli.folder.take import Take
+from tts_cli.manifest.row import BadRow
+
+log = logging.getLogger(__name__)
+
+MAX_REMEMBERED = 5
+
+
+@dataclass
+class Failures:
+    """Rows that failed in this run; those that are bad in the manifest are not among them."""
+
+    count: int = 0
+    extras: int = 0  # of those, takes beside a row's own file
+    runaways: int = 0  # of those, whose speech came to no end that can be right
+    first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
+
+    def add(self, record: Take) -> None:
+        """Take in a row."""
+        self.count += 1
+        self.extras += record.role is Role.EXTRA
+        self.runaways += record.is_runaway
+        if len(self.first) < MAX_REMEMBERED:
+            self.first.append((_name(record), record.error or ""))
+
+
+def _name(record: Take) -> str:
+    """What messages call a row, or a take of it."""
+    return f"{record.id}, take {record.take}" if record.role is Role.EXTRA else record.id
+
+
+class RunTally:
+    """Counts the rows that a folder keeps, at their ends; any thread may call it.
+
+    Args:
+        frame_s: seconds of audio in a frame.
+        totals: are counted up, under a lock of its own.
+        on_row: called after every row, under the same lock.
+        failures_allowed: rows that may fail, beside those known to be bad; None: all.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        frame_s: float,
+        totals: Totals,
+        on_row: Callable[[Totals], None] = lambda _: None,
+        failures_allowed: int | None = None,
+    ) -> None:
+        self.folder = folder
+        self.frame_s = frame_s
+        self.totals = totals
+        self.on_row = on_row
+        self.failures_allowed = failures_allowed
+        self.failures = Failures()
+        self._mutex = threading.Lock()
+
+    def keep(self, row: SpeechRow) -> None:
+        """Have a row kept, and count it.
+
+        Raises:
+            DiskFull: nothing more can be written.
+            StoppedEarly: this failure is one too many.
+        """
+        take = self.folder.keep(row)
+        with self._mutex:
+            totals = self.totals
+            totals.decoded_s += row.frames_dropped * self.frame_s + take.audio_s
+            totals.retried += take.attempts > 1
+            if take.is_ok:
+                self._count(take, row.expected_s)
+            else:
+                totals.failed += 1
+                self._tell(take)
+            self.on_row(totals)
+            self._look_at_failures()
+
+    def fail(self, row: BadRow) -> None:
+        """Have a row recorded that cannot be spoken, and count it. Raises DiskFull."""
+        take = self.folder.fail(row)
+        with self._mutex:
+            self.totals.failed += 1
+            self.totals.bad_rows += 1
+            if row.is_late:  # else the checks have told it
+                self._tell(take)
+            self.on_row(self.totals)
+
+    def _count(self, take: Take, expected_s: float) -> None:
+        totals, is_extra = self.totals, take.role is Role.EXTRA
+        totals.ok += not is_extra
+        totals.takes += is_extra
+        totals.frames += take.frames
+        totals.audio_s += take.audio_s
+        totals.expected_s += expected_s
+        totals.wordless += take.finish_reason is Finish.WORDLESS
+        totals.suspect += bool(take.remarks)
+        log.debug(
+            "row %s: %.2f s of audio, %s, attempt %d, %s",
+            _name(take),
+            take.audio_s,
+            take.finish_reason,
+            take.attempts,
+            ", ".join(take.suspect) or "nothing suspect",
+        )
+
+    def _tell(self, take: Take) -> None:
+        self.failures.add(take)
+        log.warning("row %s failed: %s", _name(take), take.error)
+
+    def _look_at_failures(self) -> None:
+        """Stop where everything fails. Raises StoppedEarly."""
+        failed = self.totals.failed - self.totals.bad_rows
+        if self.failures_allowed is None or failed <= self.failures_allowed:
+            return
+        raise StoppedEarly(
+            f"{failed} rows have failed, more than --max-failures allows",
+            remedy="see what the last ones say above, and run the same command again",
+        )

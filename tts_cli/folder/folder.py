@@ -1,0 +1,342 @@
+"""An output folder, and the one who owns it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tts_cli.audio.tags import synthetic
+from tts_cli.config import RunConfig
+from tts_cli.errors import (
+    FolderLocked,
+    RowError,
+    SetupError,
+    StoppedEarly,
+    UsageError,
+    disk_full,
+    is_disk_error,
+)
+from tts_cli.folder.atomic import remove_stale_parts, require_plain_file
+from tts_cli.folder.files import AudioWriter, prepare_folder
+from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.lock import FolderLock
+from tts_cli.folder.mend import made_names, unrecorded_rows
+from tts_cli.folder.records import Records, bad_record
+from tts_cli.folder.removed import Removed
+from tts_cli.folder.run_file import (
+    REPORT_NAME,
+    FolderTotals,
+    RunLog,
+    read_report,
+    with_folder,
+    write_report,
+)
+from tts_cli.folder.takes import LIST_NAME, TakeFolder
+from tts_cli.manifest.ids import REMOVED, TAKES
+from tts_cli.manifest.row import BadRow
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.core import SpeechRow
+    from tts_cli.folder.take import Take
+
+log = logging.getLogger(__name__)
+
+
+class Folder:
+    """An output folder. What it promises:
+
+    - One that is only looked at is neither locked nor mended, and nothing is written there.
+    - One that is written to is locked first, then mended, whatever killed the run before, and only
+      then read. Nothing is made on disk before `hold` or `begin`, unless rows were spoken into it.
+    - A row that is kept has its files whole under their names, then its line fsynced (one fsync for
+      all who wait), then the name of the row linked to it. No take is overwritten, and no number
+      used twice. Where the line cannot be written, the files go again.
+    - Leaving the `with` brings takes.json up to date and gives the lock back, whatever happened.
+
+    Args:
+        out: None: there is none, so that every row is new.
+        info: of what speaks; None: nothing does.
+    """
+
+    def __init__(self, out: Path | None, config: RunConfig, info: ModelInfo | None = None) -> None:
+        self.is_anywhere = out is not None
+        self.out = Path() if out is None else out
+        self.is_new = not self.is_anywhere or not self.is_there(self.out)
+        self._config = config
+        self._info = info
+        self.run_id: str | None = None  # of the run that speaks, once it is noted
+        self._records: Records | None = None
+        self._mutex = threading.Lock()
+        self._stack = ExitStack()
+        self._lock: FolderLock | None = None
+        self._is_open = False
+
+    @staticmethod
+    def is_there(out: Path) -> bool:
+        """Whether rows of a folder may be done already."""
+        return os.path.lexists(out / JOURNAL_NAME)
+
+    @classmethod
+    def look(cls, out: Path) -> Folder:
+        """One that is only read.
+
+        Raises:
+            UsageError: nothing was spoken into it.
+            SetupError: its journal is no plain file.
+        """
+        if not require_plain_file(out / JOURNAL_NAME):
+            raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
+        return cls(out, RunConfig())
+
+    @classmethod
+    def at(cls, out: Path, config: RunConfig, info: ModelInfo | None = None) -> Folder:
+        """One to write to, in a `with`. One with a journal is begun there; any other is only looked
+        at until `begin`, so that nothing is made where a manifest turns out to be bad.
+        """
+        return cls(out, config, info)
+
+    def __enter__(self) -> Folder:
+        if not self.is_new:
+            self.begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._stack:
+            if self._is_open:
+                self._close_takes()
+
+    @cached_property
+    def journal(self) -> Journal:
+        """Its lines; none where there is no journal yet."""
+        if self.is_new:  # its path may be none that can be asked about
+            return Journal(None)
+        return Journal(self.out, is_read_only=True, has_sums=self._config.verify_files)
+
+    @cached_property
+    def runs(self) -> RunLog:
+        """Its runs."""
+        return RunLog(self.out)
+
+    @cached_property
+    def writer(self) -> AudioWriter:
+        """What writes the files of rows. Raises UsageError, SetupError: they cannot be had so."""
+        rate_hz = 0 if self._info is None else self._info.sample_rate_hz
+        return AudioWriter(self.out, self._config, rate_hz)
+
+    @cached_property
+    def _takes(self) -> TakeFolder:
+        """Several takes of a row; once a run has begun, there may be numbers that it has given."""
+        return TakeFolder(self.out, self.journal, self._config.takes)
+
+    @property
+    def records(self) -> Records:
+        """What gives rows files and lines."""
+        with self._mutex:
+            if self._records is None:
+                comment = "" if self._info is None else synthetic(self._info)
+                self._records = Records(self.writer, self._takes, self.run_id, comment)
+            return self._records
+
+    @property
+    def num_same(self) -> int:
+        """Rows kept again that came out as they were, byte for byte."""
+        return self.records.num_same
+
+    def keep(self, row: SpeechRow) -> Take:
+        """Give a row that was spoken its files, its line and its name; any thread may call it.
+        What cannot be written for a reason of its own is recorded as failed.
+
+        Raises:
+            DiskFull: nothing more can be written, and nothing of this row was.
+            StoppedEarly: the row's name cannot be given to its take.
+        """
+        return self.records.keep(row)
+
+    def fail(self, row: BadRow) -> Take:
+        """Record a row that cannot be spoken. Raises DiskFull."""
+        take = bad_record(row, self.run_id)
+        self.journal.append(take)
+        return take
+
+    def hold(self) -> None:
+        """Make the folder and lock it, unless that is done.
+
+        Raises:
+            UsageError, SetupError, FolderLocked: it cannot be had.
+        """
+        if self._lock is not None:
+            return
+        prepare_folder(self.out)
+        if (self.out / REPORT_NAME).is_dir():
+            raise UsageError(
+                f"{self.out / REPORT_NAME}: is a folder", "move it, or choose another --out"
+            )
+        self._lock = self._stack.enter_context(FolderLock(self.out, self._config.take_over))
+        if self.is_new and self.is_there(self.out):
+            raise FolderLocked(
+                f"another run has spoken into {self.out} meanwhile",
+                remedy="run the same command again",
+            )
+
+    def begin(self) -> None:
+        """Make the folder, lock it, mend what a crash has left and open the journal, as far as that
+        is not done.
+
+        Raises:
+            UsageError, SetupError: it cannot be had.
+            StoppedEarly: it cannot be mended.
+        """
+        if self._is_open:
+            return
+        try:
+            self.hold()
+            self._forget()
+            self.runs = RunLog(self.out)
+            self.journal = self._stack.enter_context(
+                Journal(self.out, has_sums=self._config.verify_files)
+            )
+            self._mend()
+            self._is_open = True
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def choose(self, row_id: str, take: int) -> bool:
+        """Make a take its row's file, for good. Whether that is anything new.
+
+        Raises:
+            RowError: its file is gone, or not what was recorded.
+            DiskFull: nothing has changed.
+        """
+        return self._takes.choose(row_id, take)
+
+    def mark(self, gone: Iterable[str] = (), back: Iterable[str] = ()) -> list[tuple[str, str]]:
+        """Bring rows back that a manifest has again, and take rows out that none has any more,
+        files and all. Returns the ids of those that cannot be moved out, and why.
+
+        Raises:
+            Interrupted, DiskFull, StoppedEarly: run again, it goes on.
+        """
+        removed = Removed(self.out, self.journal)
+        removed.bring_back(back)
+        return removed.take_out(gone)
+
+    def totals(self) -> FolderTotals | None:
+        """What the folder holds; None where runs.jsonl cannot be read."""
+        try:
+            return self.runs.totals(self.journal.rows())
+        except OSError as problem:
+            log.warning("%s cannot be read: %s", self.runs.path, problem.strerror or problem)
+            return None
+
+    def note_run(self, report: Mapping[str, Any]) -> None:
+        """Add a run's first line to runs.jsonl, before a row of it is recorded: by its id rows are
+        known to be of these manifests, even if the run is killed. Raises DiskFull.
+        """
+        self.run_id = report["run_id"]
+        self._append_run(report)
+
+    def _append_run(self, report: Mapping[str, Any]) -> None:
+        try:
+            self.runs.append(report)
+        except OSError as problem:
+            log.warning("runs.jsonl lacks this run: %s", problem)
+
+    def add_run(self, report: Mapping[str, Any]) -> None:
+        """Add a run's last line to runs.jsonl; a failure is told."""
+        try:
+            self._append_run(report)
+        except StoppedEarly as problem:
+            log.warning("runs.jsonl lacks this run: %s", problem)
+
+    def end_run(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """The same, and write run.json; returns what that is to hold."""
+        self.add_run(report)
+        whole = with_folder(report, self.totals())
+        try:
+            write_report(self.out, whole)
+        except (OSError, StoppedEarly) as problem:
+            log.warning("run.json is missing: %s", problem)
+        return whole
+
+    def renew_totals(self) -> None:
+        """Bring what run.json says of the folder up to date, where no run is reported."""
+        try:
+            before = read_report(self.out)
+            after = with_folder(before, self.totals())
+            if before and after != before:
+                write_report(self.out, after)
+        except (OSError, StoppedEarly, SetupError) as problem:
+            log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
+
+    def rest(self) -> None:
+        """Forget what the lines say, of a folder that stays held; `begin` reads them again."""
+        self.journal.close()
+        self._forget()
+        self._is_open = False
+
+    def _forget(self) -> None:
+        """What was learnt of a folder that was looked at only."""
+        for name in ("journal", "runs", "writer", "_takes"):
+            vars(self).pop(name, None)
+
+    def _mend(self) -> None:
+        """Mend what a crash has left. Raises StoppedEarly."""
+        crashed_ns = None if self._lock is None else self._lock.crashed_ns
+        remove_stale_parts(self.out)
+        if crashed_ns is not None or self._config.prune:
+            self._mend_removed()
+        if crashed_ns is not None:
+            made = made_names(self.out)
+            self.journal.append(*unrecorded_rows(self.out, crashed_ns, self.journal, made))
+        self._mend_takes()
+
+    def _mend_removed(self) -> None:
+        """Move what a crash has left of the files of rows that are gone. Raises StoppedEarly."""
+        try:
+            Removed(self.out, self.journal).mend()
+        except (OSError, RowError) as error:
+            if isinstance(error, OSError) and is_disk_error(error):
+                raise disk_full(error, self.out / REMOVED) from error
+            raise StoppedEarly(
+                f"a file of a row that is gone cannot be moved to {REMOVED}/: {error}",
+                remedy="see what is in its way, and run the same command again",
+            ) from error
+
+    def _mend_takes(self) -> None:
+        """Make rows' files the takes that they are to be. Raises StoppedEarly."""
+        try:
+            mended = TakeFolder(self.out, self.journal).repair()
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, self.out / TAKES) from error
+            raise StoppedEarly(
+                f"a file cannot be made the take that was chosen: {error}",
+                remedy="check the permissions of the folder",
+            ) from error
+        if mended:
+            files = "1 file was" if mended == 1 else f"{mended} files were"
+            log.warning("%s put back from %s/: gone, cut, or not the chosen take", files, TAKES)
+
+    def _close_takes(self) -> None:
+        """Write `takes.json`, and remove empty folders of takes. Failures are told: the journal has
+        it all.
+        """
+        try:
+            self._takes.prune()
+            self._takes.write_list()
+        except (OSError, StoppedEarly) as problem:
+            log.warning("%s is out of date: %s", LIST_NAME, problem)
