@@ -387,8 +387,10 @@ def test_completing_ids(bench: Workbench) -> None:
     import click
 
     from tts_cli.cli import complete as completers
+    from tts_cli.core import Status
+    from tts_cli.folder.take import Take
 
-    lines = [json.dumps({"id": name}) for name in ("intro/1", "intro/2", "end")]
+    lines = [Take(name, Status.OK).to_line().strip() for name in ("intro/1", "intro/2", "end")]
     bench.write("\n".join([*lines, "{torn"]), "timings.jsonl")
     ctx = click.Context(click.Command("synth"))
     param = click.Option(["--only"])
