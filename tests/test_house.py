@@ -66,7 +66,7 @@ def graph() -> dict[str, set[str]]:
         nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
         names = {(node.module or "", alias.name) for node in nodes for alias in node.names}
         targets = {modules.get(f"{module}.{name}") or modules.get(module) for module, name in names}
-        found[file] = {target for target in targets if target is not None} - {file}
+        found[file] = {target for target in targets if target is not None}
     return found
 
 

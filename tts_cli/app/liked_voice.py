@@ -23,7 +23,7 @@ from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.errors import RowError, UsageError
-from tts_cli.folder import sources as keeping
+from tts_cli.folder import sources
 from tts_cli.folder.encode import Run
 from tts_cli.folder.take import Take
 from tts_cli.manifest.row import Row
@@ -90,7 +90,7 @@ class Liked:
 
     def _find(
         self, info: ModelInfo, takes_codes: bool
-    ) -> tuple[keeping.Kept, keeping.Array | None]:
+    ) -> tuple[sources.Kept, sources.Array | None]:
         """What a voice is to be made of, and its (F, K) int64 codes where it is those.
 
         Args:
@@ -105,23 +105,23 @@ class Liked:
             and (run.identity == info.identity or shares_codec(info, run.family, run.size))
         )
         rate_hz = info.sample_rate_hz
-        finders = [partial(keeping.find_kept, out, record, rate_hz, has_codec, self.is_file)]
+        finders = [partial(sources.find_kept, out, record, rate_hz, has_codec, self.is_file)]
         if takes_codes and has_codec:
-            finders.insert(0, partial(keeping.find_codes, out, record, self.is_file))
+            finders.insert(0, partial(sources.find_codes, out, record, self.is_file))
         for find in finders:
             try:
                 kept = find()
                 if kept.kind == "audio":
                     return kept, None
-                return kept, keeping.read_codes(kept, record, info.num_codebooks)
+                return kept, sources.read_codes(kept, record, info.num_codebooks)
             except RowError as error:
                 log.info("row '%s': %s", record.id, error)
-        kept = keeping.find_file(out, record)
+        kept = sources.find_file(out, record)
         log.warning("row '%s': %s is cloned as it is", record.id, kept.path)
         return kept, None
 
     def _decoded(
-        self, codes: keeping.Array, row: Row, info: ModelInfo, config: RunConfig
+        self, codes: sources.Array, row: Row, info: ModelInfo, config: RunConfig
     ) -> Reference:
         """What its codes sound like. Raises RowError, UsageError: that is no reference."""
         with WarmModel(config, info) as warm:
@@ -129,7 +129,7 @@ class Liked:
             num_codes = getattr(model, "num_entries", None)
             if num_codes is not None and codes.max() >= num_codes:
                 raise RowError("its codes are none of the checkpoint's")
-            decode = partial(keeping.decode, codes, self.record, model, is_int16=True)
+            decode = partial(sources.decode, codes, self.record, model, is_int16=True)
             samples = with_fallback(decode, model)
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
             audio = Path(scratch) / "speech.wav"
@@ -138,7 +138,7 @@ class Liked:
 
 
 def _voice(
-    codes: keeping.Array, text: str | None, digest: str, info: ModelInfo, config: RunConfig
+    codes: sources.Array, text: str | None, digest: str, info: ModelInfo, config: RunConfig
 ) -> Voice:
     """Codes as they stand; no weight is read. Raises RowError: they cannot be spoken with."""
     if not MIN_SECONDS <= (seconds := len(codes) * info.frame_s) <= MAX_SECONDS:

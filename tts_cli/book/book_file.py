@@ -19,12 +19,11 @@ from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.mend import BOOK_NAME
+from tts_cli.folder.mend import BOOK_NAME, MAX_BOOK_BYTES
 
 log = logging.getLogger(__name__)
 
 SCHEMA = 1
-MAX_BYTES = 1 << 29
 _SUFFIXES = tuple(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b"))  # of what books make
 
 
@@ -97,7 +96,7 @@ def read_made(out: Path) -> MadeBook:
     """
     try:
         with open(out / BOOK_NAME, "rb") as file:
-            values = json.loads(file.read(MAX_BYTES))
+            values = json.loads(file.read(MAX_BOOK_BYTES))
         made = MadeBook(others=[_made_file(entry) for entry in values["files"]])
         for number, chapter in enumerate(values["chapters"]):
             if chapter["path"] is not None:

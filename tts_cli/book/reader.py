@@ -26,7 +26,6 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from tts_cli.book import reader as plain
 from tts_cli.book.chapter import Block, Book, Heading, SceneBreak, Text, assemble, is_scene_break
 from tts_cli.book.epub import read_epub
 from tts_cli.book.folder import MARKDOWN, PLAIN, texts_of
@@ -100,7 +99,7 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
         warnings += reader.warnings()
         front = reader.front
     else:
-        made = assemble(plain.blocks(text, name), path.stem, is_chapter=is_chapter)
+        made = assemble(blocks(text, name), path.stem, is_chapter=is_chapter)
     return Book(
         made.chapters,
         title=made.title or front.get("title"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli import complete as completers
+from tts_cli.cli import complete
 from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import check_options, common_options, config_option, group
 from tts_cli.cli.screen import Progress, long_step, show_table, shown_duration
@@ -40,11 +40,11 @@ _model_options = group(
     config_option("accept_licence"),
 )
 _device_option = group(
-    "Device", config_option("device", metavar="DEVICE", shell_complete=completers.devices)
+    "Device", config_option("device", metavar="DEVICE", shell_complete=complete.devices)
 )
 _row_options = group(
     "Rows",
-    config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids),
+    config_option("only", multiple=True, metavar="ID,...", shell_complete=complete.ids),
     config_option("take_over"),
 )
 _progress_option = group(

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from models.sampling import SETTINGS
-from tts_cli.cli import complete as completers
+from tts_cli.cli import complete
 from tts_cli.cli.command import Invocation, SectionedOption
 from tts_cli.config import (
     DTYPES,
@@ -164,7 +164,7 @@ cloning_model_options = group(
 
 device_options = group(
     "Device",
-    config_option("device", metavar="DEVICE", shell_complete=completers.devices),
+    config_option("device", metavar="DEVICE", shell_complete=complete.devices),
     config_option("dtype", type=_choice(DTYPES)),
     config_option("max_batch", type=int, metavar="N"),
     config_option("no_graphs"),
@@ -228,8 +228,8 @@ reference_options = cloning_options()
 
 text_options = group(
     "Text",
-    config_option("language", metavar="NAME", shell_complete=completers.languages),
-    config_option("normalize", metavar="auto|off|LANGUAGE", shell_complete=completers.normalizers),
+    config_option("language", metavar="NAME", shell_complete=complete.languages),
+    config_option("normalize", metavar="auto|off|LANGUAGE", shell_complete=complete.normalizers),
     config_option(
         "lexicon", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.tsv"
     ),
@@ -238,7 +238,7 @@ text_options = group(
 
 _speech_options = group(
     "Speech, where rows do not say otherwise",
-    config_option("voice", metavar="NAME", shell_complete=completers.voices),
+    config_option("voice", metavar="NAME", shell_complete=complete.voices),
     config_option("layout", type=_choice(LAYOUTS)),
     config_option("seed", type=int, metavar="N"),
     config_option("max_seconds", type=float, metavar="S"),
@@ -305,7 +305,7 @@ _again_options = group(
     "Running again",
     config_option("dry_run"),
     config_option("voices_only"),
-    config_option("only", multiple=True, metavar="ID,...", shell_complete=completers.ids),
+    config_option("only", multiple=True, metavar="ID,...", shell_complete=complete.ids),
     config_option("overwrite"),
     config_option("takes", type=int, metavar="N"),
     config_option("retry_failed"),

@@ -19,7 +19,7 @@ from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
 from tts_cli.named import Named
 
 BOOK_NAME = "book.json"
-_MAX_BOOK_BYTES = 1 << 29
+MAX_BOOK_BYTES = 1 << 29
 
 
 def unrecorded_rows(
@@ -81,7 +81,7 @@ def made_names(out: Path) -> set[str]:
     """
     try:
         with open(out / BOOK_NAME, "rb") as file:
-            values = json.loads(file.read(_MAX_BOOK_BYTES))
+            values = json.loads(file.read(MAX_BOOK_BYTES))
         files = [*values["files"], *values["chapters"]]
         return {file["path"] for file in files if isinstance(file["path"], str)}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -5,7 +5,6 @@ Nothing is locked, repaired or written: a folder can be looked at while a run st
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections import defaultdict
@@ -18,11 +17,10 @@ from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.journal import JOURNAL_NAME, MAX_LINE_BYTES
-from tts_cli.folder.run_file import REPORT_NAME, RUNS_NAME, last_of_runs
+from tts_cli.folder.run_file import RUNS_NAME, last_of_runs, read_report
 from tts_cli.folder.take import Take, values_of
+from tts_cli.manifest.ids import TAKES
 
-TAKES_FOLDER = "takes"
-_MAX_FILE_BYTES = 1 << 26
 STAGES = ("prefill", "decode", "vocoder", "write")
 
 
@@ -69,7 +67,7 @@ class SpokenFolder:
 
 
 def read_folder(out: Path) -> SpokenFolder:
-    """Read journal, runs and choices, and look which audio is there.
+    """Read journal and runs, and look which audio is there.
 
     Raises:
         UsageError: there is no such folder, or nothing was ever spoken into it.
@@ -84,7 +82,7 @@ def read_folder(out: Path) -> SpokenFolder:
                 f"{out}: has no {JOURNAL_NAME}, so nothing was spoken into it",
                 remedy="give the folder of a run, its --out",
             )
-        folder = SpokenFolder(out, [], _runs(out), _object(out / REPORT_NAME))
+        folder = SpokenFolder(out, [], _runs(out), read_report(out))
         lines = _lines(journal, folder)
         folder.rows = list(_rows(out, lines))
     except OSError as error:
@@ -182,7 +180,7 @@ def _take_path(out: Path, take: Take, is_chosen: bool) -> str | None:
     if take.path is None:
         return None
     own = f"{take.id}{_suffix(take)}"
-    paths = [f"{TAKES_FOLDER}/{take.id}/{take.take}{_suffix(take)}", take.path]
+    paths = [f"{TAKES}/{take.id}/{take.take}{_suffix(take)}", take.path]
     if is_chosen:
         paths.append(own)
     else:  # the row's own name is that of the chosen take alone
@@ -220,19 +218,6 @@ def _runs(out: Path) -> list[dict[str, Any]]:
     return last_of_runs(
         values for raw in _raw_lines(path) if (values := values_of(raw)) is not None
     )
-
-
-def _object(path: Path) -> dict[str, Any]:
-    """A file's JSON object; empty where there is none that makes sense."""
-    if not require_plain_file(path):
-        return {}
-    with open(path, "rb") as file:
-        raw = file.read(_MAX_FILE_BYTES)
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:

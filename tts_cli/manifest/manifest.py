@@ -26,7 +26,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from tts_cli.errors import ManifestError, SetupError, UsageError
-from tts_cli.manifest import manifest as not_manifests
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.encoding import (
     Encoding,
@@ -134,7 +133,7 @@ def open_source(
 
 def _open(manifest: str) -> BinaryIO:
     if os.path.isdir(manifest):
-        problem, remedy = not_manifests.of_folder(manifest)
+        problem, remedy = of_folder(manifest)
         raise ManifestError(f"{manifest}: {problem}", remedy)
     try:
         return open(manifest, "rb")
@@ -167,7 +166,7 @@ def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
 def _format_of(manifest: str) -> str:
     suffix = os.path.splitext(manifest)[1].lower()
     if suffix not in _SUFFIXES:
-        if mistake := not_manifests.of_suffix(manifest):
+        if mistake := of_suffix(manifest):
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} does not tell the format",

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
-from tts_cli.text import languages as other_languages
+from tts_cli.text import languages
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.pauses import pause_spans
@@ -152,7 +152,7 @@ class TextCare:
         }
 
 
-LANGUAGES = ("english", *other_languages.LANGUAGES)
+LANGUAGES = ("english", *languages.LANGUAGES)
 
 
 def normalize(text: str, language: str, taken: Sequence[tuple[int, int]] = ()) -> list[Change]:
@@ -169,6 +169,6 @@ def normalize(text: str, language: str, taken: Sequence[tuple[int, int]] = ()) -
         from tts_cli.text.english.rules import changes
 
         return changes(text, taken)
-    if language in other_languages.LANGUAGES:
-        return apply_rules(other_languages.rules_of(language), text, taken)
+    if language in languages.LANGUAGES:
+        return apply_rules(languages.rules_of(language), text, taken)
     return []
