@@ -50,7 +50,7 @@ def show_plan(
     if folder.is_new:
         show_summary(survey.summary, config)
     else:
-        survey.strays = Strays(out, folder.journal, source, plan.rows, own)
+        survey.strays = Strays(folder, source, plan.rows, own)
         orphans = find_orphans(out, folder.journal, plan.rows.has_id, made_names(out))
         show_summary(survey.summary, config, survey, orphans)
     return 0

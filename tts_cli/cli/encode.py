@@ -18,9 +18,8 @@ from tts_cli.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
     from models.base import SpeechModel
-    from tts_cli.folder.encode import Findings, SpokenFolder
-    from tts_cli.folder.files import AudioWriter
-    from tts_cli.folder.journal import Journal
+    from tts_cli.folder.encode import Findings, KeptSpeech
+    from tts_cli.folder.folder import Folder
     from tts_cli.folder.recode import Recoded
 
 log = logging.getLogger(__name__)
@@ -66,10 +65,8 @@ def command(folder: Path, **options: Any) -> int:
 def run(folder: Path, out: Path, config: RunConfig) -> int:
     """Find what can be made, and make it. Returns the exit code."""
     from tts_cli.audio.treatment import Treatment
-    from tts_cli.folder.encode import Findings, SpokenFolder
-    from tts_cli.folder.files import AudioWriter
+    from tts_cli.folder.encode import Findings, KeptSpeech
     from tts_cli.folder.folder import Folder
-    from tts_cli.folder.recode import Recoder
     from tts_cli.named import Named
     from tts_cli.voices.merged import MergedVoices
 
@@ -78,43 +75,43 @@ def run(folder: Path, out: Path, config: RunConfig) -> int:
     Folder.look(folder)
     with Folder.at(out, config) as held:
         held.begin()
-        journal = held.journal
-        spoken = SpokenFolder(folder)
+        spoken = KeptSpeech(folder)
         config = config if config.model is not None else replace(config, model=spoken.model)
-        writer = AudioWriter(out, config, native_rate_hz(spoken, config))
-        require_own_files(spoken, writer, journal)
+        held.speech_is(native_rate_hz(spoken, config), spoken.comment)
+        require_own_files(spoken, held)
         if out is not folder:  # `synth` asks for the voices that rows there were spoken with
             voices = MergedVoices([out, folder], lambda index: True, Named())
             voices.require_agreement()
             voices.run()
         findings = Findings()
         with long_step("looking at what the folder keeps", config.progress):
-            for order in spoken.find(writer, journal, None, findings):
+            for order in spoken.find(held, None, findings):
                 findings.orders[order.kept.kind] += 1
-        model, identity = None, ""
+        decode, identity = None, ""
         if findings.orders["codes"]:
+            from tts_cli.engine.vocoder import decoder_of
+
             model = load(config)
-            identity = model.info.identity
+            decode, identity = decoder_of(model), model.info.identity
         final = Findings()
-        recoder = Recoder(folder, writer, journal, spoken.comment, model)
         with long_step("making files", config.progress):
-            made = recoder.run(spoken.find(writer, journal, identity, final))
-        return show(config, writer, journal, made, final)
+            made = held.remake(spoken.find(held, identity, final), decode, folder)
+        return show(config, held, made, final)
 
 
-def require_own_files(spoken: SpokenFolder, writer: AudioWriter, journal: Journal) -> None:
+def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
     """Raise UsageError if files would be replaced that no run is known to have written."""
-    names = (record.id for record in spoken.records() if journal.status(record.id) is None)
-    foreign = [path for path in map(writer.path_of, names) if path.exists()]
+    names = (record.id for record in spoken.records() if held.journal.status(record.id) is None)
+    foreign = [path for path in map(held.writer.path_of, names) if path.exists()]
     if foreign:
         shown = ", ".join(path.name for path in foreign[:3]) + ", ..." * (len(foreign) > 3)
         raise UsageError(
-            f"{shown}: in {writer.out} without a line in timings.jsonl, so not of an earlier run",
+            f"{shown}: in {held.out} without a line in timings.jsonl, so not of an earlier run",
             remedy="move them, or choose another --out",
         )
 
 
-def native_rate_hz(spoken: SpokenFolder, config: RunConfig) -> int:
+def native_rate_hz(spoken: KeptSpeech, config: RunConfig) -> int:
     """The rate of what the model gave, by a file of it or else by the checkpoint."""
     from tts_cli.plan.checkpoint import read_info
 
@@ -135,13 +132,7 @@ def load(config: RunConfig) -> SpeechModel:
         raise SetupError(error.message, "name the checkpoint that spoke by --model") from error
 
 
-def show(
-    config: RunConfig,
-    writer: AudioWriter,
-    journal: Journal,
-    made: Recoded,
-    findings: Findings,
-) -> int:
+def show(config: RunConfig, held: Folder, made: Recoded, findings: Findings) -> int:
     """Say what came of the rows. Returns the exit code."""
     from tts_cli.folder.encode import MAX_NAMED
 
@@ -152,8 +143,8 @@ def show(
             "done": findings.done,
             "left": [{"id": row_id, "reason": reason} for row_id, reason in left],
             "audio_s": round(made.audio_s, 3),
-            "out": str(writer.out),
-            "journal": str(journal.path),
+            "out": str(held.out),
+            "journal": str(held.journal.path),
         }
         text = json.dumps(facts, indent=2)
     else:
@@ -161,7 +152,7 @@ def show(
         lines += [f"left: {row_id}: {reason}" for row_id, reason in left[:MAX_NAMED]]
         if len(left) > MAX_NAMED:
             lines.append(f"left: {len(left) - MAX_NAMED} more; --json has them all")
-        lines.append(f"files and timings.jsonl are in {writer.out}/")
+        lines.append(f"files and timings.jsonl are in {held.out}/")
         text = "\n".join(lines)
     if not config.json and config.verbosity < 0:
         return int(bool(left))

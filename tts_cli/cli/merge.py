@@ -16,11 +16,11 @@ from tts_cli.cli.screen import long_step, shown_duration
 from tts_cli.config import PROGRESS, RunConfig, Scope
 from tts_cli.errors import UsageError
 from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.run_file import read_report, with_folder, write_report
+from tts_cli.folder.run_file import read_report
 
 if TYPE_CHECKING:
     from tts_cli.folder.folder import Folder
-    from tts_cli.folder.merge import Choice
+    from tts_cli.folder.merge import Origins
     from tts_cli.folder.merge_files import Placing
     from tts_cli.folder.run_file import FolderTotals
     from tts_cli.voices.merged import MergedVoices
@@ -132,7 +132,7 @@ def run(
 ) -> int:
     """Merge, once all folders are held and agree. Returns the exit code."""
     from tts_cli.folder.folder import Folder
-    from tts_cli.folder.merge import Choice, differences
+    from tts_cli.folder.merge import Origins, differences
     from tts_cli.folder.merge_files import Placing
     from tts_cli.voices.merged import MergedVoices
 
@@ -142,18 +142,18 @@ def run(
     target = out.resolve()
     num_preferred = len({folder.resolve() for folder in prefer} - {target})
     is_target_preferred = any(folder.resolve() == target for folder in prefer)
-    choice = Choice(folders, num_preferred, is_target_preferred)
+    origins = Origins(folders, num_preferred, is_target_preferred)
     totals: list[FolderTotals | None] = []
     with long_step("looking at the folders", config.progress):
-        totals.append(None if held.is_new else learn(held, 0, choice))
+        totals.append(None if held.is_new else learn(held, 0, origins))
         for index, source in enumerate(sources, 1):
             folder = Folder.look(source)
             if not is_read_only(source):
                 folder = stack.enter_context(Folder.at(source, config))
-            totals.append(learn(folder, index, choice))
-        choice.require_agreement()
-        placing = Placing(choice, has_links)
-        voices = MergedVoices(folders, choice.is_settled, placing.left)
+            totals.append(learn(folder, index, origins))
+        origins.require_agreement()
+        placing = Placing(origins, has_links)
+        voices = MergedVoices(folders, origins.is_settled, placing.left)
         voices.require_agreement()
         placing.require_room()
     reports = [read_report(folder) for folder in folders]
@@ -164,55 +164,33 @@ def run(
     with long_step("placing files", config.progress):
         voices.run()
         placing.run()
-    sums = write(held, choice, reports, totals)
-    show(config, out, choice, placing, voices, sums)
+    sums = held.merge(origins, reports, totals)
+    show(config, out, origins, placing, voices, sums)
     return 0
 
 
-def learn(folder: Folder, index: int, choice: Choice) -> FolderTotals:
+def learn(folder: Folder, index: int, origins: Origins) -> FolderTotals:
     """Take in the rows of a folder, which is then held without knowing them."""
-    choice.add(index, folder.journal)
+    origins.add(index, folder.journal)
     sums = folder.runs.totals(folder.journal.rows())
     folder.rest()
-    return sums
-
-
-def write(
-    held: Folder,
-    choice: Choice,
-    reports: list[dict[str, Any]],
-    totals: list[FolderTotals | None],
-) -> FolderTotals:
-    """Write what tells of the rows, whose files are there: the journal last of what counts."""
-    from tts_cli.folder.merge import merged_report, write_checks, write_journal, write_runs
-    from tts_cli.folder.merge_files import remove_runaways
-
-    folders = list(choice.folders)
-    write_runs(folders)
-    if sum(choice.taken.values()) > choice.taken[0]:
-        write_checks(choice)
-        write_journal(choice)
-    held.begin()
-    remove_runaways(held.out, held.journal.status)
-    sums = held.runs.totals(held.journal.rows())
-    write_report(held.out, with_folder(merged_report(folders, reports, totals), sums))
     return sums
 
 
 def show(
     config: RunConfig,
     out: Path,
-    choice: Choice,
+    origins: Origins,
     placing: Placing,
     voices: MergedVoices,
     sums: FolderTotals,
 ) -> None:
     """Tell what came of it."""
-    added = sum(choice.taken.values()) - choice.taken[0]
-    if choice.num_odd:
-        log.warning("lines whose ids name no file, left out: %d", choice.num_odd)
-    if choice.num_gone:
-        log.warning("rows whose audio is gone or damaged: %d; synth speaks them", choice.num_gone)
+    added = sum(origins.taken.values()) - origins.taken[0]
+    if origins.num_odd:
+        log.warning("lines whose ids name no file, left out: %d", origins.num_odd)
+    if origins.num_gone:
+        log.warning("rows whose audio is gone or damaged: %d; synth speaks them", origins.num_gone)
     left = placing.left
     if left.count:
         log.info("files that are no row's, left where they are: %d, such as %s", left.count,
@@ -220,9 +198,9 @@ def show(
     if config.json:
         found = {
             "out": str(out),
-            "folders": [str(folder) for folder in choice.folders[1:]],
+            "folders": [str(folder) for folder in origins.folders[1:]],
             "rows_added": added,
-            "rows_same": choice.num_same,
+            "rows_same": origins.num_same,
             "files_linked": placing.num_linked,
             "files_copied": placing.num_copied,
             "files_left": left.count,
@@ -236,7 +214,7 @@ def show(
         return
     if config.verbosity < 0:
         return
-    count = len(choice.folders) - 1
+    count = len(origins.folders) - 1
     files = f"{placing.num_linked} files linked, {placing.num_copied} copied"
     click.echo(
         f"{out}: {sums.ok} rows ok, {sums.failed} failed, {shown_duration(sums.audio_s)} of "

@@ -233,7 +233,7 @@ def settle_strays(plan: RowPlan, folder: Folder, own: str) -> Strays:
     from tts_cli.plan.strays import Stray, Strays
 
     try:
-        strays = Strays(folder.out, folder.journal, plan.source, plan.rows, own)
+        strays = Strays(folder, plan.source, plan.rows, own)
         if strays.found[Stray.GHOST].count:
             folder.mark(gone=strays.ids(Stray.GHOST))
         left = strays.found[Stray.LEFT].count
@@ -268,8 +268,6 @@ def remake(
     model: WarmModel | None,
 ) -> WarmModel | None:
     """Make the files that only their delivery sets apart. The model, if codes needed one."""
-    from tts_cli.audio.tags import synthetic
-    from tts_cli.folder.recode import Recoder
     from tts_cli.folder.take import Take
 
     if survey.kept["codes"] and model is None:
@@ -277,10 +275,13 @@ def remake(
 
         with long_step("loading the model", config.progress):
             model = WarmModel(config, info)
-    speech_model = None if model is None else model.session.model
-    recoder = Recoder(folder.out, folder.writer, folder.journal, synthetic(info), speech_model)
+    decode = None
+    if model is not None:
+        from tts_cli.engine.vocoder import decoder_of
+
+        decode = decoder_of(model.session.model)
     with long_step("making files of what is kept, without speaking", config.progress):
-        made = recoder.run(plan.orders())
+        made = folder.remake(plan.orders(), decode)
     survey.remade = made.count
     log.info("%d files made of what is kept, without speaking", made.count)
     for row_id, reason in made.failed:

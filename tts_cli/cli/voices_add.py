@@ -91,9 +91,9 @@ def find_liked(out: Path, take: str) -> Liked:
     """A row that was spoken, or a take of it. Raises UsageError: there is no such one."""
     from tts_cli.app.liked_voice import Liked
     from tts_cli.cli.pick import Choice, find, parse
-    from tts_cli.folder.encode import SpokenFolder
+    from tts_cli.folder.encode import KeptSpeech
 
-    spoken = SpokenFolder(out)
+    spoken = KeptSpeech(out)
     journal = spoken.journal
     choice = parse(take) if "=" in take else None
     file = journal.file(choice.row_id if choice else take)

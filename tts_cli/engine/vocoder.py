@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,10 +33,25 @@ from models.device.streams import WorkStreams
 from models.device.threads import limited_threads
 from tts_cli.engine.attempt import NOT_A_SAMPLE, Job
 from tts_cli.engine.busy import BusyMeter
+from tts_cli.engine.kernels import with_fallback
 from tts_cli.errors import first_line
+from tts_cli.folder.recode import Decode
+from tts_cli.folder.sources import Array, Kept, decode, read_codes
+from tts_cli.folder.take import Take
 
 SCALE = 32767.0
 MOST_WAITING = 256  # rows of a few frames each would gather by the thousand to fill a batch
+
+
+def decoder_of(model: SpeechModel) -> Decode:
+    """What gives the samples of codes that a folder has kept."""
+    num_codes = getattr(model, "num_entries", None)
+
+    def decoded(kept: Kept, take: Take, is_int16: bool) -> Array:
+        codes = read_codes(kept, take, model.info.num_codebooks, num_codes)
+        return with_fallback(partial(decode, codes, take, model, is_int16), model)
+
+    return decoded
 
 
 class VocoderQueue:

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.errors import RowError, SetupError
 from tts_cli.folder.atomic import require_plain_file
-from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import MAX_LINE_BYTES, Journal
+from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.recode import Order
 from tts_cli.folder.run_file import RUNS_NAME, read_report
 from tts_cli.folder.sources import find_kept, why_failed
@@ -49,8 +48,8 @@ class Findings:
     left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
 
 
-class SpokenFolder:
-    """A folder that rows were spoken into, as it lies there.
+class KeptSpeech:
+    """What a folder keeps that files can be made of, and which runs spoke it.
 
     Raises:
         UsageError: there is no journal.
@@ -112,35 +111,34 @@ class SpokenFolder:
             return rate_hz
         return None
 
-    def find(
-        self, writer: AudioWriter, journal: Journal, identity: str | None, findings: Findings
-    ) -> Iterator[Order]:
+    def find(self, target: Folder, identity: str | None, findings: Findings) -> Iterator[Order]:
         """The files to make; the others are counted.
 
         Args:
-            journal: of the writer's folder.
+            target: where they go.
             identity: of the checkpoint that codes can be decoded with; None: of whichever spoke.
         """
         for record in self.records():
             if self.journal.status(record.id) != "ok":
                 findings.left.append((record.id, why_failed(record)))
                 continue
-            if self._is_done(record, writer, journal):
+            if self._is_done(record, target):
                 findings.done += 1
                 continue
             try:
-                yield self._order(record, writer, identity)
+                yield self._order(record, target.writer.native_rate_hz, identity)
             except RowError as error:
                 findings.left.append((record.id, str(error)))
 
-    def _order(self, record: Take, writer: AudioWriter, identity: str | None) -> Order:
+    def _order(self, record: Take, rate_hz: int, identity: str | None) -> Order:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
-        kept = find_kept(self.out, record, writer.native_rate_hz, is_same)
+        kept = find_kept(self.out, record, rate_hz, is_same)
         return Order(record, kept)
 
     @staticmethod
-    def _is_done(record: Take, writer: AudioWriter, journal: Journal) -> bool:
+    def _is_done(record: Take, target: Folder) -> bool:
+        journal, writer = target.journal, target.writer
         file, take = journal.file(record.id), record.take
         if file is None or file.take != take or file.has_failed:
             return False

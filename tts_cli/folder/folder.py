@@ -28,6 +28,9 @@ from tts_cli.folder.files import AudioWriter, prepare_folder
 from tts_cli.folder.journal import JOURNAL_NAME, Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import made_names, unrecorded_rows
+from tts_cli.folder.merge import Origins, merged_report, write_checks, write_journal, write_runs
+from tts_cli.folder.merge_files import remove_runaways
+from tts_cli.folder.recode import Decode, Order, Recoded, Recoder
 from tts_cli.folder.records import Records, bad_record
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.run_file import (
@@ -59,6 +62,9 @@ class Folder:
     - A row that is kept has its files whole under their names, then its line fsynced (one fsync for
       all who wait), then the name of the row linked to it. No take is overwritten, and no number
       used twice. Where the line cannot be written, the files go again.
+    - A file that is made anew of what is kept spares what it is made of, and what somebody edited.
+    - What another folder is merged into is held before anything is written. Its journal is the old
+      one or the new one, whole, and names files that are there.
     - Leaving the `with` brings takes.json up to date and gives the lock back, whatever happened.
 
     Args:
@@ -71,7 +77,9 @@ class Folder:
         self.out = Path() if out is None else out
         self.is_new = not self.is_anywhere or not self.is_there(self.out)
         self._config = config
-        self._info = info
+        self._native_rate_hz, self._comment = 0, ""
+        if info is not None:
+            self.speech_is(info.sample_rate_hz, synthetic(info))
         self.run_id: str | None = None  # of the run that speaks, once it is noted
         self._records: Records | None = None
         self._mutex = threading.Lock()
@@ -133,21 +141,25 @@ class Folder:
     @cached_property
     def writer(self) -> AudioWriter:
         """What writes the files of rows. Raises UsageError, SetupError: they cannot be had so."""
-        rate_hz = 0 if self._info is None else self._info.sample_rate_hz
-        return AudioWriter(self.out, self._config, rate_hz)
+        return AudioWriter(self.out, self._config, self._native_rate_hz)
 
     @cached_property
     def _takes(self) -> TakeFolder:
-        """Several takes of a row; once a run has begun, there may be numbers that it has given."""
-        return TakeFolder(self.out, self.journal, self._config.takes)
+        """Several takes of a row."""
+        return TakeFolder(self.out, self.journal)
+
+    @cached_property
+    def _removed(self) -> Removed:
+        """Rows that are gone."""
+        return Removed(self.out, self.journal)
 
     @property
     def records(self) -> Records:
         """What gives rows files and lines."""
         with self._mutex:
             if self._records is None:
-                comment = "" if self._info is None else synthetic(self._info)
-                self._records = Records(self.writer, self._takes, self.run_id, comment)
+                self._takes.extras = self._config.takes  # from now on a plan gives numbers
+                self._records = Records(self.writer, self._takes, self.run_id, self._comment)
             return self._records
 
     @property
@@ -230,9 +242,66 @@ class Folder:
         Raises:
             Interrupted, DiskFull, StoppedEarly: run again, it goes on.
         """
-        removed = Removed(self.out, self.journal)
-        removed.bring_back(back)
-        return removed.take_out(gone)
+        self._removed.bring_back(back)
+        return self._removed.take_out(gone)
+
+    def can_come_back(self, take: Take) -> bool:
+        """Whether the audio of a row that is gone, whose file the take was, is there and whole, and
+        its place is free.
+        """
+        return self._removed.holds(take)
+
+    def has_files(self, row_id: str) -> bool:
+        """Whether there is anything of a row that could be moved out."""
+        return self._removed.has_files(row_id)
+
+    def speech_is(self, rate_hz: int, comment: str) -> None:
+        """Say what is written here, where that is learnt late: the rate of what the model gave, and
+        what files say of themselves.
+        """
+        self._native_rate_hz, self._comment = rate_hz, comment
+        vars(self).pop("writer", None)
+
+    def remake(
+        self, orders: Iterable[Order], decode: Decode | None = None, kept_in: Path | None = None
+    ) -> Recoded:
+        """Make files in another format, rate or level, of the same speech.
+
+        Args:
+            decode: gives samples of codes; None where no order is of codes.
+            kept_in: the folder that has what they are made of; None: this one.
+        Raises:
+            Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
+        """
+        source = self.out if kept_in is None else kept_in
+        return Recoder(source, self.writer, self._takes, self._comment, decode).run(orders)
+
+    def merge(
+        self,
+        origins: Origins,
+        reports: list[dict[str, Any]],
+        totals: list[FolderTotals | None],
+    ) -> FolderTotals:
+        """Take in the lines of other folders' rows, whose files are here: the journal last of what
+        counts. Returns what the folder holds then.
+
+        Args:
+            reports: of all folders, this one first.
+            totals: of all folders.
+        Raises:
+            DiskFull, OSError: a file is as it was, or new; run again, it goes on.
+        """
+        self.hold()
+        folders = list(origins.folders)
+        write_runs(folders)
+        if sum(origins.taken.values()) > origins.taken[0]:
+            write_checks(origins)
+            write_journal(origins)
+        self.begin()
+        remove_runaways(self.out, self.journal.status)
+        sums = self.runs.totals(self.journal.rows())
+        write_report(self.out, with_folder(merged_report(folders, reports, totals), sums))
+        return sums
 
     def totals(self) -> FolderTotals | None:
         """What the folder holds; None where runs.jsonl cannot be read."""
@@ -290,7 +359,7 @@ class Folder:
 
     def _forget(self) -> None:
         """What was learnt of a folder that was looked at only."""
-        for name in ("journal", "runs", "writer", "_takes"):
+        for name in ("journal", "runs", "writer", "_takes", "_removed"):
             vars(self).pop(name, None)
 
     def _mend(self) -> None:
@@ -307,7 +376,7 @@ class Folder:
     def _mend_removed(self) -> None:
         """Move what a crash has left of the files of rows that are gone. Raises StoppedEarly."""
         try:
-            Removed(self.out, self.journal).mend()
+            self._removed.mend()
         except (OSError, RowError) as error:
             if isinstance(error, OSError) and is_disk_error(error):
                 raise disk_full(error, self.out / REMOVED) from error
@@ -319,7 +388,7 @@ class Folder:
     def _mend_takes(self) -> None:
         """Make rows' files the takes that they are to be. Raises StoppedEarly."""
         try:
-            mended = TakeFolder(self.out, self.journal).repair()
+            mended = self._takes.repair()
         except OSError as error:
             if is_disk_error(error):
                 raise disk_full(error, self.out / TAKES) from error

@@ -36,19 +36,19 @@ MERGED_FROM = "merged_from"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 
 
-def write_journal(choice: Choice) -> None:
+def write_journal(origins: Origins) -> None:
     """Put the lines of every chosen row behind those that the target has. Raises DiskFull,
     OSError.
     """
-    out = choice.folders[0]
+    out = origins.folders[0]
     with written_whole(out / JOURNAL_NAME) as part, open(part, "xb") as file:
-        for index, folder in enumerate(choice.folders):
+        for index, folder in enumerate(origins.folders):
             if index == 0:
                 if require_plain_file(out / JOURNAL_NAME):
                     file.writelines(raw for _, raw in sound_lines(out))
                 continue
             for row_key, raw in sound_lines(folder):
-                if choice.folder_of(row_key) == index:
+                if origins.folder_of(row_key) == index:
                     file.write(raw)
             signals.check()
 
@@ -91,16 +91,16 @@ def _run_lines(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             place += len(raw)
 
 
-def write_checks(choice: Choice) -> None:
+def write_checks(origins: Origins) -> None:
     """Put together what `check` found of the chosen rows. Raises DiskFull, OSError."""
-    out = choice.folders[0]
-    if not any(require_plain_file(folder / CHECKS_NAME) for folder in choice.folders):
+    out = origins.folders[0]
+    if not any(require_plain_file(folder / CHECKS_NAME) for folder in origins.folders):
         return
     with written_whole(out / CHECKS_NAME) as part, open(part, "xb") as file:
-        for index, folder in enumerate(choice.folders):
+        for index, folder in enumerate(origins.folders):
             for raw in _lines(folder / CHECKS_NAME):
                 row_id = _object(raw).get("id")
-                if isinstance(row_id, str) and choice.folder_of(id_hash(row_id)) == index:
+                if isinstance(row_id, str) and origins.folder_of(id_hash(row_id)) == index:
                     file.write(raw)
 
 
@@ -189,8 +189,8 @@ _MAX_TAKES = 15
 _CONTENT_BITS = 46
 
 
-class State(NamedTuple):
-    """What is remembered of a row, in 64 bits."""
+class Claim(NamedTuple):
+    """A folder's claim to have a row, in 64 bits."""
 
     content: int  # hash of its request and its file
     folder: int  # index of the folder it is taken from
@@ -202,7 +202,7 @@ class State(NamedTuple):
         return ((self.content << 12 | self.folder) << 4 | self.takes) << 2 | self.quality
 
     @classmethod
-    def unpack(cls, value: int) -> State:
+    def unpack(cls, value: int) -> Claim:
         """What `pack` made."""
         return cls(value >> 18, value >> 6 & 4095, value >> 2 & 15, value & 3)
 
@@ -216,7 +216,7 @@ class Conflict(NamedTuple):
 
 
 @dataclass
-class Choice:
+class Origins:
     """Which folder each row is taken from.
 
     Args:
@@ -251,7 +251,7 @@ class Choice:
                 if take.is_ok:
                     self.num_odd += 1
                     continue
-                state = State(0, folder, 0, FAILED)
+                state = Claim(0, folder, 0, FAILED)
             else:
                 state = self._state(folder, journal, take, files)
             self._settle(take.id, state)
@@ -263,9 +263,9 @@ class Choice:
             row_key: `id_hash` of its id.
         """
         value = self._rows.get(row_key)
-        return None if value is None else State.unpack(value).folder
+        return None if value is None else Claim.unpack(value).folder
 
-    def _state(self, folder: int, journal: Journal, take: Take, files: PlainFiles) -> State:
+    def _state(self, folder: int, journal: Journal, take: Take, files: PlainFiles) -> Claim:
         path = self.folders[folder] / f"{take.id}{suffix_of(take.path)}"
         size = files.size(path)
         quality = FAILED
@@ -282,9 +282,9 @@ class Choice:
         facts = f"{take.id}\n{take.request_hash}\n{sha256}\n{size}"
         digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         content = int.from_bytes(digest, "big") >> (64 - _CONTENT_BITS)
-        return State(content, folder, min(journal.top(take.id), _MAX_TAKES), quality)
+        return Claim(content, folder, min(journal.top(take.id), _MAX_TAKES), quality)
 
-    def _settle(self, row_id: str, new: State) -> None:
+    def _settle(self, row_id: str, new: Claim) -> None:
         row_key = id_hash(row_id)
         first_key = self._names.setdefault(id_hash(fold_id(row_id)), row_key)
         if first_key != row_key:  # one file on a file system without letter case
@@ -294,14 +294,14 @@ class Choice:
                 self._note(Conflict(row_id, other, new.folder))
             return
         found = self._rows.get(row_key)
-        old = None if found is None else State.unpack(found)
+        old = None if found is None else Claim.unpack(found)
         if old is None or self._is_better(row_id, new, old):
             if old is not None:
                 self.taken[old.folder] -= 1
             self.taken[new.folder] += 1
             self._rows.put(row_key, new.pack())
 
-    def _is_better(self, row_id: str, new: State, old: State) -> bool:
+    def _is_better(self, row_id: str, new: Claim, old: Claim) -> bool:
         if new.quality != old.quality or new.quality < OK:
             return new.quality > old.quality
         if new.content == old.content:

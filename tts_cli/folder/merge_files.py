@@ -20,7 +20,7 @@ from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_dis
 from tts_cli.folder.atomic import is_part, sync_folder, written_whole
 from tts_cli.folder.files import ROW_SUFFIXES, Inside, hash_of
 from tts_cli.folder.lock import LOCK_NAME
-from tts_cli.folder.merge import MAX_NAMED, Choice
+from tts_cli.folder.merge import MAX_NAMED, Origins
 from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_hash, id_problem
 from tts_cli.named import Named
 
@@ -80,16 +80,16 @@ class Placing:
     """Gives files of folders a name in the target folder, whose lock is held.
 
     Args:
-        choice: of all folders.
+        origins: of all folders.
         has_links: hard links where the file system has them.
     """
 
-    def __init__(self, choice: Choice, has_links: bool) -> None:
-        self.out = choice.folders[0]
+    def __init__(self, origins: Origins, has_links: bool) -> None:
+        self.out = origins.folders[0]
         self.left = Named()
         self.num_linked = 0
         self.num_copied = 0
-        self._choice = choice
+        self._origins = origins
         self._has_links = has_links
         self._inside = Inside(self.out)
         self._touched: set[Path] = set()
@@ -136,11 +136,11 @@ class Placing:
 
     def _wanted(self, left: Named) -> Iterator[tuple[Path, Path]]:
         """Files of the rows that are taken from a folder, and where they go."""
-        for index, folder in enumerate(self._choice.folders):
-            if index == 0 or not self._choice.taken[index]:
+        for index, folder in enumerate(self._origins.folders):
+            if index == 0 or not self._origins.taken[index]:
                 continue
             for found in row_files(folder, left):
-                taken_from = self._choice.folder_of(found.row_key)
+                taken_from = self._origins.folder_of(found.row_key)
                 if taken_from == index:
                     yield folder / found.name, self.out / found.name
                 elif taken_from is None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -25,21 +24,17 @@ from tts_cli.core import Place, Status, Unfinished
 from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.folder.atomic import sync_folder, write_atomic
 from tts_cli.folder.files import ORIGINAL_SUFFIX, AudioWriter
-from tts_cli.folder.journal import Journal
 from tts_cli.folder.records import moved
-from tts_cli.folder.sources import Kept, decode, read_audio, read_codes
+from tts_cli.folder.sources import Array, Kept, read_audio
 from tts_cli.folder.take import UNFINISHED, Take
 from tts_cli.folder.takes import Placed, TakeFolder, facts_of, recorded_facts
 from tts_cli.manifest.ids import TAKES
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from models.base import SpeechModel
-
 log = logging.getLogger(__name__)
 
 THREADS = 8  # most of their time is libsndfile's and the disk's
+# Codes of a row to its samples, in int16 if so asked.
+Decode = Callable[[Kept, Take, bool], Array]
 
 
 @dataclass(frozen=True)
@@ -64,25 +59,25 @@ class Recoder:
 
     Args:
         out: the folder it is kept in; the writer's may be another.
-        journal: of the writer's folder.
+        takes: of the writer's folder.
         comment: in every file.
-        model: to decode codes with; None: there is none.
+        decode: None where no order is of codes.
     """
 
     def __init__(
         self,
         out: Path,
         writer: AudioWriter,
-        journal: Journal,
+        takes: TakeFolder,
         comment: str,
-        model: SpeechModel | None = None,
+        decode: Decode | None,
     ) -> None:
         self._out = out
         self._writer = writer
-        self._journal = journal
+        self._journal = takes.journal
         self._comment = comment
-        self._model = model
-        self._takes = TakeFolder(writer.out, journal)
+        self._decode = decode
+        self._takes = takes
 
     def run(self, orders: Iterable[Order]) -> Recoded:
         """Make files, several at once; codes are decoded one row after the other.
@@ -111,27 +106,18 @@ class Recoder:
 
     def _opened(
         self, orders: Iterable[Order], found: Recoded
-    ) -> Iterator[tuple[Order, np.ndarray[Any, Any] | None]]:
+    ) -> Iterator[tuple[Order, Array | None]]:
         """Orders, with the samples of those that only the model can give."""
         for order in orders:
             samples = None
             if order.kept.kind == "codes":
+                assert self._decode, "codes without a model"
                 try:
-                    samples = self._decode(order)
+                    samples = self._decode(order.kept, order.record, self._writer.takes_int16)
                 except RowError as error:
                     found.failed.append((order.record.id, str(error)))
                     continue
             yield order, samples
-
-    def _decode(self, order: Order) -> np.ndarray[Any, Any]:
-        from tts_cli.engine.kernels import with_fallback
-
-        model = self._model
-        assert model is not None, "codes without a model"
-        num_codes = getattr(model, "num_entries", None)
-        codes = read_codes(order.kept, order.record, model.info.num_codebooks, num_codes)
-        is_int16 = self._writer.takes_int16
-        return with_fallback(lambda: decode(codes, order.record, model, is_int16), model)
 
     def _take(self, record: Take) -> int | None:
         """Which take the file is to be; None: the row's own file, of one that has no others.
@@ -161,7 +147,7 @@ class Recoder:
             found.count += 1
             found.audio_s += record.audio_s
 
-    def _make(self, order: Order, samples: np.ndarray[Any, Any] | None) -> Take:
+    def _make(self, order: Order, samples: Array | None) -> Take:
         """Write one file and its line. Raises RowError, StoppedEarly."""
         started_s = time.perf_counter()
         old, kept, writer = order.record, order.kept, self._writer
@@ -179,7 +165,7 @@ class Recoder:
             raise
         applied = made.applied
         audio_s = len(samples) / writer.native_rate_hz
-        shift_s = -_old_shift_s(old)
+        shift_s = -old.shift_s
         remarks = [one for one in old.remarks if one.kind.about != "file"]
         if applied is not None:
             audio_s += applied.added_s
@@ -271,11 +257,3 @@ def set_aside(path: Path, place: Path) -> Path:
             raise disk_full(error, original) from error
         raise RowError(f"cannot write {original}: {error.strerror or error}") from error
     return original
-
-
-def _old_shift_s(record: Take) -> float:
-    """How much later in its last file a row's audio began than in what the model gave."""
-    about = record.applied or {}
-    values = [about.get(name, 0.0) for name in ("pad_start_s", "trimmed_start_s")]
-    front_s, cut_s = (float(v) if isinstance(v, (int, float)) else 0.0 for v in values)
-    return front_s - cut_s

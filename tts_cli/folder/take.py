@@ -146,10 +146,17 @@ class Take(msgspec.Struct, frozen=True):
     @property
     def added_s(self) -> float:
         """Silence put on the ends afterwards, less what was cut off there."""
-        ends = ("start_s", "end_s")
-        seconds = {name: _of_kind(value, Seconds) for name, value in (self.applied or {}).items()}
-        added = sum(seconds.get(f"pad_{end}") or 0.0 for end in ends)
-        return added - sum(seconds.get(f"trimmed_{end}") or 0.0 for end in ends)
+        return self.shift_s + self._put_on("end_s")
+
+    @property
+    def shift_s(self) -> float:
+        """The part of it that is in front: how much later its audio begins than as spoken."""
+        return self._put_on("start_s")
+
+    def _put_on(self, end: str) -> float:
+        values = [(self.applied or {}).get(f"{name}_{end}") for name in ("pad", "trimmed")]
+        added, cut = (_of_kind(value, Seconds) or 0.0 for value in values)
+        return added - cut
 
     @property
     def suspect(self) -> list[str]:

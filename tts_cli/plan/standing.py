@@ -19,7 +19,6 @@ from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.recode import Order
-from tts_cli.folder.removed import Removed
 from tts_cli.folder.run_file import RunLog
 from tts_cli.folder.sources import find_kept
 from tts_cli.folder.table import RowFile
@@ -169,7 +168,6 @@ class OutputFolder:
             return False
         if self._config.retry_failed or (need is not None and not need.digest):
             return False
-        removed = Removed(self.writer.out, self.journal)
         take = self.journal.take(row_id, file.take)
         if take is None:
             return False
@@ -179,7 +177,7 @@ class OutputFolder:
         else:
             planned = self._identity.planned(row_id, request, need, is_silent)
             is_same = take.request_hash == planned.request_hash
-        return is_same and removed.holds(take)
+        return is_same and self.folder.can_come_back(take)
 
     def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, take: Take) -> Standing:
         """The same, or that the row's file can be made without speaking; or why it cannot, though

@@ -15,8 +15,8 @@ from typing import Any
 
 from tts_cli.core import Status
 from tts_cli.folder.atomic import require_plain_file
-from tts_cli.folder.journal import MAX_LINE_BYTES, Journal
-from tts_cli.folder.removed import Removed
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.run_file import RUNS_NAME
 from tts_cli.folder.take import Take
 from tts_cli.manifest.source import Manifest
@@ -44,20 +44,18 @@ class Strays:
         OSError, SetupError: `runs.jsonl` or the journal cannot be read; while iterating too.
     """
 
-    def __init__(
-        self, out: Path, journal: Journal, source: Manifest, rows: CheckedRows, own: str = ""
-    ) -> None:
+    def __init__(self, folder: Folder, source: Manifest, rows: CheckedRows, own: str = "") -> None:
         self.found = {kind: Named() for kind in Stray}
         self.removed = 0  # of those that have left
         self.stayed: list[tuple[str, str]] = []  # ids and reasons of those that could not be
-        self._journal = journal
-        self._removed = Removed(out, journal)
+        self._folder = folder
+        self._journal = folder.journal
         self._rows = rows
         self._own = own
         here = frozenset(
             (os.path.realpath(path), one.found.sheet) for one in source.all for path in one.paths
         )
-        self._is_here: dict[str, bool | None] = dict(_runs(out / RUNS_NAME, here))
+        self._is_here: dict[str, bool | None] = dict(_runs(folder.out / RUNS_NAME, here))
         answers = set(self._is_here.values())
         # A line that names no run is of one of these.
         self._is_all_here = answers.pop() if len(answers) == 1 else None
@@ -78,7 +76,7 @@ class Strays:
 
     def _kind(self, take: Take) -> Stray | None:
         is_ghost = take.status is Status.FAILED and self._journal.top(take.id) == 1
-        is_ghost = is_ghost and not self._removed.has_files(take.id)
+        is_ghost = is_ghost and not self._folder.has_files(take.id)
         run_id = take.run_id
         is_here = self._is_all_here if run_id is None else self._is_here.get(run_id)
         if self._own and take.id.startswith(self._own):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 from models.base import SpeechRequest
 from tts_cli.audio.file import is_whole_audio
@@ -21,7 +22,10 @@ from tts_cli.errors import DiskFull, FolderLocked, UsageError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import JOURNAL_NAME
 from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.folder.merge import Origins
+from tts_cli.folder.recode import Order
 from tts_cli.folder.run_file import REPORT_NAME
+from tts_cli.folder.sources import Kept, find_kept
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import LIST_NAME, facts_of
 
@@ -244,6 +248,70 @@ def test_another_take_is_chosen(tmp_path: Path, make_info: Any) -> None:
     assert (file.take, file.is_held) == (2, True)
 
 
+def test_a_file_made_anew_spares_what_it_is_made_of(tmp_path: Path, make_info: Any) -> None:
+    """It stays under another name, and what somebody edited becomes a take of its own."""
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        first = folder.keep(row_of("a"))
+    info = make_info()
+    with Folder.at(tmp_path, RunConfig(subtype="PCM_24"), info) as folder:
+        order = Order(first, find_kept(tmp_path, first, info.sample_rate_hz))
+        assert folder.remake([order]).count == 1
+        last = folder.journal.take("a", 1)
+    assert last is not None
+    assert (last.request_hash, last.seed) == (first.request_hash, first.seed)
+    assert facts_of(tmp_path / "a.wav") == (last.bytes, last.sha256)
+    assert facts_of(tmp_path / "a.wav.original") == (first.bytes, first.sha256)
+    samples, rate_hz = soundfile.read(tmp_path / "a.wav", dtype="float32")
+    soundfile.write(tmp_path / "a.wav", samples * 0.5, rate_hz, "PCM_24")
+    edited = facts_of(tmp_path / "a.wav")
+    with Folder.at(tmp_path, RunConfig(subtype="FLOAT"), info) as folder:
+        order = Order(last, find_kept(tmp_path, last, rate_hz))
+        assert folder.remake([order]).failed == []
+    assert edited in {facts_of(path) for path in tmp_path.rglob("*.wav*")}
+
+
+def test_codes_are_decoded_by_who_asks(tmp_path: Path, make_info: Any) -> None:
+    """Into another folder too, that has no model to ask; this one stays as it is."""
+    info, here, there = make_info(), tmp_path / "here", tmp_path / "there"
+    with Folder.at(here, RunConfig(), info) as folder:
+        folder.begin()
+        row = folder.keep(row_of("a"))
+    before = listing(here)
+    kept = Kept("codes", here / "a.codes.safetensors", 0, None)
+    with Folder.at(there, RunConfig()) as folder:
+        folder.begin()
+        folder.speech_is(info.sample_rate_hz, "")
+        made = folder.remake([Order(row, kept)], lambda *_: np.zeros(1200, np.float32), here)
+        assert (made.count, made.failed) == (1, [])
+    assert Folder.look(there).journal.status("a") is Status.OK
+    assert listing(here) == before
+
+
+def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outs = [tmp_path / "all", tmp_path / "part"]
+    for out, row_id in zip(outs, "ab", strict=True):
+        with Folder.at(out, RunConfig(), make_info()) as folder:
+            folder.begin()
+            folder.keep(row_of(row_id))
+    origins = Origins(outs)
+    with Folder.at(outs[0], RunConfig()) as folder:
+        for index, out in enumerate(outs):
+            origins.add(index, Folder.look(out).journal)
+        folder.rest()
+        before = (outs[0] / JOURNAL_NAME).read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", broken)
+            with pytest.raises(DiskFull):
+                folder.merge(origins, [{}, {}], [None, None])
+        assert (outs[0] / JOURNAL_NAME).read_bytes() == before
+        sums = folder.merge(origins, [{}, {}], [None, None])
+    assert sums.ok == 2
+    assert {take.id for take in Folder.look(outs[0]).journal.takes()} == {"a", "b"}
+
+
 def test_a_row_that_is_gone_comes_back(tmp_path: Path, make_info: Any) -> None:
     with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
@@ -251,8 +319,12 @@ def test_a_row_that_is_gone_comes_back(tmp_path: Path, make_info: Any) -> None:
         assert folder.mark(gone=["a"]) == []
         assert not (tmp_path / "a.wav").exists()
         assert (tmp_path / "removed/a.wav").exists()
+        assert not folder.has_files("a")
+        assert folder.can_come_back(kept)
         assert Folder.look(tmp_path).journal.status("a") is None
         assert folder.mark(back=["a"]) == []
+        assert folder.has_files("a")
+        assert not folder.can_come_back(kept)
     assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
     assert Folder.look(tmp_path).journal.status("a") is Status.OK
 

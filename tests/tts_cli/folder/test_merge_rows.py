@@ -10,7 +10,7 @@ from spoken_folders import record, tone, with_file, write_folder
 
 from tts_cli.errors import UsageError
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.merge import Choice, State
+from tts_cli.folder.merge import Claim, Origins
 from tts_cli.manifest.ids import id_hash
 
 A, B = tone(0.1), tone(0.2)
@@ -18,9 +18,9 @@ KINDS = {"ok A": A, "ok B": B, "failed": None, "none": None}
 
 
 def test_a_state_fits_into_64_bits() -> None:
-    state = State((1 << 46) - 1, 4095, 15, 2)
+    state = Claim((1 << 46) - 1, 4095, 15, 2)
     assert state.pack() < 1 << 64
-    assert State.unpack(state.pack()) == state
+    assert Claim.unpack(state.pack()) == state
 
 
 def write(out: Path, kind: str) -> Path:
@@ -52,14 +52,14 @@ def test_every_case_of_a_target_and_two_folders(tmp_path: Path, preferred: int) 
         folders = [
             write(tmp_path / f"{number}" / f"{place}", kind) for place, kind in enumerate(kinds)
         ]
-        choice = Choice(folders, preferred)
+        origins = Origins(folders, preferred)
         for index, folder in enumerate(folders):
-            choice.add(index, Journal(folder, is_read_only=True))
+            origins.add(index, Journal(folder, is_read_only=True))
         expected = wanted(kinds, preferred)
         if expected == "conflict":
             with pytest.raises(UsageError, match="1 row is other speech"):
-                choice.require_agreement()
+                origins.require_agreement()
         else:
-            choice.require_agreement()
-            assert choice.folder_of(id_hash("x")) == expected, (kinds, preferred)
-            assert sum(choice.taken.values()) == (expected is not None)
+            origins.require_agreement()
+            assert origins.folder_of(id_hash("x")) == expected, (kinds, preferred)
+            assert sum(origins.taken.values()) == (expected is not None)

@@ -17,7 +17,7 @@ from spoken_folders import record, tone, with_file, write_folder
 
 from tts_cli.errors import DiskFull
 from tts_cli.export.selection import Filters, Selection
-from tts_cli.folder.encode import SpokenFolder
+from tts_cli.folder.encode import KeptSpeech
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.rows import read_folder
@@ -93,7 +93,7 @@ def shown(out: Path) -> list[set[str]]:
     return [
         {row.id for row in read_folder(out).rows},
         {found.id for found in journal.takes(has_extras=True)},
-        {found.id for found in SpokenFolder(out).records()},
+        {found.id for found in KeptSpeech(out).records()},
         {row.id for row in selection.rows(Counter())} | {"d"},
         {found.id for found in journal.chosen()} | {"c/e"},
     ]

@@ -270,7 +270,7 @@ def remake(bench: Bench, subtype: str = "PCM_24", format: str = "wav") -> None:
     assert record is not None
     writer = AudioWriter(bench.out, RunConfig(format=format, subtype=subtype), RATE_HZ)
     order = Order(record, find_kept(bench.out, record, RATE_HZ))
-    assert Recoder(bench.out, writer, bench.journal, "").run([order]).failed == []
+    assert Recoder(bench.out, writer, bench.takes, "", None).run([order]).failed == []
 
 
 def choose_if_whole(bench: Bench) -> None:

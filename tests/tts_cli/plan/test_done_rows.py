@@ -26,7 +26,6 @@ from tts_cli.core import Place, Role, SpeechRow, Status
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.hashes import Delivery, delivery_hash
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.recode import Recoder
 from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.manifest.seeds import row_seed
@@ -73,7 +72,7 @@ class Spoken:
             plan = RowPlan(source, config, self.info, folder)
             plan.survey()
             orders = list(plan.orders())
-            assert Recoder(self.path, folder.writer, folder.journal, "").run(orders).failed == []
+            assert folder.remake(orders).failed == []
         return [order.record.id for order in orders]
 
     def due_ids(self, **settings: Any) -> list[str]:
