@@ -19,7 +19,7 @@ from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.mend import BOOK_NAME, MAX_BOOK_BYTES
+from tts_cli.folder.mend import BOOK_NAME, read_book
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +95,7 @@ def read_made(out: Path) -> MadeBook:
     Only plain names are believed, so that nothing outside of the folder is ever touched.
     """
     try:
-        with open(out / BOOK_NAME, "rb") as file:
-            values = json.loads(file.read(MAX_BOOK_BYTES))
+        values = read_book(out)
         made = MadeBook(others=[_made_file(entry) for entry in values["files"]])
         for number, chapter in enumerate(values["chapters"]):
             if chapter["path"] is not None:

@@ -11,7 +11,7 @@ from tts_cli.cli.validate import say_kept, say_problems, say_space, show_summary
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import find_orphans, made_names
+from tts_cli.folder.mend import find_orphans
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.plan import RowPlan
 from tts_cli.plan.strays import Strays
@@ -51,7 +51,7 @@ def show_plan(
         show_summary(survey.summary, config)
     else:
         survey.strays = Strays(folder, source, plan.rows, own)
-        orphans = find_orphans(out, folder.journal, plan.rows.has_id, made_names(out))
+        orphans = find_orphans(out, folder.journal, plan.rows.has_id)
         show_summary(survey.summary, config, survey, orphans)
     return 0
 

@@ -27,7 +27,7 @@ from tts_cli.folder.atomic import remove_stale_parts, require_plain_file
 from tts_cli.folder.files import AudioWriter, prepare_folder
 from tts_cli.folder.journal import JOURNAL_NAME, Journal
 from tts_cli.folder.lock import FolderLock
-from tts_cli.folder.mend import made_names, unrecorded_rows
+from tts_cli.folder.mend import unrecorded_rows
 from tts_cli.folder.merge import Origins, merged_report, write_checks, write_journal, write_runs
 from tts_cli.folder.merge_files import remove_runaways
 from tts_cli.folder.recode import Decode, Order, Recoded, Recoder
@@ -369,8 +369,7 @@ class Folder:
         if crashed_ns is not None or self._config.prune:
             self._mend_removed()
         if crashed_ns is not None:
-            made = made_names(self.out)
-            self.journal.append(*unrecorded_rows(self.out, crashed_ns, self.journal, made))
+            self.journal.append(*unrecorded_rows(self.out, crashed_ns, self.journal))
         self._mend_takes()
 
     def _mend_removed(self) -> None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Unfinished
@@ -19,33 +20,29 @@ from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
 from tts_cli.named import Named
 
 BOOK_NAME = "book.json"
-MAX_BOOK_BYTES = 1 << 29
+_MAX_BOOK_BYTES = 1 << 29
 
 
-def unrecorded_rows(
-    out: Path, since_ns: int, journal: Journal, made: Collection[str] = ()
-) -> Iterator[Take]:
+def unrecorded_rows(out: Path, since_ns: int, journal: Journal) -> Iterator[Take]:
     """A failed row for each file since a time, in ns of the file system's clock, without a line.
 
     They are told from a user's own files by that time; with a line they may be replaced.
-
-    Args:
-        made: see `audio_files`.
     """
-    for row_id, path in audio_files(out, made):
+    for row_id, path in audio_files(out):
         if not journal.knows(row_id) and path.lstat().st_mtime_ns >= since_ns:
             yield Take.unrecorded(row_id, Unfinished.UNRECORDED)
 
 
 def audio_files(
-    out: Path, made: Collection[str] = (), suffixes: Collection[str] = tuple(SUBTYPES)
+    out: Path, suffixes: Collection[str] = tuple(SUBTYPES)
 ) -> Iterator[tuple[str, Path]]:
-    """The files of a folder that could be audio of rows, with these rows' ids.
+    """The files of a folder that could be audio of rows, with these rows' ids. What a book made of
+    rows, such as chapters, is none.
 
     Args:
-        made: names of files in the folder itself that were made of rows, such as chapters.
         suffixes: of the files that are meant.
     """
+    made = _made_names(out)
     for folder, _, names in os.walk(out):
         for name in names:
             path = Path(folder, name)
@@ -57,17 +54,12 @@ def audio_files(
             yield row_id, path
 
 
-def find_orphans(
-    out: Path, journal: Journal, has_id: Callable[[str], bool], made: Collection[str] = ()
-) -> Named:
+def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> Named:
     """The ids of audio files, subtitles and lines that `has_id` does not know, each once. Their
     files are never removed.
-
-    Args:
-        made: names of files that are no row's but made of rows, see `audio_files`.
     """
     found, seen = Named(), IdTable()
-    files = audio_files(out, made, (*SUBTYPES, *SUBTITLES))
+    files = audio_files(out, (*SUBTYPES, *SUBTITLES))
     for row_id in chain((row_id for row_id, _ in files), recorded_ids(journal)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:
             continue
@@ -75,13 +67,18 @@ def find_orphans(
     return found
 
 
-def made_names(out: Path) -> set[str]:
+def read_book(out: Path) -> Any:
+    """What `book.json` holds. Raises OSError, ValueError, RecursionError."""
+    with open(out / BOOK_NAME, "rb") as file:
+        return json.loads(file.read(_MAX_BOOK_BYTES))
+
+
+def _made_names(out: Path) -> set[str]:
     """Names of the files that were made of rows, as `book.json` tells them; none where there is no
     book, or it makes no sense.
     """
     try:
-        with open(out / BOOK_NAME, "rb") as file:
-            values = json.loads(file.read(MAX_BOOK_BYTES))
+        values = read_book(out)
         files = [*values["files"], *values["chapters"]]
         return {file["path"] for file in files if isinstance(file["path"], str)}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

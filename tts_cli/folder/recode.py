@@ -111,8 +111,9 @@ class Recoder:
         for order in orders:
             samples = None
             if order.kept.kind == "codes":
-                assert self._decode, "codes without a model"
                 try:
+                    if self._decode is None:
+                        raise RowError("its codes take the model that spoke it")
                     samples = self._decode(order.kept, order.record, self._writer.takes_int16)
                 except RowError as error:
                     found.failed.append((order.record.id, str(error)))

@@ -282,6 +282,7 @@ def test_codes_are_decoded_by_who_asks(tmp_path: Path, make_info: Any) -> None:
     with Folder.at(there, RunConfig()) as folder:
         folder.begin()
         folder.speech_is(info.sample_rate_hz, "")
+        assert [row_id for row_id, _ in folder.remake([Order(row, kept)]).failed] == ["a"]
         made = folder.remake([Order(row, kept)], lambda *_: np.zeros(1200, np.float32), here)
         assert (made.count, made.failed) == (1, [])
     assert Folder.look(there).journal.status("a") is Status.OK

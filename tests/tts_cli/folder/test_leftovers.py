@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -34,11 +35,15 @@ def test_what_was_made_of_rows_is_no_row(tmp_path: Path) -> None:
     for name in ("01-one.wav", "sub/01-one.wav", "01-one.flac"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"audio")
+    book = {"files": [], "chapters": [{"path": "01-one.wav"}, {"path": None}]}
+    (tmp_path / "book.json").write_text(json.dumps(book))
     with Journal(tmp_path) as journal:
-        found = {record.id for record in unrecorded_rows(tmp_path, 0, journal, {"01-one.wav"})}
-    assert found == {"sub/01-one", "01-one"}
-    made = {"01-one.wav", "01-one.flac"}
-    assert [row_id for row_id, _ in audio_files(tmp_path, made)] == ["sub/01-one"]
+        found = {record.id for record in unrecorded_rows(tmp_path, 0, journal)}
+        assert found == {"sub/01-one", "01-one"}
+        assert set(find_orphans(tmp_path, journal, lambda _: False).first) == found
+    book["files"] = [{"path": "01-one.flac"}]
+    (tmp_path / "book.json").write_text(json.dumps(book))
+    assert [row_id for row_id, _ in audio_files(tmp_path)] == ["sub/01-one"]
 
 
 def test_made_voices_are_no_rows(tmp_path: Path) -> None:
