@@ -17,8 +17,8 @@ from workbench import MakeCheckpoint, Result, Workbench
 from models.base import SpeechModel
 from models.registry import load_model
 from models.slots.model import SlotModel
+from tts_cli.app import doctor
 from tts_cli.app.profile import Profiler
-from tts_cli.cli import doctor
 from tts_cli.engine import load as session
 from tts_cli.errors import UsageError
 from tts_cli.extras import EXTRAS

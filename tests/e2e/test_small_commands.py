@@ -110,7 +110,7 @@ def test_a_device_is_asked_for_when_there_is_something_to_speak(
     spoken: list[str], bench: Workbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """torch was imported first, only to hear that nothing was to do."""
-    from tts_cli.cli import device
+    from tts_cli.app import device
 
     monkeypatch.setattr(device, "DRIVERS", (str(tmp_path),))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

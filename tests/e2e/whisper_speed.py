@@ -78,7 +78,6 @@ def main() -> int:
     from tts_cli.app.check import FolderCheck
     from tts_cli.folder.files import CHECKS_NAME
     from tts_cli.listen.hearing import whisper
-    from tts_cli.plan.checks import Only
 
     with tempfile.TemporaryDirectory() as scratch:
         out, folder = Path(scratch) / "wavs", Path(scratch) / "whisper"
@@ -96,7 +95,7 @@ def main() -> int:
             for tokens in map(int, args.tokens.split(",")):
                 whisper.MAX_TOKENS = tokens
                 (out / CHECKS_NAME).unlink(missing_ok=True)
-                found = FolderCheck(out, Only((), None))
+                found = FolderCheck(out)
                 found.listen(recogniser, lambda count, audio_s: None)
                 hearing = found.hearing
                 result = {

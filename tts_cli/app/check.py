@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli import signals
-from tts_cli.errors import SetupError, is_disk_error
+from tts_cli.app.device import refuse_absent
+from tts_cli.app.pick import Choice, choose_takes
+from tts_cli.config import RunConfig
+from tts_cli.core import Role
+from tts_cli.errors import SetupError, UsageError, is_disk_error
 from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.lock import is_read_only
 from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
+from tts_cli.folder.run_file import Totals
+from tts_cli.listen import likeness
+from tts_cli.listen.hearing import sphinx, whisper
+from tts_cli.listen.hearing.compare import compare
+from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Asked, Recogniser
 from tts_cli.listen.judgement import Ears, Likeliness, judge
 from tts_cli.listen.suspicion import rate_times, severity
 from tts_cli.listen.usual import Voices
@@ -33,18 +44,22 @@ from tts_cli.listen.verdicts import (
     checks_by_take,
     write_checks,
 )
+from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 from tts_cli.text.languages import code_of
 
 if TYPE_CHECKING:
     from models.base import SpeechModel
-    from tts_cli.listen.hearing.recogniser import Asked, Recogniser
 
 log = logging.getLogger(__name__)
 
+# What shows that something goes on: while one step is taken, while so many rows are gone through.
+Step = Callable[[str], AbstractContextManager[Any]]
+Rows = Callable[[int], AbstractContextManager[Any]]
+
 WRITE_S = 60.0  # between two writings of the file while takes are heard
 WRITE_SHARE = 0.02  # of the time that may go into that
-MAX_PROBLEMS = 5  # that are told one by one
+SAMPLE_VOICE = "sample voice"  # as run.json names it
 
 
 @dataclass(eq=False)
@@ -90,20 +105,26 @@ class FolderCheck:
     Args:
         only: the rows that are asked for; the others keep the lines that they have.
     Raises:
-        UsageError, SetupError: the folder cannot be read, or nothing was spoken into it.
+        UsageError, SetupError: the folder cannot be read, or nothing was spoken into it; or it has
+            none of these rows.
     """
 
-    def __init__(self, out: Path, only: Only) -> None:
-        self.folder: SpokenFolder = read_folder(out)
+    def __init__(self, out: Path, only: Sequence[str] = ()) -> None:
+        self._only = Only(only, out)
         self.is_kept = not is_read_only(out)  # verdicts, in the folder
+        self._read(out)
+        self._only.require_rows(str(out), (row.id for row in self.folder.rows))
+
+    def _read(self, out: Path) -> None:
+        self.folder: SpokenFolder = read_folder(out)
         self.voices = Voices(row.take for row in self.folder.rows)
         self.hearing = Hearing()
-        self.judged = list(self._takes(only))
+        self.judged = list(self._takes())
 
-    def _takes(self, only: Only) -> Iterator[Judged]:
+    def _takes(self) -> Iterator[Judged]:
         before = checks_by_take(self.folder.path)
         for row in self.folder.rows:
-            is_named = only.names(row.id)
+            is_named = self._only.names(row.id)
             for file in row.files:
                 speech = file.take
                 if not speech.is_ok or file.path is None or speech.sha256 is None:
@@ -137,8 +158,6 @@ class FolderCheck:
         Raises:
             Interrupted, StoppedEarly: what was heard until then is in the file.
         """
-        from tts_cli.listen.hearing.compare import compare
-
         identity, hearing = recogniser.identity, self.hearing
         waiting = list(self._to_hear(identity.name, identity.languages))
         started_s = written_s = time.perf_counter()
@@ -202,8 +221,6 @@ class FolderCheck:
         return None
 
     def _asked(self, waiting: list[Judged]) -> Iterator[Asked]:
-        from tts_cli.listen.hearing.recogniser import Asked
-
         for place, one in enumerate(waiting):
             assert one.file.path is not None
             parts = one.file.take.parts
@@ -223,7 +240,6 @@ class FolderCheck:
             on_take: as in `listen`.
         """
         from tts_cli.engine.kernels import with_fallback
-        from tts_cli.listen import likeness
 
         rate_hz, found = model.info.sample_rate_hz, {}
         audio_s = 0.0
@@ -307,3 +323,89 @@ class FolderCheck:
     def _rank(self, one: Judged) -> tuple[float, float]:
         error = 0.0 if one.heard is None else round(one.heard.letter_error, 2)
         return error, abs(rate_times(one.file.take, self.voices) - 1)
+
+    def pick(self, config: RunConfig) -> list[dict[str, Any]]:
+        """Make the best takes their rows' files, and judge the folder as it is then. What somebody
+        chose stays.
+        """
+        wanted = [
+            Choice(row_id, one.file.take.take)
+            for row_id, one in self.best_takes().items()
+            if one.row.take.role is not Role.HELD
+        ]
+        if not wanted:
+            return []
+        out = self.folder.path
+        with Folder.at(out, config) as folder:
+            picked = choose_takes(folder, wanted)
+        self._read(out)
+        self.write()
+        return picked
+
+
+def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
+    """Have the takes heard by the recogniser that `--asr` means.
+
+    Returns:
+        Its name.
+    Raises:
+        SetupError, StoppedEarly, Interrupted
+    """
+    require_packages()
+    with step("loading the recogniser"):
+        recogniser = open_recogniser(config)
+    try:
+        with progress(sum(one.is_named for one in found.judged)) as shown:
+            found.listen(
+                recogniser, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s))
+            )
+    finally:
+        recogniser.close()
+    return recogniser.identity.name
+
+
+def require_packages() -> None:
+    """Raise SetupError where the package that counts wrong words is not there."""
+    try:
+        import jiwer
+    except ImportError:
+        raise SetupError(
+            "--asr needs the package jiwer, which is not installed",
+            remedy="install the extra: pip install 'tts-cli[asr]'",
+        ) from None
+    assert jiwer is not None
+
+
+def open_recogniser(config: RunConfig) -> Recogniser:
+    """The recogniser that `--asr` means. Raises SetupError."""
+    assert config.asr is not None
+    if config.asr.casefold() == POCKETSPHINX:
+        return sphinx.Sphinx(config.batch)
+    refuse_absent(config)
+    from tts_cli.engine.load import choose_device
+
+    return whisper.Whisper(config.asr, choose_device(config), config.batch)
+
+
+def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:
+    """Measure how like its voice each take sounds. Raises UsageError, SetupError."""
+    if config.model is None:
+        told = found.folder.last_run.get("model")
+        source = told.get("source") if isinstance(told, dict) else None
+        is_named = isinstance(source, str) and source != SAMPLE_VOICE
+        config = replace(config, model=source if is_named else None)
+    refuse_absent(config)
+    info = approved_info(config)
+    if not info.can_clone or "xvec" not in info.clone_modes:
+        raise UsageError(
+            f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
+            remedy="name a Qwen3-TTS Base checkpoint with --model",
+        )
+    from tts_cli.engine.load import open_session
+
+    with step("loading the speaker encoder"):
+        model = open_session(config).model
+    with progress(len(found.judged)) as shown:
+        found.compare_voices(
+            model, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s))
+        )

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from models.base import ModelInfo, Voice
 from models.registry import load_prompts, pace_of, shares_codec
-from tts_cli.app.make_voice import load, require_row
+from tts_cli.app.pick import Choice, find, parse
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
@@ -24,14 +26,20 @@ from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder import sources
-from tts_cli.folder.encode import Run
+from tts_cli.folder.encode import KeptSpeech, Run
 from tts_cli.folder.take import Take
-from tts_cli.manifest.row import Row
+from tts_cli.manifest.row import BadRow, Row, build_row
 from tts_cli.plan.checkpoint import model_source
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.needs import reference_silence_s
-from tts_cli.voices.recording import MAX_SECONDS, MIN_SECONDS, Reference, reference_digest
+from tts_cli.voices.recording import (
+    MAX_SECONDS,
+    MIN_SECONDS,
+    Reference,
+    load_reference,
+    reference_digest,
+)
 
 log = logging.getLogger(__name__)
 
@@ -108,9 +116,9 @@ class Liked:
         finders = [partial(sources.find_kept, out, record, rate_hz, has_codec, self.is_file)]
         if takes_codes and has_codec:
             finders.insert(0, partial(sources.find_codes, out, record, self.is_file))
-        for find in finders:
+        for look in finders:
             try:
-                kept = find()
+                kept = look()
                 if kept.kind == "audio":
                     return kept, None
                 return kept, sources.read_codes(kept, record, info.num_codebooks)
@@ -147,3 +155,37 @@ def _voice(
     prompt, _, _ = load_prompts(model_source(config.model), config.revision)
     require_usable(voice, info, prompt)
     return voice
+
+
+def find_liked(out: Path, take: str) -> Liked:
+    """A row that was spoken, or a take of it. Raises UsageError: there is no such one."""
+    spoken = KeptSpeech(out)
+    journal = spoken.journal
+    choice = parse(take) if "=" in take else None
+    file = journal.file(choice.row_id if choice else take)
+    record = find(journal, out, choice or Choice(take, file.take if file else 1))
+    return Liked(out, record, file is not None and file.take == record.take, spoken.run_of(record))
+
+
+def require_row(values: Mapping[str, Any]) -> Row:
+    """Values checked as those of a manifest's row. Raises UsageError."""
+    row = build_row({"id": "voice", **values}, line=1, number=1, folder="")
+    if isinstance(row, BadRow):
+        raise UsageError(row.message)
+    return row
+
+
+def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
+    """The recording a row names. Raises UsageError where it cannot be used."""
+    assert row.ref_audio is not None
+    try:
+        return load_reference(
+            row.ref_audio,
+            config.ref_root,
+            mode=row.clone_mode or "xvec",
+            text=row.ref_text,
+            rate_hz=info.sample_rate_hz,
+            silence_s=reference_silence_s(config, info),
+        )
+    except RowError as error:
+        raise UsageError(str(error)) from None

@@ -7,33 +7,28 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from models.base import ModelInfo, Voice
+from tts_cli.app.liked_voice import find_liked, load, require_row
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import Here, Words, encode_voices, stored_voice, voice_of_codes
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_alone
-from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.manifest.row import Row
 from tts_cli.plan.checkpoint import approved_info, model_label
 from tts_cli.plan.checks import check_settings, require_speakable, row_problem
 from tts_cli.plan.free_voices import Maker, makes_voices
 from tts_cli.text.words import is_wordless
-from tts_cli.voices.needs import reference_silence_s
 from tts_cli.voices.recording import (
     MAX_SECONDS,
     MIN_SECONDS,
     Reference,
-    load_reference,
     transcript_problem,
 )
 from tts_cli.voices.voice_file import StoredVoice
 from tts_cli.voices.voice_folder import SUFFIX, VoiceFolder
-
-if TYPE_CHECKING:
-    from tts_cli.app.liked_voice import Liked
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +38,13 @@ def add_voice(
     reference: Mapping[str, str | None],
     config: RunConfig,
     is_overwriting: bool = False,
-    liked: Liked | None = None,
+    spoken: tuple[Path, str] | None = None,
 ) -> tuple[Path, StoredVoice, bool]:
     """Encode a recording into a voice file, unless that is there already.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
-        liked: a row that was spoken, in place of the first two.
+        spoken: an output folder and its row, or `ID=TAKE`, in place of the first two.
         config: model, device, voices and ref_silence count.
     Returns:
         The file, what it holds, and whether it is new.
@@ -57,6 +52,7 @@ def add_voice(
         UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
         SetupError: the checkpoint or a package is missing.
     """
+    liked = None if spoken is None else find_liked(*spoken)
     folder = VoiceFolder(config.voices)
     there = None if is_overwriting else folder.find(name)
     if there is None:
@@ -176,30 +172,6 @@ def require_base(config: RunConfig) -> ModelInfo:
             remedy="name a Base checkpoint, such as --model Qwen/Qwen3-TTS-12Hz-0.6B-Base",
         )
     return info
-
-
-def require_row(values: Mapping[str, Any]) -> Row:
-    """Values checked as those of a manifest's row. Raises UsageError."""
-    row = build_row({"id": "voice", **values}, line=1, number=1, folder="")
-    if isinstance(row, BadRow):
-        raise UsageError(row.message)
-    return row
-
-
-def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
-    """The recording a row names. Raises UsageError where it cannot be used."""
-    assert row.ref_audio is not None
-    try:
-        return load_reference(
-            row.ref_audio,
-            config.ref_root,
-            mode=row.clone_mode or "xvec",
-            text=row.ref_text,
-            rate_hz=info.sample_rate_hz,
-            silence_s=reference_silence_s(config, info),
-        )
-    except RowError as error:
-        raise UsageError(str(error)) from None
 
 
 def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:

@@ -1,4 +1,4 @@
-"""Timing of stages on a prepared model; `commands/profile.py` shows the figures.
+"""Timing of stages on a prepared model; `cli/profile.py` shows the figures.
 
 Beside its time a stage has the bytes and operations it needs at least, as modelled from the
 configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks
@@ -15,16 +15,19 @@ compare.
 from __future__ import annotations
 
 import functools
+import logging
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch.profiler import ProfilerActivity, record_function
+from torch.profiler import profile as torch_profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.launch.dispatch import override
@@ -33,13 +36,19 @@ from models.device.buckets import is_power_of_two
 from models.device.graphs import GraphRunner
 from models.device.spans import time_stage
 from tts_cli.config import RunConfig
-from tts_cli.engine.load import Session, device_facts, prepare
+from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.load import Session, choose_device, device_facts, open_session, prepare
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.run_file import versions
+from tts_cli.plan.checkpoint import approved_info
+from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs
 from tts_cli.voices.encoding import ENCODE_ROWS
 
+log = logging.getLogger(__name__)
+
+BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 VOCODER_ROWS = 32
 HOST_REPEATS = 20
 REFERENCE_S = 10.0  # a usual recording to clone
@@ -47,6 +56,40 @@ FIRST_REPEATS = 3  # each of which speaks whole rows
 # What can be measured by itself: parts are those of a frame, eager is the frame without its graph,
 # first is all that comes before a row of a full batch can be heard, and before its file is whole.
 STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference", "first")
+
+
+def profile(
+    config: RunConfig,
+    batches: str | None,
+    frames: int,
+    repeats: int | None,
+    stages: str | None,
+    trace: Path | None,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Measure a checkpoint; the arguments are the command's.
+
+    Returns:
+        The figures of each batch size, and a report of all.
+    Raises:
+        UsageError, SetupError: nothing can be measured so.
+    """
+    is_cuda = choose_device(config).type == "cuda"
+    sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
+    chosen = parse_names("--stages", stages, STAGES) if stages else STAGES
+    require_speakable(approved_info(config))
+    if config.max_batch is not None:
+        sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
+    session = open_session(replace(config, max_batch=max(sizes)))
+    profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5), chosen)
+    results: list[dict[str, Any]] = []
+    for size in sorted(sizes, reverse=True):  # slots only ever get fewer
+        if results and size >= results[0]["batch"]:
+            continue
+        results.insert(0, with_fallback(functools.partial(profiler.measure, size), session.model))
+        if trace is not None and len(results) == 1:
+            profiler.write_trace(trace, results[0]["batch"])
+            log.info("trace written to %s", trace)
+    return results, profiler.report(results)
 
 
 class Profiler:
@@ -272,8 +315,6 @@ class Profiler:
     @torch.inference_mode()
     def write_trace(self, path: Path, batch: int) -> None:
         """A Chrome trace of one prefill, five frames and one vocoder batch."""
-        from torch.profiler import ProfilerActivity, profile, record_function
-
         model, slots = self.model, list(range(batch))
         prompts = sample_prompts(model, batch, self.frames)
         activities = [ProfilerActivity.CPU]
@@ -283,7 +324,7 @@ class Profiler:
         codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(
             batch, VOCODER_ROWS
         )
-        with profile(activities=activities, acc_events=True) as profiler:
+        with torch_profile(activities=activities, acc_events=True) as profiler:
             with record_function("prefill"):
                 model.prefill(prompts, slots)
             with record_function("frames"):
@@ -337,10 +378,8 @@ def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
     """
     if device.type != "cuda":
         return None
-    from torch.profiler import ProfilerActivity, profile
-
     torch.cuda.synchronize(device)
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
+    with torch_profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
         run()
         torch.cuda.synchronize(device)
     entries = profiler.key_averages()

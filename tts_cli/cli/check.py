@@ -6,7 +6,7 @@ import json
 import logging
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +17,19 @@ from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import check_options, common_options, config_option, group
 from tts_cli.cli.screen import Progress, long_step, show_table, shown_duration
 from tts_cli.config import PROGRESS, RunConfig
-from tts_cli.core import Role
-from tts_cli.errors import SetupError, UsageError
-from tts_cli.folder.run_file import Totals
+from tts_cli.errors import UsageError
+from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.listen.page.build import spoken_by
 
 if TYPE_CHECKING:
     from tts_cli.app.check import FolderCheck, Judged
-    from tts_cli.listen.hearing.recogniser import Recogniser
 
 log = logging.getLogger(__name__)
 
 _MAX_SHOWN = 20  # suspects in the table
 _MAX_PICKS = 10  # in one command line that is printed
 _MAX_TEXT = 48  # characters of a cell
-SAMPLE_VOICE = "sample voice"  # as run.json names it
+MAX_PROBLEMS = 5  # that are told one by one
 TAKES = 3  # more of each suspect, in the command that is printed
 
 _model_options = group(
@@ -81,109 +80,28 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli synth lines.jsonl --out wavs/ --only suspects --takes 3
       tts-cli check wavs/ --asr pocketsphinx --pick best
     """
-    from tts_cli.app.check import FolderCheck
-    from tts_cli.plan.checks import Only
+    from tts_cli.app.check import FolderCheck, compare_voices, listen
 
     config = RunConfig.from_options({**options, "out": folder})
-    only = Only(config.only, folder)
-    found = FolderCheck(folder, only)
-    only.require_rows(str(folder), (row.id for row in found.folder.rows))
+    found = FolderCheck(folder, config.only)
     if config.pick and not found.is_kept:
         raise UsageError(f"--pick: {folder} is read only", remedy="make a copy of it first")
     if not found.is_kept:
         log.warning("%s is read only: what is found is told, and not kept", folder)
+    step = partial(long_step, progress=config.progress)
+    progress = partial(Progress, progress=config.progress, is_quiet=config.verbosity < 0)
     if config.asr is not None:
-        listen(config, found)
+        tell(found, listen(found, config, step, progress))
     if config.drift:
-        compare_voices(config, found)
+        compare_voices(found, config, step, progress)
     found.write()
-    best = found.best_takes()
-    picked = pick(folder, config, best) if config.pick else []
-    if picked:
-        found = FolderCheck(folder, only)
-        found.write()
-        best = found.best_takes()
-    show(config, found, best, picked)
+    picked = found.pick(config) if config.pick else []
+    show(config, found, picked)
     return int(bool(found.suspects or found.failed))
-
-
-def listen(config: RunConfig, found: FolderCheck) -> None:
-    """Have the takes heard. Raises SetupError, StoppedEarly, Interrupted."""
-    require_packages()
-    with long_step("loading the recogniser", config.progress):
-        recogniser = open_recogniser(config)
-    try:
-        takes = sum(one.is_named for one in found.judged)
-        with Progress(takes, config.progress, config.verbosity < 0) as progress:
-            found.listen(
-                recogniser,
-                lambda count, audio_s: progress.update(Totals(ok=count, audio_s=audio_s)),
-            )
-    finally:
-        recogniser.close()
-    tell(found, recogniser.identity.name)
-
-
-def compare_voices(config: RunConfig, found: FolderCheck) -> None:
-    """Measure how like its voice each take sounds. Raises UsageError, SetupError."""
-    from tts_cli.cli.device import refuse_absent
-    from tts_cli.engine.load import open_session
-    from tts_cli.plan.checkpoint import approved_info
-
-    if config.model is None:
-        told = found.folder.last_run.get("model")
-        source = told.get("source") if isinstance(told, dict) else None
-        is_named = isinstance(source, str) and source != SAMPLE_VOICE
-        config = replace(config, model=source if is_named else None)
-    refuse_absent(config)
-    info = approved_info(config)
-    if not info.can_clone or "xvec" not in info.clone_modes:
-        raise UsageError(
-            f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
-            remedy="name a Qwen3-TTS Base checkpoint with --model",
-        )
-    with long_step("loading the speaker encoder", config.progress):
-        model = open_session(config).model
-    with Progress(len(found.judged), config.progress, config.verbosity < 0) as progress:
-        found.compare_voices(
-            model, lambda count, audio_s: progress.update(Totals(ok=count, audio_s=audio_s))
-        )
-
-
-def require_packages() -> None:
-    """Raise SetupError where the package that counts wrong words is not there."""
-    try:
-        import jiwer
-    except ImportError:
-        raise SetupError(
-            "--asr needs the package jiwer, which is not installed",
-            remedy="install the extra: pip install 'tts-cli[asr]'",
-        ) from None
-    assert jiwer is not None
-
-
-def open_recogniser(config: RunConfig) -> Recogniser:
-    """The recogniser that `--asr` means. Raises SetupError."""
-    from tts_cli.listen.hearing.recogniser import POCKETSPHINX
-
-    assert config.asr is not None
-    if config.asr.casefold() == POCKETSPHINX:
-        from tts_cli.listen.hearing.sphinx import Sphinx
-
-        return Sphinx(config.batch)
-    from tts_cli.cli.device import refuse_absent
-
-    refuse_absent(config)
-    from tts_cli.engine.load import choose_device
-    from tts_cli.listen.hearing.whisper import Whisper
-
-    return Whisper(config.asr, choose_device(config), config.batch)
 
 
 def tell(found: FolderCheck, name: str) -> None:
     """What the recogniser has heard, and what it could not."""
-    from tts_cli.app.check import MAX_PROBLEMS
-
     hearing = found.hearing
     said = f"{name}: {hearing.heard} takes heard"
     if hearing.heard:
@@ -205,32 +123,9 @@ def tell(found: FolderCheck, name: str) -> None:
         log.warning("%d more cannot be heard", len(hearing.problems) - MAX_PROBLEMS)
 
 
-def pick(out: Path, config: RunConfig, best: dict[str, Judged]) -> list[dict[str, Any]]:
-    """Make the best takes their rows' files. What somebody chose stays."""
-    from tts_cli.cli.pick import Choice, choose_takes
-    from tts_cli.folder.folder import Folder
-
-    wanted = [
-        Choice(row_id, one.file.take.take) for row_id, one in best.items() if not is_held(one)
-    ]
-    if not wanted:
-        return []
-    with Folder.at(out, config) as folder:
-        return choose_takes(folder, wanted)
-
-
-def is_held(one: Judged) -> bool:
-    """Whether somebody has chosen the take that is the row's file now."""
-    return one.row.take.role is Role.HELD
-
-
-def show(
-    config: RunConfig, found: FolderCheck, best: dict[str, Judged], picked: list[dict[str, Any]]
-) -> None:
+def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
     """The suspects, the worst first, and what to type next."""
-    from tts_cli.folder.files import CHECKS_NAME
-
-    suspects, failed = found.suspects, found.failed
+    suspects, failed, best = found.suspects, found.failed, found.best_takes()
     path = found.folder.path / CHECKS_NAME
     if config.json:
         facts = {
@@ -304,8 +199,6 @@ def shortened(text: str, most: int = _MAX_TEXT) -> str:
 
 def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[str]]:
     """What mends the folder: takes that are there to be chosen, others to be spoken."""
-    from tts_cli.listen.page.build import spoken_by
-
     commands = []
     folder = str(found.folder.path)
     choices = [f"{row_id}={one.file.take.take}" for row_id, one in best.items()]

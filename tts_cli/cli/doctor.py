@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
-import shutil
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -16,20 +11,6 @@ import click
 from tts_cli.cli.options import common_options
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
-from tts_cli.errors import SetupError, first_line
-from tts_cli.startup import TORCH
-
-MIN_FREE_BYTES = 2 * 10**9
-
-
-@dataclass
-class Finding:
-    """One checked thing."""
-
-    name: str
-    status: str  # ok, note or missing; missing means that nothing can be spoken
-    detail: str
-    remedy: str = ""
 
 
 @click.command("doctor")
@@ -40,8 +21,9 @@ def command(**options: Any) -> int:
     Exit code 3 when something is missing without which nothing can be spoken.
     """
     config = RunConfig.from_options(options)
-    findings = [*packages(), *extras(), *devices(), *kernels(), *caches()]
-    findings += [sample_voice(), *licences()]
+    from tts_cli.app.doctor import findings_of_all
+
+    findings = findings_of_all()
     if config.json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -50,138 +32,3 @@ def command(**options: Any) -> int:
         ]
         show_table("tts-cli doctor", ["what", "status", "found"], rows)
     return 3 if any(finding.status == "missing" for finding in findings) else 0
-
-
-def packages() -> list[Finding]:
-    """Every package a run needs, imported for real."""
-    found = []
-    needed = {
-        "torch": TORCH,
-        "transformers": "pip install transformers",
-        "safetensors": "pip install safetensors",
-        "soundfile": "pip install soundfile",
-        "soxr": "pip install soxr",
-        "huggingface_hub": "pip install huggingface-hub",
-    }
-    for name, remedy in needed.items():
-        try:
-            version = getattr(importlib.import_module(name), "__version__", "present")
-            found.append(Finding(name, "ok", str(version)))
-        except Exception as error:  # a broken one raises whatever it likes
-            found.append(Finding(name, "missing", first_line(error), remedy))
-    return found
-
-
-def extras() -> list[Finding]:
-    """The packages that only some commands need."""
-    from tts_cli.extras import EXTRAS, remedy_of
-
-    found = []
-    for name, extra in EXTRAS.items():
-        if problems := extra.problems():
-            detail = f"{'; '.join(problems)}, for {extra.serves}"
-            found.append(Finding(f"extra {name}", "note", detail, remedy_of(name)))
-        else:
-            there = (f"{package.name} {version(package.name)}" for package in extra.packages)
-            found.append(Finding(f"extra {name}", "ok", f"{', '.join(there)}, for {extra.serves}"))
-    return found
-
-
-def devices() -> list[Finding]:
-    """The processor and every CUDA device with its memory."""
-    try:
-        import torch
-    except (ImportError, OSError):
-        return []
-    found = [Finding("cpu", "ok", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads")]
-    if not torch.cuda.is_available():
-        built = torch.version.cuda
-        detail = f"torch {torch.__version__} sees no CUDA device"
-        remedy = "check the driver with nvidia-smi" if built else "this torch is a CPU build"
-        return [*found, Finding("cuda", "note", detail, remedy)]
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        free, total = torch.cuda.mem_get_info(index)
-        capability = f"{properties.major}.{properties.minor}"
-        detail = (
-            f"{properties.name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free, "
-            f"capability {capability}, CUDA {torch.version.cuda}, driver {driver_version()}"
-        )
-        found.append(Finding(f"cuda:{index}", "ok", detail))
-    return found
-
-
-def driver_version() -> str:
-    """The kernel driver's version, as the driver itself publishes it."""
-    try:
-        words = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split()
-    except OSError:
-        return "unknown"
-    numbers = [word for word in words if word[:1].isdigit() and "." in word]
-    return numbers[0] if numbers else "unknown"
-
-
-def kernels() -> list[Finding]:
-    """Which kernel path would be taken: on a CUDA device a probe is compiled and launched."""
-    try:
-        import torch
-
-        from kernels.launch.dispatch import describe
-        from kernels.launch.probe import probe, remedy_for, tools
-    except (ImportError, OSError):
-        return []
-    if not torch.cuda.is_available():
-        return [Finding("kernels", "ok", describe())]
-    device = torch.device("cuda", 0)
-    found = "; ".join(f"{name} {where}" for name, where in tools(device).items())
-    failure = probe(device)
-    if failure is None:
-        return [Finding("kernels", "ok", f"{describe(device)}, a probe was compiled; {found}")]
-    detail = f"PyTorch reference, which is slower, as Triton cannot be used ({failure}); {found}"
-    return [Finding("kernels", "note", detail, remedy_for(failure))]
-
-
-def caches() -> list[Finding]:
-    """Where compiled kernels and downloaded checkpoints are kept, and the room there."""
-    from tts_cli.folder.files import shown_size
-
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(hub_home()) / "hub")
-    triton = Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
-    found = []
-    for name, folder in (("hub cache", hub), ("kernel cache", triton)):
-        state = "there" if folder.is_dir() else "not made yet"
-        place = folder
-        while not place.exists():
-            place = place.parent
-        free = shutil.disk_usage(place).free
-        status = "ok" if free > MIN_FREE_BYTES else "note"
-        remedy = "" if free > MIN_FREE_BYTES else "make room; a checkpoint takes 2 to 5 GB"
-        found.append(Finding(name, status, f"{folder} ({state}), {shown_size(free)} free", remedy))
-    return found
-
-
-def hub_home() -> str:
-    """The hub's own folder, as huggingface_hub chooses it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return os.environ.get("HF_HOME") or os.path.join(cache, "huggingface")
-
-
-def licences() -> list[Finding]:
-    """The licences that weights of some family ask to be accepted."""
-    from models.registry import licences as known
-    from tts_cli.plan.checkpoint import accepted_on, describe_consent
-
-    return [
-        Finding("licence", "note" if accepted_on(found) is None else "ok", describe_consent(found))
-        for found in known()
-    ]
-
-
-def sample_voice() -> Finding:
-    """The embedded checkpoint."""
-    from tts_cli.plan.checkpoint import sample_voice as folder
-
-    try:
-        return Finding("sample voice", "ok", str(folder()))
-    except SetupError as error:
-        return Finding("sample voice", "missing", error.message, error.remedy or "")

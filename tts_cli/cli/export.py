@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,10 @@ from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import FolderPath, common_options, config_option, group
 from tts_cli.cli.screen import long_step, show_table
 from tts_cli.config import PROGRESS, RunConfig, Scope
-from tts_cli.folder.lock import LOCK_NAME, FolderLock
-from tts_cli.folder.run_file import read_report
+from tts_cli.export.made import ASIDE
 
 if TYPE_CHECKING:
-    from tts_cli.export.dataset import Exported, Wanted
+    from tts_cli.export.dataset import Exported
 
 log = logging.getLogger(__name__)
 
@@ -141,71 +139,20 @@ def command(folder: Path, out: Path, **options: Any) -> int:
       tts-cli export wavs/ --to parquet --out data/ --split train=0.95,valid=0.05
       tts-cli export wavs/ --to webdataset --out wds/ --min-s 1 --max-s 20 --no-suspects
     """
-    from tts_cli.export.dataset import Wanted
-    from tts_cli.export.selection import Filters
-    from tts_cli.export.statistics import Splits
+    from tts_cli.export.dataset import export_folder
 
     own = {name: options.pop(name) for name in _OWN}
+    own["to"] = own["to"].lower()
+    is_overwriting = own.pop("overwrite")
     config = RunConfig.from_options({**options, "out": out})
-    wanted = Wanted(
-        own["to"].lower(),
-        Splits(own["splits"]),
-        config.sample_rate,
-        own["shard_mb"],
-        not own["copy"],
-    )
-    filters = Filters(
-        own["of_voice"],
-        own["of_language"],
-        own["min_s"],
-        own["max_s"],
-        own["max_error"],
-        not own["no_suspects"],
-        own["all_takes"],
-    )
-    settings = {name: own[name] for name in _OWN if name != "overwrite"}
-    settings["sample_rate"] = wanted.final_rate_hz
-    return run(folder, out, config, wanted, filters, settings, own["overwrite"])
+    step = long_step("writing the data set", config.progress)
+    made = export_folder(folder, out, config, own, is_overwriting, step)
+    show(out, config, made)
+    return int(bool(made.lost))
 
 
-def run(
-    folder: Path,
-    out: Path,
-    config: RunConfig,
-    wanted: Wanted,
-    filters: Any,
-    settings: dict[str, Any],
-    is_overwriting: bool,
-) -> int:
-    """Export. Returns the exit code."""
-    from tts_cli.export.dataset import DataSetFolder, export, require_apart
-    from tts_cli.export.selection import LOST, Selection
-    from tts_cli.folder.files import prepare_folder
-    from tts_cli.folder.folder import Folder
-
-    Folder.look(folder)
-    require_apart(folder, out)
-    if os.path.lexists(folder / LOCK_NAME):
-        log.warning("%s: a command is at work there, or died: its rows may be left out", folder)
-    selection = Selection(folder, filters)
-    prepare_folder(out)
-    with FolderLock(out, config.take_over), long_step("writing the data set", config.progress):
-        made = export(
-            selection,
-            DataSetFolder(out, folder, settings, is_overwriting),
-            wanted,
-            read_report(folder),
-            settings,
-        )
-    show(out, config, wanted, made)
-    return int(not LOST.isdisjoint(made.statistics["left_out"]))
-
-
-def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
+def show(out: Path, config: RunConfig, made: Exported) -> None:
     """Tell what was made."""
-    from tts_cli.export.made import ASIDE
-    from tts_cli.export.selection import LOST
-
     found = made.statistics
     if made.aside.count:
         log.warning(
@@ -221,7 +168,7 @@ def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
     if config.json:
         counts = {
             "out": str(out),
-            "to": wanted.to,
+            "to": made.wanted.to,
             "files_linked": made.num_linked,
             "files_copied": made.num_copied,
             "files_changed": made.num_changed,
@@ -232,13 +179,13 @@ def show(out: Path, config: RunConfig, wanted: Wanted, made: Exported) -> None:
         click.echo(json.dumps({**counts, **found}, indent=2, ensure_ascii=False))
         return
     for reason, count in found["left_out"].items():
-        log.log(
-            logging.WARNING if reason in LOST else logging.INFO, "left out: %d, %s", count, reason
-        )
+        level = logging.WARNING if reason in made.lost else logging.INFO
+        log.log(level, "left out: %d, %s", count, reason)
     if config.verbosity < 0:
         return
     length = found["length_s"]
     lasts = f"; a row lasts {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
+    wanted = made.wanted
     click.echo(f"{out}: {found['rows']} rows, {found['hours']:.2f} hours as {wanted.to}{lasts}")
     if wanted.final_rate_hz is not None:
         click.echo(f"all audio at {wanted.final_rate_hz} Hz, mono, 16 bits")

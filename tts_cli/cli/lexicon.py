@@ -49,22 +49,9 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
       tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
     """
     config = RunConfig.from_options(options)
-    from tts_cli.plan.checkpoint import read_info
-    from tts_cli.plan.checks import check_settings
-    from tts_cli.text.care import TextCare
-    from tts_cli.text.languages import named_language
-    from tts_cli.text.unseen import as_seen
-    from tts_cli.text.words import strip_markup
-    from tts_cli.voices.voice_folder import VoiceFolder
+    from tts_cli.app.lexicon import read_words
 
-    info = read_info(config)
-    check_settings(config, info, VoiceFolder(config.voices))
-    care = TextCare.of(config, info)
-    language = named_language(config.language, info.languages)
-    words = tuple(map(as_seen, words))
-    if config.strip_markup:
-        words = tuple(map(strip_markup, words))
-    found = [_read(word, care, language) for word in words]
+    care, found = read_words(words, config)
     if config.json:
         click.echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
         return 0
@@ -74,16 +61,6 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
     ]
     show_table(_title(care), ["written", "spoken", "by"], rows)
     return 0
-
-
-def _read(word: str, care: TextCare, language: str) -> dict[str, Any]:
-    """One word, how it is spoken, and what says so, each once."""
-    reading = care.read(word, language)
-    by = (
-        "normalizer" if change.line is None else f"{care.lexicon.path}:{change.line}"
-        for change in reading.changes
-    )
-    return {"written": word, "spoken": reading.spoken, "by": list(dict.fromkeys(by))}
 
 
 def _title(care: TextCare) -> str:

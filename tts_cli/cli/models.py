@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
+from models.checkpoint.files import CheckpointError
+from models.registry import convert
 from tts_cli.cli.options import common_options, config_option, refuse_misplaced
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
+from tts_cli.folder.files import shown_size
 
 
 @click.group("models", invoke_without_command=True)
@@ -41,7 +44,6 @@ def list_command(**options: Any) -> int:
     Folders elsewhere are looked at by `tts-cli voices --model FOLDER`.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.folder.files import shown_size
     from tts_cli.plan.checkpoint import stored_models
 
     found = stored_models()
@@ -102,9 +104,6 @@ def convert_command(model: str, **options: Any) -> int:
       tts-cli models convert fishaudio/s2-pro
     """
     config = RunConfig.from_options(options)
-    from models.checkpoint.files import CheckpointError
-    from models.registry import convert
-
     try:
         done = convert(model, config.revision)
     except CheckpointError as error:

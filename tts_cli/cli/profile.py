@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,6 @@ from tts_cli.cli.options import common_options, device_options, model_options
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-
-log = logging.getLogger(__name__)
-
-BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 
 
 @click.command("profile", cls=SectionedCommand)
@@ -35,7 +28,7 @@ BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 @click.option(
     "--batches",
     metavar="N,N,...",
-    show_default=f"{BATCHES_CUDA} on cuda, {BATCHES_CPU} on cpu",
+    show_default="1,16,64,256 on cuda, 1,4,16 on cpu",
     help="Batch sizes to measure, powers of two.",
 )
 @click.option(
@@ -97,30 +90,11 @@ def command(
     if synthetic:
         options["model"] = SYNTHETIC_PREFIX + synthetic
     config = RunConfig.from_options(options)
-    from tts_cli.app.profile import STAGES, Profiler, parse_batches, parse_names
-    from tts_cli.engine.kernels import with_fallback
-    from tts_cli.engine.load import choose_device, open_session
-    from tts_cli.plan.checkpoint import approved_info
-    from tts_cli.plan.checks import require_speakable
+    from tts_cli.app.profile import profile
 
-    is_cuda = choose_device(config).type == "cuda"
-    sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
-    chosen = parse_names("--stages", stages, STAGES) if stages else STAGES
-    require_speakable(approved_info(config))
-    if config.max_batch is not None:
-        sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
-    session = open_session(replace(config, max_batch=max(sizes)))
-    profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5), chosen)
-    results: list[dict[str, Any]] = []
-    for size in sorted(sizes, reverse=True):  # slots only ever get fewer
-        if results and size >= results[0]["batch"]:
-            continue
-        results.insert(0, with_fallback(partial(profiler.measure, size), session.model))
-        if trace is not None and len(results) == 1:
-            profiler.write_trace(trace, results[0]["batch"])
-            log.info("trace written to %s", trace)
+    results, report = profile(config, batches, frames, repeats, stages, trace)
     if config.json:
-        click.echo(json.dumps(profiler.report(results), indent=2))
+        click.echo(json.dumps(report, indent=2))
         return 0
     for result in results:
         show(result)

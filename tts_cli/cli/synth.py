@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli import signals, startup
-from tts_cli.cli import device
+from tts_cli.app import device
 from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
     common_options,

@@ -1,62 +1,41 @@
-"""`tts-cli voices`: what a checkpoint can speak as, and the voice files at hand."""
+"""`tts-cli voices`: what a checkpoint can speak as, and the voice files at hand; one made of a
+recording, of a row that was spoken, or of a description.
+"""
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.command import SectionedOption
+from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
     FolderPath,
+    cloning_model_options,
     common_options,
+    config_option,
     group,
     model_options,
     refuse_misplaced,
     voices_option,
 )
 from tts_cli.cli.screen import show_table
-from tts_cli.config import RunConfig
-from tts_cli.errors import RowError
-from tts_cli.manifest.ids import voice_label
+from tts_cli.config import DTYPES, RunConfig, Scope
+from tts_cli.errors import UsageError
+from tts_cli.manifest.row import CLONE_MODES
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.voices.made import MadeVoice
-    from tts_cli.voices.voice_file import StoredVoice
-    from tts_cli.voices.voice_folder import VoiceFolder
+    from tts_cli.voices.made import MadeVoices
 
 _SHOWN_CHARS = 60  # of a text in a table
-COMMANDS = {
-    "add": "Make a voice file of a recording, or of a row that was spoken.",
-    "design": "Make a voice file of a voice described in words.",
-}
 
 
-class VoicesGroup(click.Group):
-    """Lists without a subcommand; imports one only to run it."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(f"tts_cli.cli.voices_{cmd_name}").command
-        assert isinstance(command, click.Command), cmd_name
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group("voices", cls=VoicesGroup, invoke_without_command=True)
+@click.group("voices", invoke_without_command=True)
 @model_options
 @voices_option()
 @group(
@@ -103,38 +82,28 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
         refuse_misplaced(ctx)
         return 0
     config = RunConfig.from_options(options)
-    if folder is not None:
-        show_made_voices(folder, config.json)
-        return 0
-    from tts_cli.plan.checkpoint import (
-        accepted_on,
-        describe_consent,
-        model_label,
-        read_info,
-        require_consent,
-    )
-    from tts_cli.voices.voice_folder import VoiceFolder
+    from tts_cli.app.voices import made_in, offered
 
-    info = read_info(config)
-    if config.accept_licence:
-        require_consent(info.licence, config)
-    own = VoiceFolder(config.voices)
-    files = list_voices(own, info)
-    if config.json:
-        found = {"source": model_label(config.model), **asdict(info)}
-        if info.licence is not None:
-            found["licence_accepted"] = accepted_on(info.licence)
-        found |= {"voices_folder": str(own.path), "voice_files": files}
-        click.echo(json.dumps(found, indent=2))
+    if folder is not None:
+        show_made_voices(*made_in(folder), config.json)
         return 0
-    for name, value in describe(info, model_label(config.model)):
+    found = offered(config)
+    info, files = found.info, found.files
+    if config.json:
+        facts = {"source": found.source, **asdict(info)}
+        if info.licence is not None:
+            facts["licence_accepted"] = found.accepted
+        facts |= {"voices_folder": str(found.folder), "voice_files": files}
+        click.echo(json.dumps(facts, indent=2))
+        return 0
+    for name, value in describe(info, found.source):
         click.echo(f"{name}: {value}")
     if info.licence is not None:
-        click.echo(f"licence: {describe_consent(info.licence)}")
+        click.echo(f"licence: {found.consent}")
     if files:
         columns = ("name", "mode", "made with", "can be used")
         show_table(
-            f"voice files in {own.path}",
+            f"voice files in {found.folder}",
             columns,
             [
                 (
@@ -147,7 +116,7 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
             ],
         )
     else:
-        click.echo(f"voice files: none in {own.path}")
+        click.echo(f"voice files: none in {found.folder}")
     return 0
 
 
@@ -174,28 +143,8 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
     ]
 
 
-def list_voices(folder: VoiceFolder, info: ModelInfo) -> list[dict[str, Any]]:
-    """Every voice file, and why this checkpoint cannot speak with it."""
-    found: list[dict[str, Any]] = []
-    for name in folder.names():
-        try:
-            stored = folder.load(name)
-        except RowError as error:
-            found.append({"name": name, "problem": str(error)})
-            continue
-        problem = stored.problem(info)
-        if not info.can_clone:
-            problem = f"a {info.type} checkpoint cannot clone"
-        found.append({"name": name, "problem": problem, **stored.facts()})
-    return found
-
-
-def show_made_voices(out: Path, is_json: bool) -> None:
-    """List the voices that runs have made for an output folder. Raises SetupError."""
-    from tts_cli.voices.made import MadeVoices
-
-    voices = MadeVoices(out)
-    found = [made_facts(voice, *whole) for voice, whole in voices.voices()]
+def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
+    """List the voices that runs have made for an output folder."""
     if is_json:
         click.echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
         return
@@ -217,23 +166,6 @@ def show_made_voices(out: Path, is_json: bool) -> None:
     show_table(f"made voices in {voices.folder}", columns, rows)
 
 
-def made_facts(
-    voice: str, made: MadeVoice | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
-) -> dict[str, Any]:
-    """What a made voice is, as JSON can hold it; nothing of it need be whole."""
-    gone = [] if made or problems else [f"{voice}.json is gone, or was not written yet"]
-    return {
-        "voice": voice,
-        "name": voice_label(voice),
-        "of": None if made is None else made.shown,
-        "audio_s": None if made is None else made.audio_s,
-        "says": None if made is None else made.text,
-        "wav": None if made is None else str(made.path),
-        "checkpoints": sorted({one.model for one in stored.values()}),
-        "problem": "; ".join([*problems, *gone]) or None,
-    }
-
-
 def _cut(text: str) -> str:
     """As much of a text as a table has room for."""
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
@@ -246,3 +178,159 @@ def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = Tr
         return
     what = f"wrote {path}" if is_new else f"{path} is there already, made of the same"
     click.echo(f"{what}: {facts['mode']}, {facts['frames']} reference frames")
+
+
+@command.command(
+    "add",
+    cls=SectionedCommand,
+    short_help="Make a voice file of a recording, or of a row that was spoken.",
+)
+@click.argument("name")
+@click.option("--ref-audio", metavar="FILE", help="The recording, 1 to 30 s.")
+@click.option("--ref-text", metavar="TEXT", help="What is said in it, word for word.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Instead of a recording: an output folder, of whose row --take the voice is made.",
+)
+@click.option("--take", metavar="ID[=TAKE]", help="That row, or a take of it as in pick.")
+@click.option(
+    "--mode",
+    type=click.Choice(CLONE_MODES, case_sensitive=False),
+    help="icl clones voice and manner and needs --ref-text; xvec clones the voice alone.",
+    show_default="icl with --ref-text or --from, else xvec",
+)
+@cloning_model_options
+@voices_option(Scope.USERS)
+@config_option("ref_silence", type=float, metavar="SECONDS")
+@click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
+@config_option("device", metavar="DEVICE")
+@config_option("dtype", type=click.Choice(DTYPES, case_sensitive=False))
+@common_options
+def add_command(
+    name: str,
+    ref_audio: str | None,
+    ref_text: str | None,
+    source: Path | None,
+    take: str | None,
+    mode: str | None,
+    is_overwriting: bool,
+    **options: Any,
+) -> int:
+    """Make a voice file of a recording or of a row that was spoken, for one checkpoint that clones:
+    Base or Fish Speech.
+
+    Writes NAME.voice.safetensors: the speaker's embedding (Qwen3-TTS) and, for icl, the
+    recording's codes and its transcript. Rows then name it as their voice, and the recording is
+    needed no more. Any format that libsndfile reads will do; 5 to 15 s of one speaker without noise
+    are best.
+
+    --from and --take make it of a row that you like: of its codes (synth --save-codes) or else its
+    audio, and of the words that it says.
+
+    \b
+    Examples:
+      tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
+        --ref-audio anna.wav --ref-text "What she says in it."
+      tts-cli voices add teller --model fishaudio/s2-pro --from wavs/ --take intro/003=2
+    """
+    is_row = source is not None
+    is_both = is_row and (ref_audio or ref_text) is not None
+    if is_row != (take is not None) or is_both or not (is_row or ref_audio):
+        raise UsageError(
+            "a voice is made of a recording or of a row that was spoken",
+            "give either --ref-audio FILE and what it says, or --from DIR and --take ID alone",
+        )
+    config = RunConfig.from_options(options)
+    from tts_cli.app.make_voice import add_voice
+
+    reference = {"ref_audio": ref_audio, "ref_text": ref_text, "clone_mode": mode}
+    spoken = None if source is None or take is None else (source, take)
+    path, stored, is_new = add_voice(name, reference, config, is_overwriting, spoken)
+    show_made(str(path), stored.facts(), config.json, is_new)
+    return 0
+
+
+@command.command(
+    "design", cls=SectionedCommand, short_help="Make a voice file of a voice described in words."
+)
+@click.argument("name")
+@click.option(
+    "--instruct", metavar="TEXT", help="What the voice is like.  [default: the model's choice]"
+)
+@click.option(
+    "--text",
+    required=True,
+    metavar="TEXT",
+    help="What it says as its reference; 5 to 15 s of plain speech.",
+)
+@click.option(
+    "--design-model",
+    metavar="PATH|REPO",
+    help="The VoiceDesign checkpoint.",
+    show_default="none: --model makes the voice up, as Fish Speech does",
+)
+@cloning_model_options
+@voices_option(Scope.USERS)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    metavar="N",
+    help="Another seed, another take.",
+    show_default=True,
+)
+@click.option(
+    "--language",
+    default="auto",
+    metavar="NAME",
+    help="Language of --text.",
+    show_default=True,
+)
+@config_option("ref_silence", type=float, metavar="SECONDS")
+@click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
+@config_option("device", metavar="DEVICE")
+@config_option("dtype", type=click.Choice(DTYPES, case_sensitive=False))
+@config_option("no_graphs")
+@common_options
+def design_command(
+    name: str,
+    instruct: str | None,
+    text: str,
+    design_model: str | None,
+    is_overwriting: bool,
+    **options: Any,
+) -> int:
+    """Make a voice file of a voice described in words, so that a whole book keeps one voice.
+
+    The VoiceDesign checkpoint (--design-model) speaks --text once in the voice of --instruct; the
+    Base checkpoint (--model) encodes that with its transcript. The speech is kept beside the voice
+    file as NAME.wav: listen to it, and try another --seed if it is not what you meant. Fish Speech
+    makes a voice up itself, and takes neither --design-model nor --instruct.
+
+    \b
+    Examples:
+      tts-cli voices design narrator --model Qwen/Qwen3-TTS-12Hz-1.7B-Base \\
+        --design-model Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign \\
+        --instruct "A calm, low voice of an elderly man." \\
+        --text "It was late in the year when the letter came."
+      tts-cli voices design narrator --model fishaudio/s2-pro --seed 7 \\
+        --text "It was late in the year when the letter came."
+    """
+    config = RunConfig.from_options(options)
+    from tts_cli.app.make_voice import design_voice
+
+    spoken = {"text": text, "instruct": instruct, "language": config.language}
+    design = replace(config, model=design_model, revision=None, max_batch=1)
+    path, stored = design_voice(
+        name,
+        spoken,
+        config.seed,
+        replace(config, language="auto"),
+        None if design_model is None else design,
+        is_overwriting,
+    )
+    show_made(str(path), stored.facts(), config.json)
+    return 0

@@ -1,14 +1,10 @@
-"""`tts-cli warmup`: compile kernels into the cache, capture every graph once, check graph against
-eager.
-"""
+"""`tts-cli warmup`: what was compiled and captured, and whether it is right."""
 
 from __future__ import annotations
 
 import json
-import logging
-import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,21 +17,7 @@ from tts_cli.cli.options import (
     reproducible_option,
 )
 from tts_cli.cli.screen import show_table
-from tts_cli.config import MANY_ROWS, RunConfig
-
-if TYPE_CHECKING:
-    import torch
-
-    from models.base import SpeechModel
-    from models.device.graphs import GraphRunner
-    from tts_cli.engine.load import Session
-
-log = logging.getLogger(__name__)
-
-LONGEST_S = (
-    30.0  # rows that the warmed-up buckets have room for, unless --max-seconds says otherwise
-)
-CHECK_FRAMES = 16
+from tts_cli.config import RunConfig
 
 
 @click.command("warmup", cls=SectionedCommand)
@@ -53,33 +35,13 @@ def command(**options: Any) -> int:
     graph is missing or differs.
     """
     config = RunConfig.from_options(options)
-    from kernels.launch.compilation import cache_folder
-    from tts_cli.app.profile import sample_prompts
-    from tts_cli.engine.kernels import with_fallback
-    from tts_cli.engine.load import open_session, prepare
-    from tts_cli.plan.checkpoint import approved_info
-    from tts_cli.plan.checks import require_speakable
-    from tts_cli.plan.room import Needs
-    from tts_cli.voices.recording import MAX_SECONDS
+    from tts_cli.app.warmup import warm_up
 
-    require_speakable(approved_info(config))
-    session = open_session(config)
-    info = session.model.info
-    frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)
-    reference = math.ceil(MAX_SECONDS / info.frame_s) if info.can_clone else 0
-    needs = Needs(
-        rows=max(session.batch.rows, MANY_ROWS),  # as the largest run
-        max_positions=min(frames + 256 + reference, info.max_positions),
-        max_frames=frames,
-        max_trailing=len(sample_prompts(session.model, 1, 1)[0].trailing_ids),
-        max_reference_frames=reference,
-    )
-    prepare(session, needs, is_whole=True)
-    graphs = with_fallback(lambda: coverage(session), session.model, session.batch.is_fixed)
+    session, graphs, cache = warm_up(config)
     if config.json:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}
         report |= {"capture_s": round(session.capture_s, 3), "graphs": graphs}
-        report |= {"kernels": {**asdict(session.kernels), "cache": str(cache_folder())}}
+        report |= {"kernels": {**asdict(session.kernels), "cache": str(cache)}}
         click.echo(json.dumps(report, indent=2))
     elif not graphs:
         reason = "--no-graphs" if session.device.type == "cuda" else "graphs need a CUDA device"
@@ -95,65 +57,6 @@ def command(**options: Any) -> int:
         kernels = session.kernels
         click.echo(
             f"  {kernels.compiled} kernels compiled in {kernels.compile_s:.1f} s, {kernels.cached} "
-            f"found in {cache_folder()}"
+            f"found in {cache}"
         )
     return int(any(graph["check"] != "equal" for graph in graphs))
-
-
-def coverage(session: Session) -> list[dict[str, Any]]:
-    """One entry a bucket: capture time, memory and the outcome of its check."""
-    runners = session.model.graph_runners()
-    found = []
-    for runner in runners:
-        if runner.capturer is None:
-            continue
-        check = check_frames if runner.name == "frame" else check_output
-        captured = {entry["key"]: entry for entry in runner.stats.captures}
-        for key in runner.keys:
-            found.append({**captured[str(key)], "check": check(session.model, runner, key)})
-        for key, reason in runner.stats.failures.items():
-            entry = {"graph": runner.name, "key": key, "capture_ms": "-", "mib": "-"}
-            found.append({**entry, "check": f"not captured: {reason}"})
-    return found
-
-
-def check_frames(model: SpeechModel, runner: GraphRunner[Any], bucket: int) -> str:
-    """Speak the same rows by graph and eagerly and compare every code."""
-    import torch
-
-    from tts_cli.app.profile import sample_prompts
-
-    slots = list(range(bucket))
-    prompts = sample_prompts(model, bucket, CHECK_FRAMES)
-
-    def speak(step: Any) -> list[torch.Tensor]:
-        model.prefill(prompts, slots)
-        with torch.inference_mode():
-            for _ in range(CHECK_FRAMES):
-                step(bucket)
-        statuses = model.status(model.poll(), slots)
-        codes = [model.codes(slot, status.frames) for slot, status in enumerate(statuses)]
-        model.release(slots)
-        return codes
-
-    graph, eager = speak(runner.run), speak(runner.function)
-    for row, (ours, theirs) in enumerate(zip(graph, eager, strict=True)):
-        if ours.shape != theirs.shape:
-            return f"row {row}: {len(ours)} frames against {len(theirs)}"
-        if not torch.equal(ours, theirs):
-            frame, codebook = (ours != theirs).nonzero()[0].tolist()
-            return f"row {row} differs first at frame {frame}, codebook {codebook}"
-    return "equal"
-
-
-def check_output(model: SpeechModel, runner: GraphRunner[Any], key: Any) -> str:
-    """Compare the output of a graph with the eager one on the same static input."""
-    import torch
-
-    with torch.inference_mode():
-        if runner.sample is not None:
-            runner.sample(key)
-        graph = runner.run(key).clone()
-        eager = runner.function(key)
-    worst = float((graph - eager).abs().max())
-    return "equal" if worst == 0 else f"differs by up to {worst:.2e}"

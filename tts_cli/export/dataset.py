@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tts_cli import signals
 from tts_cli.audio.tags import synthetic_of
+from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.export.audio import Audio
 from tts_cli.export.card import CardFacts, card, model_of
@@ -26,7 +29,7 @@ from tts_cli.export.layouts import RATE_HZ, AudioFolder, LJSpeech, NeMo, Plan, T
 from tts_cli.export.made import CARD_NAME, ExportFiles
 from tts_cli.export.names import Names
 from tts_cli.export.parquet import Parquet
-from tts_cli.export.selection import Selection
+from tts_cli.export.selection import LOST, Filters, Selection
 from tts_cli.export.statistics import Splits, Statistics
 from tts_cli.folder.atomic import (
     is_part,
@@ -35,9 +38,13 @@ from tts_cli.folder.atomic import (
     sync_folder,
     write_atomic,
 )
-from tts_cli.folder.lock import LOCK_NAME
-from tts_cli.folder.run_file import versions
+from tts_cli.folder.files import prepare_folder
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.lock import LOCK_NAME, FolderLock
+from tts_cli.folder.run_file import read_report, versions
 from tts_cli.named import Named
+
+log = logging.getLogger(__name__)
 
 TARGETS: dict[str, type[Target]] = {
     "ljspeech": LJSpeech,
@@ -68,6 +75,7 @@ class Wanted:
 class Exported:
     """What was made."""
 
+    wanted: Wanted
     statistics: dict[str, Any]
     num_linked: int
     num_copied: int
@@ -76,24 +84,61 @@ class Exported:
     aside: Named  # files that stood in the way, and no export has made so
     left: Named  # files that are named as a data set's, and are none of this one's
 
+    @property
+    def lost(self) -> set[str]:
+        """Reasons for which rows are left out that should be there."""
+        return LOST.intersection(self.statistics["left_out"])
 
-def export(
+
+def export_folder(
+    source: Path,
+    out: Path,
+    config: RunConfig,
+    own: Mapping[str, Any],
+    is_overwriting: bool,
+    step: AbstractContextManager[Any],
+) -> Exported:
+    """Write a data set of what a folder holds, or bring it up to date.
+
+    Args:
+        own: the options of `export` alone that make it what it is.
+        step: shows that the writing goes on.
+    Raises:
+        UsageError: no row is wanted, or one of the folders is none to read or write.
+        SetupError: a package is missing.
+        StoppedEarly: nothing more can be written.
+    """
+    wanted = Wanted(
+        own["to"], Splits(own["splits"]), config.sample_rate, own["shard_mb"], not own["copy"]
+    )
+    filters = Filters(
+        own["of_voice"],
+        own["of_language"],
+        own["min_s"],
+        own["max_s"],
+        own["max_error"],
+        not own["no_suspects"],
+        own["all_takes"],
+    )
+    settings = {**own, "sample_rate": wanted.final_rate_hz}
+    Folder.look(source)
+    require_apart(source, out)
+    if os.path.lexists(source / LOCK_NAME):
+        log.warning("%s: a command is at work there, or died: its rows may be left out", source)
+    selection = Selection(source, filters)
+    prepare_folder(out)
+    with FolderLock(out, config.take_over), step:
+        data_set = DataSetFolder(out, source, settings, is_overwriting)
+        return _export(selection, data_set, wanted, read_report(source), settings)
+
+
+def _export(
     selection: Selection,
     folder: DataSetFolder,
     wanted: Wanted,
     report: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> Exported:
-    """Write a data set.
-
-    Args:
-        report: run.json of the folder.
-        settings: of the export, for the card.
-    Raises:
-        UsageError: no row is wanted; nothing was written.
-        SetupError: a package is missing.
-        StoppedEarly: nothing more can be written.
-    """
     kind = TARGETS[wanted.to]
     names = Names(kind.has_dots)
     ahead = selection.look_ahead(names)
@@ -132,7 +177,7 @@ def export(
     finally:
         folder.made.close()
     counts = audio.num_linked, audio.num_copied, audio.num_changed
-    return Exported(found, *counts, num_pruned, folder.made.aside, folder.made.left)
+    return Exported(wanted, found, *counts, num_pruned, folder.made.aside, folder.made.left)
 
 
 def _write_rows(
