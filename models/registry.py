@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from models.base import Voice
 from models.checkpoint.files import CheckpointError, NoSuchCheckpoint, cached_repositories, resolve
 from models.checkpoint.section import Section
 
@@ -178,8 +179,6 @@ def load_prompt_counter(
         CheckpointError: the checkpoint cannot be found, or its tokenizer not read.
     """
     import torch
-
-    from models.base import Voice
 
     prompt, width, num_codebooks = load_prompts(source, revision)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
+import soundfile
 
 from tts_cli.audio.file import (
     NO_TAGS,
@@ -149,8 +150,6 @@ def _applied(treatment: Treatment, level: ChapterLevel | None) -> dict[str, Any]
 
 
 def _rate_of(path: Path) -> int:
-    import soundfile
-
     try:
         return int(soundfile.info(path).samplerate)
     except (soundfile.LibsndfileError, OSError) as error:
@@ -159,8 +158,6 @@ def _rate_of(path: Path) -> int:
 
 def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
     """(n,) samples of a row."""
-    import soundfile
-
     try:
         samples, found_hz = soundfile.read(path, dtype="int16" if is_int16 else "float32")
     except (soundfile.LibsndfileError, OSError) as error:
@@ -225,8 +222,6 @@ def _open_sink(part: Path, rate_hz: int, format: str, subtype: str, tags: Tags) 
             yield sink
             sink.finish()
         return
-    import soundfile
-
     with open(part, "x+b") as file:
         watched = _WatchedFile(file)
         with soundfile.SoundFile(

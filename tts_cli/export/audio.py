@@ -16,6 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
+import soundfile
+
 from tts_cli.audio.file import encode, is_whole_wav, resample
 from tts_cli.audio.tags import Tags
 from tts_cli.errors import RowError, disk_full, is_disk_error
@@ -124,8 +126,6 @@ class Audio:
 
     def _changed(self, row: ExportRow, data: bytes, rate_hz: int) -> bytes | None:
         """16-bit WAV at a rate; None: it is that already. Raises RowError."""
-        import soundfile
-
         try:
             with soundfile.SoundFile(io.BytesIO(data)) as file:
                 is_wav = file.format == "WAV" and file.subtype == "PCM_16"

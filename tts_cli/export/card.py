@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from tts_cli.config import SAMPLING_FLAGS
 from tts_cli.export.row import COLUMNS, code_of
 from tts_cli.export.statistics import NONE, OTHERS
 
@@ -174,8 +175,6 @@ def _table(sums: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 
 def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that say how it sounds. Paths of the machine are nobody's business."""
-    from tts_cli.config import SAMPLING_FLAGS
-
     names = ("seed", "layout", "split", "normalize", "format", "subtype", "sample_rate")
     more = ("loudness", "highpass", "trim", "pad", "pause_paragraph", "pause_sentence")
     shown = (*names, *more, "pause_clause", "max_seconds", *SAMPLING_FLAGS)

@@ -27,8 +27,8 @@ from tts_cli.export.audio import Audio
 from tts_cli.export.card import CardFacts, card, model_of
 from tts_cli.export.layouts import RATE_HZ, AudioFolder, LJSpeech, NeMo, Plan, Target, WebDataset
 from tts_cli.export.made import CARD_NAME, ExportFiles
-from tts_cli.export.names import Names
 from tts_cli.export.parquet import Parquet
+from tts_cli.export.row import Names
 from tts_cli.export.selection import LOST, Filters, Selection
 from tts_cli.export.statistics import Splits, Statistics
 from tts_cli.folder.atomic import (

@@ -36,8 +36,7 @@ from typing import Any
 
 from tts_cli.export.audio import Audio, WholeFile
 from tts_cli.export.made import ExportFiles
-from tts_cli.export.names import Names
-from tts_cli.export.row import ExportRow
+from tts_cli.export.row import ExportRow, Names
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from tts_cli.core import Finish, Status, Unfinished
 from tts_cli.errors import UsageError
-from tts_cli.export.names import Names
-from tts_cli.export.row import AUTO, ExportRow, code_of
+from tts_cli.export.row import AUTO, ExportRow, Names, code_of
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.take import Take

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tts_cli.errors import UsageError
 from tts_cli.export.row import ExportRow
 
@@ -78,8 +80,6 @@ class Statistics:
 
     def lengths_s(self) -> dict[str, float]:
         """Shortest, percentiles and longest; empty without rows."""
-        import numpy as np
-
         if not self.rows:
             return {}
         values = np.frombuffer(self._lengths_s, np.float32)

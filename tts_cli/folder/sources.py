@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from tts_cli.audio.file import LOSSLESS_SUBTYPES, is_whole_wav, to_int16
 from tts_cli.audio.join import join_again
@@ -136,9 +138,6 @@ def read_audio(kept: Kept) -> Array:
 
 def read_codes(kept: Kept, record: Take, num_codebooks: int, num_codes: int | None = None) -> Array:
     """(F, K) int64 codes of a row. Raises RowError for what cannot be its codes."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     try:
         if kept.path.stat().st_size > MAX_CODES_BYTES:
             raise RowError(f"{kept.path} is far too large")

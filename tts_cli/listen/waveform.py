@@ -11,12 +11,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
-    Array = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]
 
 BUCKETS = 160
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -64,8 +63,6 @@ def _outline_or_none(path: Path | None) -> str | None:
 
 def _letters(peaks: Array) -> str:
     """(n,) peaks, not negative, as letters."""
-    import numpy as np
-
     if not len(peaks):
         return ""
     shares = np.sqrt(np.fmin(peaks, 1.0))  # of what is no number: 1
@@ -76,8 +73,6 @@ def _letters(peaks: Array) -> str:
 
 def _peaks(samples: Array) -> Array:
     """(BUCKETS,) float64 loudest samples of (n,) signed ones, n >= 1."""
-    import numpy as np
-
     starts = np.arange(BUCKETS) * len(samples) // BUCKETS
     high = np.maximum.reduceat(samples, starts).astype(np.float64)
     low = np.minimum.reduceat(samples, starts).astype(np.float64)
@@ -87,8 +82,6 @@ def _peaks(samples: Array) -> Array:
 
 def _map_wav(path: Path) -> tuple[Array, float] | None:
     """The samples of a mono WAV file of our kinds, and their unit; None for other files."""
-    import numpy as np
-
     if path.suffix != ".wav":
         return None
     with open(path, "rb") as file:
@@ -136,7 +129,6 @@ def _wav_layout(file: BinaryIO) -> tuple[int, int, int] | None:
 
 def _decoded(path: Path) -> Array:
     """(n / 64,) loudest samples of any file that libsndfile reads."""
-    import numpy as np
     import soundfile
 
     def blocks() -> Iterator[Array]:

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.files import CODES_SUFFIX
@@ -100,9 +103,6 @@ class MadeVoice:
 
     def codes(self) -> np.ndarray[Any, Any]:
         """(F, K) int16. Raises RowError."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
         path = self.path.with_name(self.path.stem + CODES_SUFFIX)
         try:
             codes: np.ndarray[Any, Any] = load(_bytes_of(path))["codes"]

@@ -24,16 +24,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from models.pace import reading_s
 from tts_cli.errors import RowError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     import soundfile
 
-    Samples = np.ndarray[Any, Any]
+Samples = np.ndarray[Any, Any]
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +184,6 @@ def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
     """(n,) to (ceil(n * rate / native),), as librosa 0.10 does it with soxr's HQ."""
     if native_rate_hz == rate_hz:
         return samples
-    import numpy as np
     import soxr
 
     size = math.ceil(len(samples) * (float(rate_hz) / native_rate_hz))
@@ -272,8 +272,6 @@ def _has_last_ogg_page(handle: int) -> bool:
 
 def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
     """(n,) float32 mono; never more frames than the header promised."""
-    import numpy as np
-
     longest = int(MAX_SECONDS * header.rate_hz)
     limit = longest + 1 if header.frames is None else header.frames
     limit = min(limit, MAX_DECODED_BYTES // (8 * header.channels))
@@ -308,8 +306,6 @@ def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
 
 def _judge(samples: Samples) -> None:
     """Refuse what holds no voice."""
-    import numpy as np
-
     mean = float(samples.mean(dtype=np.float64))
     rms = float(np.sqrt(np.mean(np.square(samples - mean, dtype=np.float64))))
     if rms >= MIN_RMS:
@@ -322,8 +318,6 @@ def _judge(samples: Samples) -> None:
 
 def _oddities(samples: Samples, rate_hz: int) -> list[str]:
     """What makes a poor voice of a recording that holds one."""
-    import numpy as np
-
     found = []
     sizes = np.abs(samples)
     share = np.count_nonzero(sizes >= CLIPPED_AT) / len(sizes)

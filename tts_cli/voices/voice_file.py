@@ -12,15 +12,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from models.base import Voice
 from tts_cli.errors import RowError
 from tts_cli.manifest.columns import MAX_NAME_CHARS
 from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.named import shown
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from models.base import ModelInfo, Voice
+    from models.base import ModelInfo
 
 FORMAT, VERSION = "tts-cli voice", "1"
 MAX_FILE_BYTES = 4 * 2**20
@@ -91,8 +94,6 @@ class StoredVoice:
         """As the model takes it."""
         import torch
 
-        from models.base import Voice
-
         codes = None if self.codes is None else torch.from_numpy(self.codes.astype("int64"))
         embedding = torch.from_numpy(self.embedding.copy())
         return Voice(embedding, codes, self.text, self.mode, self.identity, self.digest)
@@ -141,10 +142,6 @@ def _metadata(voice: StoredVoice) -> dict[str, str]:
 
 def decode(data: bytes) -> StoredVoice:
     """The voice in a file's bytes. Raises RowError."""
-    import numpy as np
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     entries, metadata = _header(data)
     try:
         tensors = load(data)

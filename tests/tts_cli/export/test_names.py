@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tts_cli.export.names import Names
-from tts_cli.export.row import ExportRow
+from tts_cli.export.row import ExportRow, Names
 from tts_cli.manifest.ids import id_problem
 
 ROW = ExportRow(

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from importlib.metadata import version
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -48,8 +49,6 @@ class Sphinx:
                 "--asr pocketsphinx needs the package pocketsphinx, which is not installed",
                 remedy="install the extra: pip install 'tts-cli[asr]'",
             ) from None
-        from importlib.metadata import version
-
         assert pocketsphinx is not None
         name = f"{POCKETSPHINX} {version('pocketsphinx')} en-us"
         self.identity = Identity(name, languages=("en",))

@@ -1,4 +1,4 @@
-"""What the page shows of a folder, as plain values for JSON.
+"""The page of a folder, and what it shows, as plain values for JSON.
 
 Names are those of the journal. What is usual or unknown is left out of a row: most rows are fine,
 and a page of thousands stays small.
@@ -6,28 +6,73 @@ and a page of thousands stays small.
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from tts_cli.core import Finish, Remark
-from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile
-from tts_cli.folder.run_file import iso_time
+from tts_cli.errors import SetupError, is_disk_error
+from tts_cli.folder.atomic import write_alone
+from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.folder.lock import is_read_only
+from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
+from tts_cli.folder.run_file import iso_time, versions
 from tts_cli.folder.take import Take
 from tts_cli.listen.judgement import judged
-from tts_cli.listen.page.build import spoken_by
+from tts_cli.listen.page.build import build_page, spoken_by
 from tts_cli.listen.page.charts import charts_of
 from tts_cli.listen.suspicion import KINDS, severity
 from tts_cli.listen.usual import Voices, letters_a_second
 from tts_cli.listen.verdicts import Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
 
+log = logging.getLogger(__name__)
+
+PAGE_NAME = "report.html"
 SCHEMA = 1
 TOLD_SILENCE_S = 0.5
 _PART = ("text_start", "text_end", "start_s", "end_s")
 _DIGITS = re.compile(r"([0-9]+)")
+
+
+def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
+    """Write the page of a folder, whole or not at all.
+
+    Args:
+        page: None: it goes into the folder.
+    Returns:
+        Where it is, and the folder's totals.
+    Raises:
+        UsageError, SetupError: the folder cannot be read, or the page not be written.
+        DiskFull: no room; an earlier page stays.
+    """
+    folder = read_folder(out)
+    if page is None and is_read_only(out):
+        raise SetupError(f"{out}: is read only", "say by --out PAGE where the page is to go")
+    base = "" if page is None else os.path.relpath(out.resolve(), page.parent.resolve())
+    address = f"{audio_url(base)}/" if base else ""
+    content = content_of(folder, versions()["tts-cli"], address)
+    totals: dict[str, Any] = content["totals"]
+    if totals["garbage"]:
+        garbage = totals["garbage"]
+        log.warning("%s: lines that make no sense, left out: %d", out / JOURNAL_NAME, garbage)
+    if totals["missing"]:
+        log.warning("%s: rows whose audio is gone: %d; the page says which", out, totals["missing"])
+    page = out / PAGE_NAME if page is None else page
+    try:
+        write_alone(page, build_page(content))
+    except OSError as error:
+        if is_disk_error(error):
+            raise
+        raise SetupError(
+            f"cannot write {page}: {error.strerror or error}", "check the folder's permissions"
+        ) from error
+    return page, totals
 
 
 def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dict[str, Any]:

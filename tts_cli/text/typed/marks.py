@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tts_cli.text.pictures import PICTURES
 from tts_cli.text.reading import ODD_SPACES, TAKEN, Change, without
 from tts_cli.text.typed.capitals import small
+from tts_cli.text.words import PICTURES
 
 _TYPED = {
     mark: typed

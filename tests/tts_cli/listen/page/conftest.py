@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tts_cli.app.report import write_page
+from tts_cli.listen.page.content import write_page
 
 CHROMIUM = os.environ.get("TTS_TESTS_CHROMIUM") or shutil.which("chromium")
 FLAGS = [

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 from spoken_folders import TEXT, many_records, record, run, tone, write_folder
 
-from tts_cli.app.report import write_page
+from tts_cli.listen.page.content import write_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
