@@ -27,11 +27,11 @@ from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
-from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.row import Row
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:
-    from tts_cli.plan.plan import RowPlan
+    from tts_cli.plan.plan import Plan
 
 log = logging.getLogger(__name__)
 
@@ -46,20 +46,17 @@ class Made:
     failed: int = 0  # rows
 
 
-def write_row_subtitles(plan: RowPlan) -> Made:
+def write_row_subtitles(plan: Plan) -> Made:
     """Write the subtitles that `RunConfig.subtitles` asks for and that are missing or out of date.
     Rows without audio of their text have none.
 
     Raises:
         DiskFull: no room.
         Interrupted: a signal came.
-        StoppedEarly: the manifest is not what it was.
     """
     made = Made()
-    for row in plan.rows.read():
+    for row in plan.texts():
         signals.check()
-        if isinstance(row, BadRow):
-            continue
         try:
             made.written += _write(row, plan, plan.folder.writer, plan.folder.journal)
         except DiskFull:
@@ -71,7 +68,7 @@ def write_row_subtitles(plan: RowPlan) -> Made:
     return made
 
 
-def _write(row: Row, plan: RowPlan, writer: AudioWriter, journal: Journal) -> int:
+def _write(row: Row, plan: Plan, writer: AudioWriter, journal: Journal) -> int:
     """Write the files of one row. Returns how many."""
     take, audio = journal.ok_take(row.id), writer.path_of(row.id)
     if take is None or not audio.is_file() or not _is_of(take, row, plan):
@@ -83,7 +80,7 @@ def _write(row: Row, plan: RowPlan, writer: AudioWriter, journal: Journal) -> in
     if not paths:
         return 0
     texts = [] if take.finish_reason is Finish.WORDLESS else _spoken(row, take, audio)
-    markup = plan.care.markup or "(?!)"
+    markup = plan.planner.care.markup or "(?!)"
     texts = [  # tags and marks that are not spoken are not shown
         replace(text, text=re.sub(markup, "", without_pauses(text.text))) for text in texts
     ]
@@ -92,11 +89,11 @@ def _write(row: Row, plan: RowPlan, writer: AudioWriter, journal: Journal) -> in
     return len(paths)
 
 
-def _is_of(take: Take, row: Row, plan: RowPlan) -> bool:
+def _is_of(take: Take, row: Row, plan: Plan) -> bool:
     """Whether the audio of a take says what stands in the manifest now."""
     if take.text == row.text:
         return True
-    reading = plan.care.read(row.text, row.language or plan.config.language)
+    reading = plan.planner.care.read(row.text, row.language or plan.config.language)
     return reading.spoken == take.said
 
 

@@ -315,10 +315,10 @@ def unspoken(
 ) -> set[str]:
     """Ids of the rows that have no audio as it is wanted now."""
     from tts_cli.manifest.row import BadRow
-    from tts_cli.plan.plan import RowPlan
+    from tts_cli.plan.plan import Plan
 
     config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
-    plan = RowPlan(source, config, info, folder, maker=maker)
+    plan = Plan(source, config, info, folder, maker=maker)
     plan.survey()
     missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
     return missing | {order.record.id for order in plan.orders()}

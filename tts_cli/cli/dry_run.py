@@ -13,7 +13,7 @@ from tts_cli.errors import UsageError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.mend import find_orphans
 from tts_cli.manifest.source import Manifest
-from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.plan import Plan
 from tts_cli.plan.strays import Strays
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def show_plan(
 ) -> int:
     """Tell what the run would do, from a folder that is only looked at. Returns the exit code."""
     folder = Folder.at(out, config, info)
-    plan = RowPlan(source, config, info, folder, maker=maker)
+    plan = Plan(source, config, info, folder, maker=maker, keeps=False)
     with long_step("checking the manifest, and which rows are done", config.progress):
         survey = plan.survey()
     say_problems(survey.summary, config)

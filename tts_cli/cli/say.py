@@ -309,13 +309,13 @@ def _spoken_row(
     from tts_cli.cli.validate import say_problems
     from tts_cli.folder.files import is_int16_enough
     from tts_cli.manifest.row import BadRow
-    from tts_cli.plan.plan import RowPlan
+    from tts_cli.plan.plan import Plan
 
     with source_of(row) as file:
         from tts_cli.manifest.source import Source
 
         source = Source("<text>", "jsonl", "", file)
-        plan = RowPlan(source, config, info, maker=maker, made=made)
+        plan = Plan(source, config, info, maker=maker, made=made)
         survey = plan.survey()
         say_problems(survey.summary, config)
         if survey.summary.bad_rows:
@@ -342,7 +342,7 @@ def _spoken_row(
         model = model or WarmModel(config, info)
         model.make_room(survey.needs)
     signals.check()
-    speech = model.new_run(lambda _: None, cloning=plan.cloning, is_int16=is_int16)
+    speech = model.new_run(lambda _: None, cloning=plan.planner.cloning, is_int16=is_int16)
     with signals.stopping(speech.stop):
         speech.run([planned])
     return planned

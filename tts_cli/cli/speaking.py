@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.session import Speakers
     from tts_cli.folder.folder import Folder
-    from tts_cli.plan.plan import RowPlan
+    from tts_cli.plan.plan import Plan
     from tts_cli.plan.tally import Survey
 
 log = logging.getLogger(__name__)
 
 
 def speakers_of(
-    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, model: WarmModel | None
+    config: RunConfig, info: ModelInfo, plan: Plan, survey: Survey, model: WarmModel | None
 ) -> Speakers:
     """Who speaks a run's rows: this process, or workers."""
     from tts_cli.engine.session import OneProcess
 
     if not config.has_workers:
         is_int16 = plan.folder.writer.takes_int16
-        return OneProcess(config, survey.needs, plan.cloning, model, is_int16=is_int16)
+        return OneProcess(config, survey.needs, plan.planner.cloning, model, is_int16=is_int16)
     from tts_cli.audio.tags import synthetic
     from tts_cli.workers.session import Crew
 
-    pauses = plan.split_rule.pauses
+    pauses = plan.planner.split_rule.pauses
     drop = plan.folder.writer.drop
-    return Crew(config, info, survey.needs, plan.cloning, pauses, synthetic(info), drop)
+    return Crew(config, info, survey.needs, plan.planner.cloning, pauses, synthetic(info), drop)
 
 
 def speak(
     config: RunConfig,
     info: ModelInfo,
-    plan: RowPlan,
+    plan: Plan,
     survey: Survey,
     folder: Folder,
     model: WarmModel | None = None,
@@ -98,7 +98,6 @@ def speak(
             try:
                 with signals.stopping(speakers.stop):
                     speakers.speak(partial(plan.due, tally.keep, tally.fail), tally.keep)
-                plan.source.require_same()
             except (Exception, Interrupted) as caught:
                 error = caught
         totals.wall_s = time.perf_counter() - started_s
@@ -109,7 +108,7 @@ def speak(
     totals = speakers.counted(totals)
     exit_code = getattr(error, "exit_code", 4) if error else int(totals.failed > 0)
     report = build_report(
-        plan.maker.config,
+        plan.planner.maker.config,
         totals,
         run_id=run_id,
         device=speakers.device_facts(),
@@ -146,7 +145,7 @@ def totals_of(survey: Survey) -> Totals:
 
 def show_summary(
     config: RunConfig,
-    plan: RowPlan,
+    plan: Plan,
     survey: Survey,
     totals: Totals,
     failures: Failures,
@@ -187,26 +186,26 @@ def setting_origins() -> dict[str, str]:
     return {} if ctx is None else ctx.ensure_object(Invocation).origins
 
 
-def plan_facts(plan: RowPlan) -> dict[str, Any]:
+def plan_facts(plan: Plan) -> dict[str, Any]:
     """What the report says of a run before a row of it is spoken, as `build_report` takes it."""
     from tts_cli.plan.checkpoint import model_facts
 
     return {
         "model": model_facts(plan.config, plan.info),
-        "text": plan.care.facts(),
+        "text": plan.planner.care.facts(),
         "manifests": plan.source.paths,
         "read_as": plan.source.facts(),
         "cast": plan.rows.casting.cast.facts(),
         "origins": setting_origins(),
-        "voice_model": model_facts(*plan.maker) if plan.voices.is_two else None,
+        "voice_model": model_facts(*plan.planner.maker) if plan.voices.is_two else None,
         "made_voices": plan.voices.facts(),
     }
 
 
-def first_report(plan: RowPlan, run_id: str, started: datetime) -> dict[str, Any]:
+def first_report(plan: Plan, run_id: str, started: datetime) -> dict[str, Any]:
     """What is known of a run before a row of it is spoken."""
     return build_report(
-        plan.maker.config,
+        plan.planner.maker.config,
         None,
         run_id=run_id,
         device={},

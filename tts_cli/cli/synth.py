@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.made_voices import Studio
     from tts_cli.folder.folder import Folder
-    from tts_cli.plan.plan import RowPlan
+    from tts_cli.plan.plan import Plan
     from tts_cli.plan.strays import Strays
     from tts_cli.plan.tally import Survey
 
@@ -120,7 +120,7 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
     from tts_cli.folder.folder import Folder
     from tts_cli.plan.checkpoint import approved_info, read_info, require_consent
     from tts_cli.plan.free_voices import who_speaks
-    from tts_cli.plan.plan import RowPlan
+    from tts_cli.plan.plan import Plan
     from tts_cli.plan.standing import State
 
     signals.check()  # after the imports, which may have swallowed one
@@ -135,7 +135,7 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
         return show_plan(source, config, out, info, maker, own)
     require_consent(info.licence, config)
     with Folder.at(out, config, info) as folder:
-        plan = RowPlan(source, config, info, folder, maker=maker)
+        plan = Plan(source, config, info, folder, maker=maker)
         with long_step("checking the manifest, and which rows are done", config.progress):
             survey = plan.survey()
         log.debug("left to do: %s", survey)
@@ -186,7 +186,7 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
         return max(exit_code, keep_subtitles(plan)) if config.subtitles else exit_code
 
 
-def make_missing_voices(plan: RowPlan) -> WarmModel | None:
+def make_missing_voices(plan: Plan) -> WarmModel | None:
     """Make what rows lack. Returns the model, if it was loaded for that."""
     from tts_cli.engine.made_voices import Here, make_voices
 
@@ -200,11 +200,11 @@ def make_missing_voices(plan: RowPlan) -> WarmModel | None:
 
             studio = stack.enter_context(elsewhere(plan.config))
         stack.enter_context(long_step(what, plan.config.progress))
-        make_voices(plan.voices, plan.voices.to_make(), plan.cloning, studio)
+        make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
     return here.model
 
 
-def show_voices(plan: RowPlan) -> int:
+def show_voices(plan: Plan) -> int:
     """Tell where the voices are that were made. Returns the exit code."""
     made = plan.voices.made
     if plan.config.json:
@@ -222,7 +222,7 @@ def bring_back(folder: Folder, survey: Survey) -> None:
     log.info("%s back from removed/, as spoken before", rows)
 
 
-def settle_strays(plan: RowPlan, folder: Folder, own: str) -> Strays:
+def settle_strays(plan: Plan, folder: Folder, own: str) -> Strays:
     """Look for rows that the manifest no longer has, and take them out where that is asked for;
     records of bad rows that are mended are, in any case.
 
@@ -248,7 +248,7 @@ def settle_strays(plan: RowPlan, folder: Folder, own: str) -> Strays:
     return strays
 
 
-def keep_subtitles(plan: RowPlan) -> int:
+def keep_subtitles(plan: Plan) -> int:
     """Write the rows' subtitles that are missing. Returns 1 if some could not be written."""
     from tts_cli.app.subtitles import write_row_subtitles
 
@@ -262,7 +262,7 @@ def keep_subtitles(plan: RowPlan) -> int:
 def remake(
     config: RunConfig,
     info: ModelInfo,
-    plan: RowPlan,
+    plan: Plan,
     folder: Folder,
     survey: Survey,
     model: WarmModel | None,
@@ -292,7 +292,7 @@ def remake(
 
 
 def record_unspoken(
-    config: RunConfig, info: ModelInfo, plan: RowPlan, survey: Survey, folder: Folder
+    config: RunConfig, info: ModelInfo, plan: Plan, survey: Survey, folder: Folder
 ) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.app.tally import RunTally
@@ -315,7 +315,7 @@ def record_unspoken(
     exit_code = int(totals.failed > 0)
     if config.json or survey.served:
         report = build_report(
-            plan.maker.config,
+            plan.planner.maker.config,
             totals,
             run_id=new_run_id(started) if survey.served else None,
             device={},
@@ -333,7 +333,7 @@ def record_unspoken(
     return exit_code
 
 
-def say_nothing_to_do(config: RunConfig, survey: Survey, plan: RowPlan, out: Path) -> None:
+def say_nothing_to_do(config: RunConfig, survey: Survey, plan: Plan, out: Path) -> None:
     """Tell that no row is left to speak; run.json of the run that spoke the others stays."""
     from tts_cli.cli.summary import stray_lines
 

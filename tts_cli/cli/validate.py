@@ -64,15 +64,15 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
         from tts_cli.folder.folder import Folder
         from tts_cli.plan.checkpoint import read_info
         from tts_cli.plan.free_voices import who_speaks
-        from tts_cli.plan.plan import RowPlan
+        from tts_cli.plan.plan import Plan
 
         config, info, maker = who_speaks(config, read_info(config))
         check_settings(config, info)
-        plan = RowPlan(source, config, info, maker=maker, is_heard=True)
+        plan = Plan(source, config, info, maker=maker, is_heard=True, keeps=False)
         survey = plan.survey()
         summary = survey.summary
         is_whole = config.limit is None and config.shard is None and not config.only
-        if is_whole and (unused := plan.care.unused()):
+        if is_whole and (unused := plan.planner.care.unused()):
             summary.warnings.append(unused)
         try:
             plan.voices.require_there()

@@ -440,7 +440,7 @@ class WarmModel:
 
     def new_cloning(self) -> Cloning:
         """Finds what rows clone; it remembers files, so each call has one of its own."""
-        return Cloning(self.config, self.info, self.maker.voices.made)
+        return self.maker.forget_files()
 
     def new_run(
         self,

@@ -25,7 +25,15 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.export.audio import Audio
 from tts_cli.export.card import CardFacts, card, model_of
-from tts_cli.export.layouts import RATE_HZ, AudioFolder, LJSpeech, NeMo, Plan, Target, WebDataset
+from tts_cli.export.layouts import (
+    RATE_HZ,
+    AudioFolder,
+    ExportPlan,
+    LJSpeech,
+    NeMo,
+    Target,
+    WebDataset,
+)
 from tts_cli.export.made import CARD_NAME, ExportFiles
 from tts_cli.export.parquet import Parquet
 from tts_cli.export.row import Names
@@ -148,7 +156,7 @@ def _export(
     comment = synthetic_of(model if isinstance(model, dict) else {})
     audio = Audio(selection.out, folder.made, wanted.final_rate_hz, comment, wanted.has_links)
     rate_hz = next(iter(ahead.rates_hz)) if len(ahead.rates_hz) == 1 else None
-    plan = Plan(
+    plan = ExportPlan(
         folder.made,
         audio,
         names,

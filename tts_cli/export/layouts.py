@@ -40,7 +40,7 @@ from tts_cli.export.row import ExportRow, Names
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExportPlan:
     """What a layout must know before the first row."""
 
     made: ExportFiles
@@ -75,7 +75,7 @@ class Target:
     hub_files: str | None = None
     has_dots: bool = True  # in names of rows
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExportPlan) -> None:
         self.plan = plan
         self._open: dict[str, WholeFile] = {}
 
@@ -159,7 +159,7 @@ _AUDIO = "audio"
 class NeMo(Target):
     """See the module."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExportPlan) -> None:
         super().__init__(plan)
         self._numbers = {voice: number for number, voice in enumerate(plan.voices)}
 
@@ -199,7 +199,7 @@ class WebDataset(Target):
     hub_files = "data/{split}-*"
     has_dots = False
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExportPlan) -> None:
         super().__init__(plan)
         self._numbers = dict.fromkeys(plan.splits, 0)
         self._bytes = dict.fromkeys(plan.splits, 0)

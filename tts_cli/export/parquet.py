@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import SetupError
 from tts_cli.export.audio import WholeFile
-from tts_cli.export.layouts import Plan, Target
+from tts_cli.export.layouts import ExportPlan, Target
 from tts_cli.export.row import COLUMNS, ExportRow
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Parquet(Target):
 
     hub_files = "data/{split}-*"
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExportPlan) -> None:
         super().__init__(plan)
         self._schema = schema_of(plan.rate_hz)
         self._shards: dict[str, _Shard] = {}

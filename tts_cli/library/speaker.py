@@ -142,12 +142,12 @@ class Speaker(ReadyModel):
         """
         with self._call():
             cloning = self.new_cloning()
-            row = self.maker.make({**fields, "text": text}, 1, cloning)
+            row = self.maker.make({**fields, "text": text}, 1)
             if isinstance(row, BadRow):
                 raise RowError(row.message)
             if not row.is_silent:
                 self._say(row, cloning)
-            speech = speech_of(row, self.info, self.maker.warnings(row, cloning))
+            speech = speech_of(row, self.info, self.maker.warnings(row))
         if speech.error is not None:
             raise RowError(speech.error)
         return speech

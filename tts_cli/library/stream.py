@@ -186,7 +186,7 @@ class SpeechStream:
                 self._last = found
                 return
             number, given = found
-            made = self._speaker.maker.make(given, number, self._cloning)
+            made = self._speaker.maker.make(given, number)
             if isinstance(made, BadRow):
                 self._ended.put((number, unspoken(made, self._speaker.info)))
                 continue
@@ -202,5 +202,5 @@ class SpeechStream:
     def _take(self, row: SpeechRow) -> None:
         """A row at its end; any thread."""
         speaker = self._speaker
-        speech = speech_of(row, speaker.info, speaker.maker.warnings(row, self._cloning))
+        speech = speech_of(row, speaker.info, speaker.maker.warnings(row))
         self._ended.put((self._numbers.pop(row), speech))

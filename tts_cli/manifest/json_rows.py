@@ -37,8 +37,7 @@ def line_rows(lines: Lines, source: Source, rows: RowBuilder) -> Iterator[Row | 
         lines.start_row()
         if line.isspace() or not line:
             continue
-        if not rows.next():
-            continue
+        rows.next()
         try:
             if problem is not None:
                 raise RowProblem(problem)
@@ -75,11 +74,11 @@ def array_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[Row
             if not isinstance(value, dict):
                 raise RowProblem(f"must be a JSON object, not {shown(value)}")
         except RowProblem as problem:
-            if rows.next():
-                yield rows.bad(line, str(problem))
+            rows.next()
+            yield rows.bad(line, str(problem))
             continue
-        if rows.next():
-            yield rows.row(value, line)
+        rows.next()
+        yield rows.row(value, line)
     text.take("]")
     if text.peek():
         raise text.error("something stands behind the array's end")

@@ -204,12 +204,9 @@ def _read_block(stream: BinaryIO, name: str) -> bytes:
         raise _unreadable(name, error, "check what is piped in") from error
 
 
-def read_rows(manifest: Manifest, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
+def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
     """Every row of a manifest in order, each judged by itself.
 
-    Args:
-        wanted: what an earlier reading to the end found out: row n is passed over, and hardly
-            looked at, where item n - 1 is 0. None: all rows.
     Raises:
         ManifestError: a file cannot be read, is of another encoding, or its header is wrong.
         SetupError: a library for its format is missing.
@@ -220,13 +217,13 @@ def read_rows(manifest: Manifest, wanted: Sequence[int] | None = None) -> Iterat
     content_ids = ContentIds() if is_by_content else None
     for source in manifest.all:
         file = source.name if len(manifest.all) > 1 else ""
-        rows = RowBuilder(source, wanted, number, file, content_ids)
+        rows = RowBuilder(source, number, file, content_ids)
         try:
-            if content_ids is None:
-                yield from _read(source, rows)
-            else:  # which sees every row, those that are passed over too
-                yield from (row for row in _read(source, rows) if not rows.is_passed)
-        except OSError as error:
+            yield from _read(source, rows)
+        except (OSError, ManifestError) as error:
+            source.require_same()  # else that is what is wrong
+            if isinstance(error, ManifestError):
+                raise
             raise _unreadable(source.name, error, "check the file") from error
         number = rows.number
     manifest.columns.require_met(manifest.name)

@@ -1,22 +1,18 @@
-"""Whether a manifest still is what it was when it was read first.
+"""Manifests as they are found: where, in which form, and whether they are still what they were.
 
-Every reading of a file goes through `watch`, which hashes each block before a line of it is parsed.
-The first reading notes the hashes; a later one that meets a different block, or another end, raises
-at once, so no row is ever taken from a manifest that was not checked. What happens to the file
-behind its readers is found by `require_same`.
+A manifest is read once, and what was read is spoken. `require_same`, at the end of the reading,
+finds whether the file was changed meanwhile.
 
-Rows as readers find them: counted, their names mapped, passed over where nobody wants them.
+Rows as readers find them: counted, and their names mapped.
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
-import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from tts_cli.errors import StoppedEarly, UsageError
 from tts_cli.manifest.columns import Columns, RowProblem
@@ -89,6 +85,7 @@ class SourceFacts:
     form: TableForm | None = None  # None: it is no table
     is_subtitles: bool = False
     sheet: str | None = None
+    state: tuple[int, ...] | None = None  # of the file when it was opened first
 
 
 @dataclass(frozen=True)
@@ -102,11 +99,6 @@ class Source:
     rules: Rules = field(default_factory=Rules)
     columns: Columns = field(default_factory=Columns, compare=False)
     found: SourceFacts = field(default_factory=SourceFacts, init=False, compare=False)
-    fingerprint: Fingerprint = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        fingerprint = Fingerprint(self.name, is_copy=self.copy is not None)
-        object.__setattr__(self, "fingerprint", fingerprint)
 
     @property
     def all(self) -> tuple[Source, ...]:
@@ -123,20 +115,30 @@ class Source:
 
         Raises:
             OSError: it cannot be opened.
-            StoppedEarly: it is not what it was; while reading too.
+            StoppedEarly: it is not what it was.
         """
         if self.copy is not None:
             self.copy.seek(0)
-            file = os.fdopen(os.dup(self.copy.fileno()), "rb", buffering=0)
-        elif self.fingerprint.is_known and not self.fingerprint.is_there():
-            raise self.fingerprint.changed()
-        else:
-            file = open(self.name, "rb", buffering=0)  # noqa: SIM115
-        return self.fingerprint.watch(cast(BinaryIO, file))
+            return os.fdopen(os.dup(self.copy.fileno()), "rb")
+        if self.found.state is not None:
+            self.require_same()  # before a pipe in its place lets us wait for a writer
+        file = open(self.name, "rb")  # noqa: SIM115
+        self.found.state = self.found.state or _state(os.fstat(file.fileno()))
+        return file
 
     def require_same(self) -> None:
-        """Raise StoppedEarly if it was changed since it was read."""
-        self.fingerprint.require_same()
+        """Raise StoppedEarly if it was changed since it was opened first, or is gone."""
+        if self.copy is not None or self.found.state is None:
+            return
+        try:
+            if _state(os.stat(self.name)) == self.found.state:
+                return
+        except OSError:
+            pass
+        raise StoppedEarly(
+            f"{self.name}: the manifest was changed, or is gone, since it was read",
+            remedy="rows spoken so far are kept; run the same command again",
+        )
 
     def facts(self) -> list[dict[str, Any]]:
         """What a run's report says of it."""
@@ -181,136 +183,28 @@ class Sources:
 Manifest = Source | Sources
 
 
-BLOCK_BYTES = 1 << 16
-_END = b""  # in place of a hash
-
-
-class Fingerprint:
-    """Size, times and running hashes of one file.
-
-    Args:
-        name: what messages call it, and where it is unless `is_copy`.
-        is_copy: nobody else can reach it.
-    """
-
-    def __init__(self, name: str, is_copy: bool = False) -> None:
-        self._name = name
-        self._is_copy = is_copy
-        self._hashes: list[bytes] = []  # of all bytes up to the end of each block; then _END
-        self._state: tuple[int, ...] | None = None  # of the file when it was opened first
-
-    def watch(self, file: BinaryIO) -> BinaryIO:
-        """The same bytes, from an unbuffered file at its start; reading raises `changed`."""
-        if self._state is None:
-            self._state = _state(os.fstat(file.fileno()))
-        return cast(BinaryIO, io.BufferedReader(_Watched(file, self), BLOCK_BYTES))
-
-    def require_same(self) -> None:
-        """Look at the file once more, and read it only if it was touched.
-
-        Raises:
-            StoppedEarly: it was changed since it was read, or is gone.
-        """
-        if self._is_copy or self._state is None:
-            return
-        try:
-            if _state(os.stat(self._name)) == self._state:
-                return
-            if not self.is_there():
-                raise self.changed()
-            with open(self._name, "rb", buffering=0) as file:
-                watched = self.watch(cast(BinaryIO, file))
-                while watched.read(BLOCK_BYTES):
-                    pass
-        except OSError as error:
-            raise self.changed() from error
-
-    def compare(self, index: int, found: bytes) -> None:
-        """Note what block `index` of a reading hashes to, or compare it with what is known."""
-        if index == len(self._hashes):
-            self._hashes.append(found)
-        elif self._hashes[index] != found:
-            raise self.changed()
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the file was read to its end."""
-        return bool(self._hashes) and self._hashes[-1] == _END
-
-    def is_there(self) -> bool:
-        """Whether a plain file has its name; opening a pipe would wait for a writer."""
-        return os.path.isfile(self._name)
-
-    def changed(self) -> StoppedEarly:
-        """The error of a manifest that is not what it was."""
-        return StoppedEarly(
-            f"{self._name}: the manifest was changed, or is gone, since it was read",
-            remedy="rows spoken so far are kept; run the same command again",
-        )
-
-
 def _state(found: os.stat_result) -> tuple[int, ...]:
     """What changes with a file; more often than its content does."""
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-class _Watched(io.RawIOBase):
-    """The raw file below one reader."""
-
-    def __init__(self, file: BinaryIO, fingerprint: Fingerprint) -> None:
-        self._file = file
-        self._fingerprint = fingerprint
-        self._digest = hashlib.blake2b(digest_size=16)
-        self._index = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill a buffer, or as much of it as a block is."""
-        buffer = buffer[:BLOCK_BYTES]  # whoever asks for a whole file has the same blocks
-        count = 0  # a block is whole, or the last one: network file systems may give less at once
-        while count < len(buffer):
-            more: int = self._file.readinto(buffer[count:])  # type: ignore[attr-defined]
-            if not more:
-                break
-            count += more
-        if not count:
-            self._fingerprint.compare(self._index, _END)
-            return 0
-        self._digest.update(buffer[:count])
-        self._fingerprint.compare(self._index, self._digest.digest())
-        self._index += 1
-        return count
-
-    def close(self) -> None:
-        """Close the file too."""
-        self._file.close()
-        super().close()
 
 
 class RowBuilder:
     """Makes the rows of one manifest.
 
     Args:
-        wanted: see `read_rows`.
         number: of the last row of the manifest before; numbers go on.
         file: see `Row`.
-        content_ids: see `build_row`; they must see rows that are passed over, too.
+        content_ids: see `build_row`.
     """
 
     def __init__(
         self,
         source: Source,
-        wanted: Sequence[int] | None = None,
         number: int = 0,
         file: str = "",
         content_ids: ContentIds | None = None,
     ) -> None:
         self.number = number
-        self.is_whole = wanted is None  # all rows are read, and for the first time
-        self._wanted = wanted
         self._folder = source.folder
         self._columns = source.columns
         self._is_idle = source.columns.is_idle
@@ -318,15 +212,10 @@ class RowBuilder:
         self._file = file
         self._content_ids = content_ids
         self._strips_markup = source.rules.strips_markup
-        self.is_passed = False  # the row counted last, though it may have been made
 
-    def next(self) -> bool:
-        """Count a row that was found. False: it is to be passed over."""
+    def next(self) -> None:
+        """Count a row that was found."""
         self.number += 1
-        if self._wanted is None:
-            return True
-        self.is_passed = not self._wanted[self.number - 1]
-        return not self.is_passed or self._content_ids is not None
 
     def row(self, values: Mapping[str, Any], line: int) -> Row | BadRow:
         """The row of an object."""

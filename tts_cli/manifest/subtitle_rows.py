@@ -96,12 +96,12 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
             cue.name = html.unescape(voice[1]).strip()
         values, is_silent = _values(cue, " ".join(" ".join(fresh).split()), source)
         num_silent += is_silent
-        if rows.next():
-            extra = {"start_s": f"{cue.start / 1000:g}", "end_s": f"{cue.end / 1000:g}"}
-            if cue.name and "character" not in values:
-                extra["speaker"] = cue.name
-            yield rows.cells(values, line, {} if source.columns.extra == DROP else extra)
-    if num_silent and rows.is_whole:
+        rows.next()
+        extra = {"start_s": f"{cue.start / 1000:g}", "end_s": f"{cue.end / 1000:g}"}
+        if cue.name and "character" not in values:
+            extra["speaker"] = cue.name
+        yield rows.cells(values, line, {} if source.columns.extra == DROP else extra)
+    if num_silent:
         log.info("%s: %d cues without words stay silent", source.name, num_silent)
 
 

@@ -211,13 +211,12 @@ def table_rows(
         except StopIteration:
             break
         except (RowProblem, csv.Error) as problem:
-            if rows.next():
-                yield rows.bad(start, _table_problem(problem, start, lines.number))
+            rows.next()
+            yield rows.bad(start, _table_problem(problem, start, lines.number))
             continue
-        if rows.next():
-            yield header.row(cells, rows, start)
-    if rows.is_whole:
-        header.tell_overhanging(source.name, rows.number - first)
+        rows.next()
+        yield header.row(cells, rows, start)
+    header.tell_overhanging(source.name, rows.number - first)
 
 
 def _reason(problem: Exception) -> str:

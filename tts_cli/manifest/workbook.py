@@ -62,8 +62,7 @@ def workbook_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
         if header is None:
             header = TableHeader(cells, source.columns, f"{name}:{line}")
             continue
-        if not rows.next():
-            continue
+        rows.next()
         problem = _problem(index, cells, scan, header) if has_problem else None
         yield header.row(cells, rows, line) if problem is None else rows.bad(line, problem)
     if header is None:

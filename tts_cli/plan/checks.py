@@ -74,16 +74,15 @@ class CheckedRows:
         self._makes_voices = makes_voices
         self.casting = Casting(config, info, self._voices, self._setting_problem, makes_voices)
 
-    def read(self, wanted: Sequence[int] | None = None) -> Iterator[Row | BadRow]:
-        """The rows in order, or those that are wanted, see `read_rows`; again, with the same
-        verdicts.
+    def read(self) -> Iterator[Row | BadRow]:
+        """The rows in order; again, with the same verdicts.
 
         Raises:
             ManifestError: the file cannot be used at all.
             StoppedEarly: it is not what it was when it was read first.
         """
         longest = MAX_PATH_BYTES - len(os.fsencode(self._config.out or "")) - PATH_EXTRAS
-        for row in read_rows(self._source, wanted):
+        for row in read_rows(self._source):
             if row.id is not None:
                 place = row.line if not row.file else row.line | self._file_bits[row.file]
                 first = self._places.setdefault(id_hash(fold_id(row.id)), place)

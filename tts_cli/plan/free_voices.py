@@ -8,14 +8,14 @@ are rows with a voice file like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.ids import VOICES
-from tts_cli.manifest.row import BadRow, Row
+from tts_cli.manifest.row import Row
 from tts_cli.plan.checkpoint import model_label, never_ends, read_info
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.split import sentences
@@ -129,6 +129,10 @@ class Ask:
         return whose(self.character, self.description)
 
 
+def _nothing(row_id: str) -> Take | None:
+    return None
+
+
 @dataclass
 class FreeVoices:
     """The made voices of a run. Where none can be made, it does nothing.
@@ -141,7 +145,10 @@ class FreeVoices:
     info: ModelInfo
     maker: Maker
     made: MadeVoices
+    take_of: Callable[[str], Take | None] = _nothing  # what the output folder says of a row
     asks: dict[str, Ask] = field(default_factory=dict)
+    _is_settled: bool = False  # all rows were read
+    _first: SpeechRequest | None = None
     _names: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -154,44 +161,31 @@ class FreeVoices:
         """Whether one checkpoint makes the voices, and another one speaks."""
         return self.maker.info is not self.info
 
-    def find(
-        self,
-        read: Callable[[], Iterator[Row | BadRow]],
-        request_of: Callable[[Row], SpeechRequest | None],
-        is_split: Callable[[SpeechRequest], bool],
-        take_of: Callable[[str], Take | None],
-    ) -> None:
-        """Read the whole manifest for the voices that its rows ask for.
-
-        Args:
-            request_of: what a row asks of the model; None: nothing, it has no words.
-            is_split: whether a request would be spoken in parts, if it had a voice.
-            take_of: what the output folder says of a row, by its id.
-        Raises:
-            UsageError: a voice is damaged, or so many are asked for that it must be a mistake.
-        """
+    def begin(self) -> None:
+        """A manifest is going to be read, or read again."""
         for ask in self.asks.values():
             ask.due = 0
-        if not self.is_one or self.config.voice is not None or self.asks:
-            return
-        is_any_split = False
-        for row in read():
-            if not isinstance(row, Row) or (request := request_of(row)) is None:
-                continue
-            if not is_free(request):
-                continue
-            ask = self.ask(row, request)
-            ask.rows += 1
-            if ask.is_gone:
-                take = take_of(row.id)
-                ask.lost += take is not None and take.voice == ask.voice
-            is_any_split = is_any_split or is_split(request)
-        is_worth = sum(ask.rows for ask in self.asks.values()) > 1 or is_any_split
+
+    def settle(self, is_split: Callable[[SpeechRequest], bool]) -> bool:
+        """It was read to its end. True: no voice is worth making, so that its rows are other ones.
+
+        Args:
+            is_split: whether a request would be spoken in parts, if it had a voice.
+        Raises:
+            UsageError: so many voices are asked for that it must be a mistake.
+        """
+        if self._is_settled:
+            return False
+        self._is_settled = True
+        is_any = bool(self.asks)
+        is_worth = sum(ask.rows for ask in self.asks.values()) > 1
         is_worth = is_worth or not all(ask.is_gone for ask in self.asks.values())
+        is_worth = is_worth or (self._first is not None and is_split(self._first))
         if not (is_worth or self.is_two or self.config.free_voice == ONE):
             self.is_one = False  # a single short text has the voice that it gets
             self.asks.clear()
         self._require_few()
+        return is_any and not self.is_one
 
     def _require_few(self) -> None:
         described = [ask for ask in self.asks.values() if not ask.character and ask.description]
@@ -204,15 +198,22 @@ class FreeVoices:
             remedy="give rows of one person the same character, or add --many-voices",
         )
 
-    def ask(self, row: Row, request: SpeechRequest) -> Ask:
-        """The voice that a row asks for."""
+    def _ask(self, row: Row, request: SpeechRequest) -> Ask:
+        """The voice that a row asks for; until all have, the row is counted and heard."""
         voice = self._voice(row)
         if voice not in self.asks:
             self.asks[voice] = self._new(row, voice, request.language)
         ask = self.asks[voice]
-        if ask.is_gone and not ask.text:
-            text, pace = without_pauses(request.text), self.info.pace
-            ask.hear(text if pace is None else pace.without_markup(text), request.language)
+        if self._is_settled:
+            return ask
+        self._first = self._first or request
+        ask.rows += 1
+        if ask.is_gone:
+            take = self.take_of(row.id)
+            ask.lost += take is not None and take.voice == ask.voice
+            if not ask.text:
+                text, pace = without_pauses(request.text), self.info.pace
+                ask.hear(text if pace is None else pace.without_markup(text), request.language)
         return ask
 
     def _new(self, row: Row, voice: str, language: str) -> Ask:
@@ -242,11 +243,16 @@ class FreeVoices:
         return row.instruct if self.maker.info.needs_instruct else None
 
     def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
-        """A row's request in the voice that is made for it."""
+        """A row's request in the voice that is made for it. Raises UsageError: that is damaged."""
         if not self.is_one or not is_free(request):
             return request
         instruct = None if self.is_two else request.instruct
-        return replace(request, voice=self._voice(row), instruct=instruct)
+        return replace(request, voice=self._ask(row, request).voice, instruct=instruct)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether rows that nobody selected count as well: voices are those of all rows."""
+        return self.is_one and not self._is_settled
 
     def count(self, request: SpeechRequest) -> None:
         """A row is to be spoken."""

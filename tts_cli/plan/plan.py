@@ -1,16 +1,13 @@
 """Which rows of a manifest a run speaks, why, and what room they need.
 
-The manifest is read twice: once to check every row, see what is left to do and how long the longest
-row is, once to speak. What the first reading found is kept in a byte a row, so that the second one
-passes over all rows that nothing is to be done about.
+The manifest is read once. Each row is judged, planned and held against the folder as it comes, and
+what is to be done about it waits in a spool: so what is spoken is what was read.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
@@ -22,34 +19,19 @@ from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
-from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import CheckedRows, Only
-from tts_cli.plan.free_voices import FreeVoices, Maker, who_speaks
-from tts_cli.plan.identity import RowIdentity
-from tts_cli.plan.planner import NO_WORDS
-from tts_cli.plan.request import Requests
-from tts_cli.plan.room import most_positions, room_problem
-from tts_cli.plan.split_rule import SplitRule
+from tts_cli.plan.free_voices import Maker, who_speaks
+from tts_cli.plan.planner import Planner, RowAsk, silence
+from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
 from tts_cli.plan.tally import MAX_NAMED, ManifestSummary, Survey, Tally
-from tts_cli.text.pauses import without_pauses
-from tts_cli.text.words import is_wordless
 from tts_cli.voices.made import PREFIX, MadeVoices, is_made
-from tts_cli.voices.needs import Cloning
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.text.care import TextCare
 
 
-log = logging.getLogger(__name__)
-
-OWN, EXTRAS, REMAKE = 1, 2, 4  # what is to be done about a row, in a byte a row
-_TO_SPEAK = bytes(flags & (OWN | EXTRAS) for flags in range(256))
-_TO_REMAKE = bytes(flags & REMAKE for flags in range(256))
-
-
-class RowPlan:
+class Plan:
     """The rows of a run. Once surveyed, iterating gives those that something is to be done about.
     One thread at a time.
 
@@ -58,6 +40,7 @@ class RowPlan:
         maker: who makes up voices; None: the same.
         folder: None: there is none, so every row is new.
         is_heard: recordings to clone are decoded, so that those without a voice are found too.
+        keeps: what is to be done; False: it is counted only.
     """
 
     def __init__(
@@ -70,56 +53,69 @@ class RowPlan:
         maker: Maker | None = None,
         made: MadeVoices | None = None,
         is_heard: bool = False,
+        keeps: bool = True,
     ) -> None:
         self.source = source
         self.config = config
         self.info = info
         self.is_heard = is_heard
-        self.maker = maker or Maker(config, info)
-        made = made or MadeVoices(config.out, config.made_voices)
-        self.voices = FreeVoices(config, info, self.maker, made)
-        self.cloning = Cloning(config, info, made)
+        self.planner = Planner(config, info, maker, made)
+        self.voices = self.planner.voices
         self.rows = CheckedRows(source, config, info, makes_voices=self.voices.is_possible)
         self.only = Only(config.only, config.out)
-        self.split_rule = SplitRule.of(config, info)
-        self._requests = Requests(config, info)
-        self._identity = RowIdentity(info, self.split_rule)
         self.folder = Folder(None, config) if folder is None else folder
-        self._folder = OutputFolder(config, info, self._identity, self.folder)
+        self._folder = OutputFolder(config, info, self.planner.identity, self.folder)
+        self.voices.take_of = self._folder.take_of
         self._served: ServedTakes | None = None
-        # A row: what to speak or to record of it, whether to remake its file, 0 to pass it.
-        self._wanted = bytearray()
+        self._keeps = keeps
+        self._renew()
 
-    @property
-    def care(self) -> TextCare:
-        """How texts are read."""
-        return self._requests.care
+    def _renew(self) -> None:
+        out = self.config.out
+        self._due: Spool[SpeechRow | BadRow] = Spool("speeches", out)
+        self._orders: Spool[Order] = Spool("files", out)
+        self._texts: Spool[Row] = Spool("texts", out)
 
     def survey(self) -> Survey:
-        """Read the whole manifest: check, count, and bound the sizes.
+        """Read the whole manifest: check, count, plan, and bound the sizes.
 
         A voice that is still to be made leaves open whether its rows are done: they count as to be
-        spoken until it is.
+        spoken until it is. Once it is there, they are planned again.
 
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
-            UsageError: `--only` names a row that it has not, or see `FreeVoices.find`.
+            UsageError: `--only` names a row that it has not, or see `FreeVoices.settle`.
             StoppedEarly: it was changed meanwhile.
+            DiskFull: there is no room for the plan.
         """
-        self.voices.find(self.rows.read, self._words, self._would_split, self._folder.take_of)
+        if self.config.takes and not self.folder.is_new:
+            self._served = ServedTakes(self.config, self.folder.journal)
+        found, tally = self._read()
+        if self.voices.settle(self._would_split):
+            found, tally = self._read()  # the one row whose voice is not made after all
+        self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
+        tally.close()
+        found.summary.strangers = list(self.rows.casting.strangers)
+        found.summary.made_voices = self.voices.facts()
+        self.source.require_same()
+        for spool in (self._due, self._orders, self._texts):
+            spool.end()
+        return found
+
+    def _read(self) -> tuple[Survey, Tally]:
+        """Read all rows."""
         tally = Tally(
             self.source.name,
             self.config,
             self.info,
-            self.split_rule,
-            self.care,
-            is_described=self.maker.info.needs_instruct,
+            self.planner.split_rule,
+            self.planner.care,
+            is_described=self.planner.maker.info.needs_instruct,
         )
         found = Survey(tally.summary)
-        if self.config.takes and not self.folder.is_new:
-            self._served = ServedTakes(self.config, self.folder.journal)
+        self.voices.begin()
+        self._renew()
         shard, limit, taken = self.config.shard, self.config.limit, 0
-        self._wanted.clear()
         for row in self.rows.read():
             is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
             is_mine = is_mine and (limit is None or taken < limit)
@@ -127,76 +123,35 @@ class RowPlan:
             if isinstance(row, BadRow):
                 tally.add_bad(row)
                 found.bad += is_mine
-                self._wanted.append(is_mine)
+                if is_mine:
+                    self._keep(row)
                 continue
+            if self.config.subtitles and self._keeps:
+                self._texts.add(row)
             if not is_mine:
                 tally.add_good(row)
-                self._wanted.append(False)
+                if self.voices.is_asked:
+                    self.planner.asked(row)
                 continue
-            request, is_silent = self._request(row)
-            tally.add_good(row, request, is_silent)
-            extras = 0 if is_silent else self.config.takes
-            self._wanted.append(self._is_wanted(row, request, is_silent, extras, found, tally))
-        self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
-        tally.close()
-        found.summary.strangers = list(self.rows.casting.strangers)
-        found.summary.made_voices = self.voices.facts()
-        self.source.require_same()
-        return found
+            asked = self.planner.asked(row)
+            tally.add_good(row, asked.request, asked.is_silent)
+            self._judge(row, asked, found, tally)
+        return found, tally
 
     def __iter__(self) -> Iterator[SpeechRow | BadRow]:
-        """Each row to speak or to keep silent, and each bad row to record.
-
-        Raises:
-            StoppedEarly: the manifest is not what was surveyed.
-        """
-        to_speak = self._wanted.translate(_TO_SPEAK)
-        for row in self.rows.read(to_speak):
-            wanted = to_speak[row.number - 1]
-            if isinstance(row, BadRow):
-                yield row
-                continue
-            yield from self._plan(row, wanted)
-
-    def _plan(self, row: Row, wanted: int = OWN) -> Iterator[SpeechRow | BadRow]:
-        """What is spoken of a good row, its own first; or that it was found to be a bad one."""
-        request, is_silent = self._request(row)
-        try:
-            need = self._resolve(request, is_silent)
-            parts = () if is_silent else self._parts(request, need)
-        except RowError as error:
-            message = str(error)
-            yield BadRow(
-                row.line, row.number, row.id, message, row.text, is_late=True, file=row.file
-            )
-            return
-        own = None
-        if wanted & OWN:
-            standing = self._folder.standing(row.id, request, need, is_silent)
-            if (mine := _as_chosen(request, standing)) is not request:
-                parts = () if is_silent else self._parts(mine, need)
-            planned = self._complete(row, mine, need, is_silent, parts)
-            planned.place = own = self._folder.place(planned, standing)
-            if standing.state is State.FAILED:
-                self._folder.go_on(planned)
-            yield planned
-        num_extras = self.config.takes if wanted & EXTRAS else 0
-        if num_extras and self._served is not None:
-            num_extras -= self._served.count(row.id)
-        for place in extra_places(self.folder.journal, row.id, own, num_extras):
-            other = replace(request, seed=take_seed(request.seed, place.take))
-            planned = self._complete(row, other, need, False, self._parts(other, need))
-            planned.place = place
-            yield planned
+        """Each row to speak or to keep silent, and each bad row to record; as often as needed."""
+        for found in self._due:
+            if isinstance(found, SpeechRow) and found.is_silent:
+                silence(found, self.info)
+            yield found
 
     def orders(self) -> Iterator[Order]:
-        """The files to be made of what the folder keeps. Raises StoppedEarly as iterating does."""
-        for row in self.rows.read(self._wanted.translate(_TO_REMAKE)):
-            if isinstance(row, Row):
-                request, is_silent = self._request(row)
-                need = self._resolve(request, is_silent)
-                if order := self._folder.standing(row.id, request, need, is_silent).order:
-                    yield order
+        """The files to be made of what the folder keeps."""
+        return iter(self._orders)
+
+    def texts(self) -> Iterator[Row]:
+        """All good rows, where they are to have subtitles."""
+        return iter(self._texts)
 
     def due(
         self,
@@ -217,51 +172,17 @@ class RowPlan:
             else:
                 yield row
 
-    def _complete(
-        self,
-        row: Row,
-        request: SpeechRequest,
-        need: Need | None,
-        is_silent: bool,
-        parts: tuple[PlannedPart, ...],
-    ) -> SpeechRow:
-        """A row on its way."""
-        planned = self._identity.planned(row.id, request, need, is_silent)
-        planned.character, planned.extra = row.character, row.extra
-        planned.content_hash = self._identity.content(request, need, is_silent)
-        if request.text != row.text:
-            planned.reading = self.care.read(row.text, request.language)
-        if parts:
-            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
-        return planned
-
-    def _request(self, row: Row) -> tuple[SpeechRequest, bool]:
-        """What a row asks of the model, and whether it has no words to be spoken."""
-        request = self._requests.build(row)
-        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
-        if not is_silent:
-            request = self.voices.given(row, request)
-        return self.split_rule.without_lost_pauses(request), is_silent
-
-    def _words(self, row: Row) -> SpeechRequest | None:
-        """What a row asks of the model but for a made voice; None: it has no words."""
-        request = self._requests.build(row)
-        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
-        return None if is_silent else request
+    def _keep(self, row: SpeechRow | BadRow) -> None:
+        if self._keeps:
+            self._due.add(row)
 
     def _would_split(self, request: SpeechRequest) -> bool:
-        return self.split_rule.is_split(replace(request, voice=PREFIX))
+        return self.planner.split_rule.is_split(replace(request, voice=PREFIX))
 
-    def _is_wanted(
-        self,
-        row: Row,
-        request: SpeechRequest,
-        is_silent: bool,
-        extras: int,
-        found: Survey,
-        tally: Tally,
-    ) -> int:
-        """Judge a good row and count it; what is to be done about it."""
+    def _judge(self, row: Row, asked: RowAsk, found: Survey, tally: Tally) -> None:
+        """Judge a good row, count it, and keep what is to be done about it."""
+        request, is_silent = asked.request, asked.is_silent
+        extras = 0 if is_silent else self.config.takes
         if extras and request.sampling.draws_nothing:
             found.one_take += 1
             extras = 0
@@ -271,7 +192,7 @@ class RowPlan:
             extras -= served
         order = None
         try:
-            need = self._resolve(request, is_silent)
+            need = self.planner.need(asked)
             if row.ref_audio is not None and not is_silent:
                 self._judge_recording(row, row.ref_audio, tally)
             standing = self._folder.standing(row.id, request, need, is_silent)
@@ -291,15 +212,20 @@ class RowPlan:
             if standing.has_fallen:
                 found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
             found.skipped += not is_due and order is None
-            if not is_due and not extras:
-                return 0 if order is None else REMAKE
-            parts = () if is_silent else self._parts(request, need)
+            parts = self.planner.parts(asked, need) if is_due or extras else ()
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
             found.bad += 1
             found.hopeless += 1
-            return OWN
+            message, file = str(error), row.file
+            bad = BadRow(row.line, row.number, row.id, message, row.text, is_late=True, file=file)
+            self._keep(bad)
+            return
+        if order is not None and self._keeps:
+            self._orders.add(order)
+        if not is_due and not extras:
+            return
         self.voices.count(request)
         for _ in range(is_due + extras):
             if is_silent:
@@ -307,12 +233,14 @@ class RowPlan:
             else:
                 for one in [part.request for part in parts] or [request]:
                     found.needs.add(one, self.info, need)
+        if self._keeps:
+            self._plan(row, asked, need, parts, standing if is_due else None, extras)
         if extras:
             tally.add_takes(request, parts, extras)
             found.takes += extras
             found.with_takes += 1
         if not is_due:
-            return EXTRAS if order is None else EXTRAS | REMAKE
+            return
         state = standing.state
         tally.add_due(row, request, parts, is_silent)
         if self.voices.is_unheard(row, request):
@@ -321,13 +249,54 @@ class RowPlan:
         if state is State.CHANGED:
             found.early += standing.is_early
             is_known = not standing.is_early
-            found.reread += is_known and self._folder.is_reread(row, request, self.care)
+            found.reread += is_known and self._folder.is_reread(row, request, self.planner.care)
             found.unfixed += self._was_free(row, request)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED:
             found.foreign += self._folder.foreign(row.id)
-        return OWN | EXTRAS if extras else OWN
+
+    def _plan(
+        self,
+        row: Row,
+        asked: RowAsk,
+        need: Need | None,
+        parts: tuple[PlannedPart, ...],
+        standing: Standing | None,
+        extras: int,
+    ) -> None:
+        """Keep what is spoken of a row, its own first.
+
+        Args:
+            standing: None: its own is not spoken.
+            extras: further takes.
+        """
+        own = None
+        if standing is not None:
+            planned = self._drawn(row, asked, need, parts, _seed_of(standing))
+            planned.place = own = self._folder.place(planned, standing)
+            if standing.state is State.FAILED:
+                self._folder.go_on(planned)
+            self._keep(planned)
+        for place in extra_places(self.folder.journal, row.id, own, extras):
+            seed = take_seed(asked.request.seed, place.take)
+            planned = self._drawn(row, asked, need, parts, seed)
+            planned.place = place
+            self._keep(planned)
+
+    def _drawn(
+        self,
+        row: Row,
+        asked: RowAsk,
+        need: Need | None,
+        parts: tuple[PlannedPart, ...],
+        seed: int | None,
+    ) -> SpeechRow:
+        """What is spoken of a row by another seed; None: by its own."""
+        if seed is not None:
+            asked = asked._replace(request=replace(asked.request, seed=seed))
+            parts = self.planner.parts(asked, need) if parts else ()
+        return self.planner.planned(row, asked, need, parts)
 
     def _was_free(self, row: Row, request: SpeechRequest) -> bool:
         """Whether a row of a made voice was spoken when nothing fixed its voice."""
@@ -341,50 +310,18 @@ class RowPlan:
 
     def _judge_recording(self, row: Row, recording: str, tally: Tally) -> None:
         """Tell what is odd about a row's recording. Raises RowError: it cannot be used."""
-        if problem := self.cloning.transcript_problem(recording, row.ref_text):
+        if problem := self.planner.cloning.transcript_problem(recording, row.ref_text):
             tally.add_odd_recording(row, problem)
         if self.is_heard:
-            for oddity in self.cloning.files.heard(recording):
+            for oddity in self.planner.cloning.files.heard(recording):
                 tally.add_odd_recording(row, oddity)
 
-    def _resolve(self, request: SpeechRequest, is_silent: bool) -> Need | None:
-        """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
-        size the others' slots. Of a row in parts `_parts` tells.
-        """
-        if is_silent:
-            if self.config.wordless == "fail":
-                raise RowError(NO_WORDS)
-            return None  # nothing is cloned: the path of a recording stands for it
-        need = self.cloning.need(request)
-        if not self.split_rule.is_split(request):
-            self._check_room(request, need)
-        return need
 
-    def _parts(self, request: SpeechRequest, need: Need | None) -> tuple[PlannedPart, ...]:
-        """What a row is spoken in, if in parts. Raises RowError: one of them is certain to fail."""
-        parts = self.split_rule.parts(request)
-        for number, part in enumerate(parts, 1):
-            try:
-                self._check_room(part.request, need)
-            except RowError as error:
-                raise RowError(f"part {number} of {len(parts)}: {error}") from None
-        return parts
-
-    def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
-        """Raise RowError for what is certain not to fit into the checkpoint's positions."""
-        if most_positions(request, self.info, need) > self.info.max_positions:
-            least = self.cloning.least(request)
-            count = partial(prompt_counter, self.config)
-            if problem := room_problem(request, self.info, least, count):
-                raise RowError(problem)
-
-
-def _as_chosen(request: SpeechRequest, standing: Standing) -> SpeechRequest:
-    """The request of a row, or of the take that was chosen of it, where that is made again."""
+def _seed_of(standing: Standing) -> int | None:
+    """Of the take that was chosen of a row, where that is made again; else None."""
     if standing.choice is None or standing.state is State.DONE:
-        return request
-    seed = standing.choice.seed
-    return request if seed is None else replace(request, seed=seed)
+        return None
+    return standing.choice.seed
 
 
 def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> ManifestSummary:
@@ -395,4 +332,4 @@ def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> Mani
         UsageError: a flag does not fit the checkpoint.
     """
     config, info, maker = who_speaks(config, info)
-    return RowPlan(source, config, info, maker=maker).survey().summary
+    return Plan(source, config, info, maker=maker, keeps=False).survey().summary

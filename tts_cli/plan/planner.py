@@ -13,13 +13,14 @@ import contextlib
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Need, SpeechRow
+from tts_cli.core import Finish, Need, PlannedPart, SpeechRow
 from tts_cli.errors import RowError
+from tts_cli.folder.hashes import content_hash, request_hash
 from tts_cli.manifest.columns import Columns, RowProblem, parse_map
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import RowBuilder, Rules, Source
@@ -32,11 +33,12 @@ from tts_cli.plan.checks import (
     row_problem,
     setting_problem,
 )
-from tts_cli.plan.free_voices import FreeVoices, Maker, is_free
+from tts_cli.plan.free_voices import FreeVoices, Maker
 from tts_cli.plan.request import Requests
 from tts_cli.plan.room import Needs, most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
+from tts_cli.text.reading import Reading
 from tts_cli.text.words import SILENCE_S, is_wordless, markup_in
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.needs import Cloning
@@ -44,13 +46,138 @@ from tts_cli.voices.voice_folder import VoiceFolder
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
+    from tts_cli.text.care import TextCare
 
 
 _SOURCE = "<rows>"
 
 
-class RowMaker:
-    """Makes rows by the settings of a run.
+class RowAsk(NamedTuple):
+    """What a row asks of the model."""
+
+    request: SpeechRequest
+    is_silent: bool  # it has no words
+    reading: Reading | None  # of its text; None: that is spoken as it is written
+
+
+class Planner:
+    """What is to be spoken of a row, by the settings of a run. One thread at a time.
+
+    Args:
+        config, info: that rows are spoken with, see `who_speaks`.
+        maker: who makes up voices; None: the same.
+        made: where made voices are; None: as the settings say.
+    Raises:
+        UsageError: the settings say of texts what cannot be done.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        info: ModelInfo,
+        maker: Maker | None = None,
+        made: MadeVoices | None = None,
+    ) -> None:
+        self.config = config
+        self.info = info
+        self.maker = maker or Maker(config, info)
+        made = made or MadeVoices(config.out, config.made_voices)
+        self.voices = FreeVoices(config, info, self.maker, made)
+        self.cloning = Cloning(config, info, made)
+        self.split_rule = SplitRule.of(config, info)
+        self.identity = RowIdentity(info, self.split_rule)
+        self._requests = Requests(config, info)
+
+    @property
+    def care(self) -> TextCare:
+        """How texts are read."""
+        return self._requests.care
+
+    def forget_files(self) -> Cloning:
+        """Let recordings be read again. Returns what finds them from now on."""
+        self.cloning = Cloning(self.config, self.info, self.voices.made)
+        return self.cloning
+
+    def task(self, row: Row) -> SpeechRow:
+        """What is to be spoken of a row, or kept as silence.
+
+        Raises:
+            RowError: it is certain to fail.
+        """
+        asked = self.asked(row)
+        ask = self.voices.asks.get(asked.request.voice or "")
+        if ask is not None and ask.problem:
+            raise RowError(ask.problem)
+        need = self.need(asked)
+        return self.planned(row, asked, need, self.parts(asked, need))
+
+    def asked(self, row: Row) -> RowAsk:
+        """What a row asks of the model, every setting resolved. Raises UsageError, SetupError."""
+        request, reading = self._requests.read(row)
+        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        if not is_silent:
+            request = self.voices.given(row, request)
+        request = self.split_rule.without_lost_pauses(request)
+        if reading is None and request.text != row.text:
+            reading = Reading(row.text)
+        return RowAsk(request, is_silent, reading)
+
+    def need(self, asked: RowAsk) -> Need | None:
+        """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
+        size the others' slots. Of a row in parts `parts` tells.
+        """
+        if asked.is_silent:
+            if self.config.wordless == "fail":
+                raise RowError(NO_WORDS)
+            return None  # nothing is cloned: the path of a recording stands for it
+        need = self.cloning.need(asked.request)
+        if not self.split_rule.is_split(asked.request):
+            self._check_room(asked.request, need)
+        return need
+
+    def parts(self, asked: RowAsk, need: Need | None) -> tuple[PlannedPart, ...]:
+        """What a row is spoken in, if in parts. Raises RowError: one of them is certain to fail."""
+        parts = () if asked.is_silent else self.split_rule.parts(asked.request)
+        for number, part in enumerate(parts, 1):
+            try:
+                self._check_room(part.request, need)
+            except RowError as error:
+                raise RowError(f"part {number} of {len(parts)}: {error}") from None
+        return parts
+
+    def planned(
+        self, row: Row, asked: RowAsk, need: Need | None, parts: tuple[PlannedPart, ...]
+    ) -> SpeechRow:
+        """A row on its way."""
+        request, is_silent = asked.request, asked.is_silent
+        planned = SpeechRow(row.id, request, need=need, character=row.character, extra=row.extra)
+        planned.request_hash = self.identity.request(request, need, is_silent)
+        planned.content_hash = self.identity.content(request, need, is_silent)
+        planned.reading = asked.reading
+        if is_silent:
+            planned.finish_reason = Finish.WORDLESS
+        if parts:
+            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
+        return planned
+
+    def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
+        """Raise RowError for what is certain not to fit into the checkpoint's positions."""
+        if most_positions(request, self.info, need) > self.info.max_positions:
+            least = self.cloning.least(request)
+            count = partial(prompt_counter, self.config)
+            if problem := room_problem(request, self.info, least, count):
+                raise RowError(problem)
+
+    def needs(self, row: SpeechRow) -> Needs:
+        """The room that one row takes."""
+        needs = Needs()
+        for request in [part.request for part in row.parts] or [row.request]:
+            needs.add(request, self.info, row.need)
+        return needs
+
+
+class RowMaker(Planner):
+    """A planner of rows that are given one by one, and judged as a manifest's are.
 
     Raises:
         UsageError: a setting does not fit the checkpoint, or a file that it names is wrong.
@@ -61,12 +188,7 @@ class RowMaker:
         require_speakable(info)
         voices = VoiceFolder(config.voices)
         check_settings(config, info, voices)
-        self.config = config
-        self.info = info
-        self.split_rule = SplitRule.of(config, info)
-        made = MadeVoices(config.made_voices)
-        self.voices = FreeVoices(config, info, Maker(config, info), made)
-        self._requests = Requests(config, info)
+        super().__init__(config, info, made=MadeVoices(config.made_voices))
         self._columns = Columns(parse_map(config.map or ""), config.extra)
         self._casting = Casting(
             config,
@@ -94,59 +216,22 @@ class RowMaker:
             values = {**values, "ref_audio": os.fspath(path)}
         return builder.row(values, number)
 
-    def make(
-        self, given: str | Mapping[str, Any] | Row, number: int, cloning: Cloning
-    ) -> SpeechRow | BadRow:
-        """What is spoken of a row, or kept as silence, or why it cannot be.
-
-        Args:
-            cloning: of this run; remembers files.
-        """
+    def make(self, given: str | Mapping[str, Any] | Row, number: int) -> SpeechRow | BadRow:
+        """What is spoken of a row, or kept as silence, or why it cannot be."""
         row = self.row(given, number)
         if isinstance(row, BadRow):
             return row
         try:
             row = self._casting.played(row)
-            if problem := row_problem(row, self.config, self.info, cloning.folder):
+            if problem := row_problem(row, self.config, self.info, self.cloning.folder):
                 raise RowProblem(problem)
-            return self._spoken(row, cloning)
+            task = self.task(row)
         except (RowProblem, RowError) as error:
             return BadRow(row.line, number, row.id, str(error), row.text)
+        return silence(task, self.info) if task.is_silent else task
 
-    def _spoken(self, row: Row, cloning: Cloning) -> SpeechRow:
-        """Raises RowError: it is certain to fail."""
-        rule, info = self.split_rule, self.info
-        request = self._requests.build(row)
-        is_silent = is_wordless(without_pauses(request.text), info.pace)
-        if self.voices.is_one and not is_silent and is_free(request):
-            ask = self.voices.ask(row, request)
-            if ask.problem:
-                raise RowError(ask.problem)
-            request = self.voices.given(row, request)
-        request = rule.without_lost_pauses(request)
-        if is_silent and self.config.wordless == "fail":
-            raise RowError(NO_WORDS)
-        if is_silent:
-            spoken = silent_row(row.id, request, "", info)
-        else:
-            need = cloning.need(request)
-            spoken = SpeechRow(row.id, request, need=need)
-            spoken.parts = rule.parts(request)
-            for part in [part.request for part in spoken.parts] or [request]:
-                self._check_room(part, need, cloning)
-            if spoken.parts:
-                spoken.most_frames = rule.most_frames(request)
-        spoken.character, spoken.extra = row.character, row.extra
-        if request.text != row.text:
-            spoken.reading = self._requests.care.read(row.text, request.language)
-        return spoken
-
-    def warnings(self, row: SpeechRow, cloning: Cloning) -> list[str]:
-        """What is to be known of a row that is spoken nevertheless; a survey counts the same.
-
-        Args:
-            cloning: that it was made with.
-        """
+    def warnings(self, row: SpeechRow) -> list[str]:
+        """What is to be known of a row that is spoken nevertheless; a survey counts the same."""
         request, info, pace = row.request, self.info, self.info.pace
         written = request.text if row.reading is None else row.reading.written
         found = []
@@ -156,11 +241,9 @@ class RowMaker:
             found += map(str, markup_in(without_pauses(request.text), pace))
         if request.ref_audio is not None and not row.is_silent and row.error is None:
             with contextlib.suppress(RowError):  # gone since
-                problem = cloning.transcript_problem(request.ref_audio, request.ref_text)
+                problem = self.cloning.transcript_problem(request.ref_audio, request.ref_text)
                 found += [] if problem is None else [problem]
-        if figure := self._requests.care.left_as_written(
-            without_pauses(request.text), request.language
-        ):
+        if figure := self.care.left_as_written(without_pauses(request.text), request.language):
             found.append(
                 f"{figure!r} is not understood, and left as written; a --lexicon can say it"
             )
@@ -177,20 +260,28 @@ class RowMaker:
             )
         return found
 
-    def _check_room(self, request: SpeechRequest, need: Need | None, cloning: Cloning) -> None:
-        """Raise RowError for what is certain not to fit into the checkpoint's positions."""
-        if most_positions(request, self.info, need) > self.info.max_positions:
-            least = cloning.least(request)
-            count = partial(prompt_counter, self.config)
-            if problem := room_problem(request, self.info, least, count):
-                raise RowError(problem)
 
-    def needs(self, row: SpeechRow) -> Needs:
-        """The room that one row takes."""
-        needs = Needs()
-        for request in [part.request for part in row.parts] or [row.request]:
-            needs.add(request, self.info, row.need)
-        return needs
+class RowIdentity:
+    """Tells the hashes of rows that a checkpoint speaks."""
+
+    def __init__(self, info: ModelInfo, split_rule: SplitRule) -> None:
+        self._info = info
+        self._split_rule = split_rule
+
+    def request(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
+        """The `request_hash`."""
+        return request_hash(request, *self._asked(request, need, is_silent))
+
+    def content(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
+        """The `content_hash`."""
+        return content_hash(request, *self._asked(request, need, is_silent))
+
+    def _asked(
+        self, request: SpeechRequest, need: Need | None, is_silent: bool
+    ) -> tuple[str, str | None, dict[str, float] | None]:
+        """Of whom, in which voice, and in which parts: what the hashes take besides."""
+        split = self._split_rule.settings(request, is_silent)
+        return self._info.identity, need.digest if need else None, split
 
 
 def values_of(row: Row) -> dict[str, Any]:
@@ -204,15 +295,12 @@ def values_of(row: Row) -> dict[str, Any]:
 NO_WORDS = "its text has no letter or digit; add words, or let --wordless silence keep it silent"
 
 
-def silent_row(
-    row_id: str, request: SpeechRequest, request_hash: str, info: ModelInfo
-) -> SpeechRow:
-    """A row at its end, with its silence: the pauses its text marks, else some, never longer than
-    its cap.
+def silence(row: SpeechRow, info: ModelInfo) -> SpeechRow:
+    """A row without words at its end: the pauses its text marks, else some silence, never longer
+    than its cap.
     """
+    request = row.request
     seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)
-    row = SpeechRow(row_id, request, request_hash)
-    row.finish_reason = Finish.WORDLESS
     row.samples = np.zeros(round(seconds * info.sample_rate_hz), np.float32)
     row.codes = np.zeros((0, info.num_codebooks), np.int64)
     # Random weights expect nothing of any row.

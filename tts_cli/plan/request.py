@@ -15,6 +15,7 @@ from tts_cli.manifest.row import Row, for_all
 from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.text.care import TextCare
 from tts_cli.text.languages import named_language
+from tts_cli.text.reading import Reading
 
 # A row's cap when neither row nor flag gives one: three times that is a runaway.
 CAP_S = 5.12
@@ -39,22 +40,28 @@ class Requests:
 
     def build(self, row: Row) -> SpeechRequest:
         """Resolve one row. Raises SetupError: a library for its language is missing."""
+        return self.read(row)[0]
+
+    def read(self, row: Row) -> tuple[SpeechRequest, Reading | None]:
+        """The same, and how its text was read; None: it is spoken as it is written."""
         config = self.config
         language = self._language
         if row.language:
             language = named_language(row.language, self.info.languages)
-        spaced = None
+        spaced = reading = None
         if not self.care.leaves(row.text):
             reading = self.care.read(row.text, language)
-            if reading.changes or not row.text.isascii():
-                if reading.spoken != row.text:
-                    row = replace(row, text=reading.spoken)
-                if reading.spaced != reading.spoken:
-                    spaced = reading.spaced
+            spoken = reading.spoken
+            if reading.spaced != spoken:
+                spaced = reading.spaced
+            if spoken == row.text:
+                reading = None
+            else:
+                row = replace(row, text=spoken)
         voice = row.voice
         if voice is None and row.ref_audio is None:
             voice = config.voice
-        return SpeechRequest(
+        request = SpeechRequest(
             text=row.text,
             voice=self._voice if voice is None else voice,
             language=language,
@@ -69,6 +76,7 @@ class Requests:
             shapes=config.shapes,
             spaced=spaced,
         )
+        return request, reading
 
     def _sampling_of(self, row: Row) -> Sampling:
         if not row.sampling:

@@ -23,12 +23,12 @@ from tts_cli.folder.run_file import RunLog
 from tts_cli.folder.sources import find_kept
 from tts_cli.folder.table import RowFile
 from tts_cli.folder.take import Take
-from tts_cli.plan.identity import RowIdentity
 from tts_cli.text.unseen import as_seen
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.manifest.row import Row
+    from tts_cli.plan.planner import RowIdentity
     from tts_cli.text.care import TextCare
 
 
@@ -137,26 +137,27 @@ class OutputFolder:
             return Standing(State.FAILED if file.has_failed else State.DONE)
         if need is not None and not need.digest:  # its voice is still to be made
             return Standing(State.FAILED if file.has_failed else State.CHANGED)
-        planned = self._identity.planned(row_id, request, need, is_silent)
         if file.has_failed:
             return Standing(State.FAILED)
+        mine = self._identity.request(request, need, is_silent)
         if self.journal.is_early(row_id, file.take):
             return Standing(State.CHANGED, has_fallen=file.is_held, is_early=True)
-        is_same = planned.request_hash, self.writer.delivery_hash
-        if self.journal.done(row_id, *is_same, file.take) and not file.is_held:
+        is_done = self.journal.done(row_id, mine, self.writer.delivery_hash, file.take)
+        if is_done and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_expected=True)
         take = self.journal.take(row_id, file.take)
         if take is None:
             return Standing(State.CHANGED, has_fallen=file.is_held)
         if not file.is_held:
-            return self._or_kept(Standing(State.CHANGED), planned, file, take)
+            is_same = take.request_hash == mine and not is_silent
+            return self._or_kept(Standing(State.CHANGED), row_id, take, is_same)
         if not fits(take, request, self._identity.content(request, need, is_silent), need):
             return Standing(State.CHANGED, has_fallen=True)
-        if take.delivery_hash != self.writer.delivery_hash:
-            return self._or_kept(Standing(State.CHANGED, take), planned, file, take)
+        if take.delivery_hash != self.writer.delivery_hash:  # what was chosen stays, by any seed
+            return self._or_kept(Standing(State.CHANGED, take), row_id, take, not is_silent)
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
-        return Standing(state, take, is_expected=take.request_hash == planned.request_hash)
+        return Standing(state, take, is_expected=take.request_hash == mine)
 
     def _is_back(
         self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
@@ -175,43 +176,26 @@ class OutputFolder:
             content = self._identity.content(request, need, is_silent)
             is_same = fits(take, request, content, need)
         else:
-            planned = self._identity.planned(row_id, request, need, is_silent)
-            is_same = take.request_hash == planned.request_hash
+            is_same = take.request_hash == self._identity.request(request, need, is_silent)
         return is_same and self.folder.can_come_back(take)
 
-    def _or_kept(self, standing: Standing, row: SpeechRow, file: RowFile, take: Take) -> Standing:
+    def _or_kept(self, standing: Standing, row_id: str, take: Take, is_same: bool) -> Standing:
         """The same, or that the row's file can be made without speaking; or why it cannot, though
         only its delivery is another one.
+
+        Args:
+            is_same: its speech is that of the take.
         """
-        if row.is_silent:
+        if not is_same:
             return standing
+        writer = self.writer
         try:
-            order = self._order(row, file, take)
+            kept = find_kept(writer.out, take, self._info.sample_rate_hz)
+            if writer.has_codes and not writer.codes_path_of(row_id).is_file():
+                raise RowError("its codes are to be kept, and were not")
         except RowError as error:
             return standing._replace(not_kept=str(error))
-        if order is None:
-            return standing
-        choice = take if file.is_held else None
-        return standing._replace(state=State.KEPT, choice=choice, order=order)
-
-    def _order(self, row: SpeechRow, file: RowFile, take: Take) -> Order | None:
-        """A row's file to be made of what is kept; None where its speech is another one.
-
-        Raises:
-            RowError: only its delivery is another one, and nothing is kept that it can be made of.
-        """
-        writer = self.writer
-        if file.is_held:  # what was chosen stays, whatever seed this run has
-            content = self._identity.content(row.request, row.need, row.is_silent)
-            is_same = fits(take, row.request, content, row.need)
-        else:
-            is_same = take.request_hash == row.request_hash
-        if not is_same:
-            return None
-        kept = find_kept(writer.out, take, self._info.sample_rate_hz)
-        if writer.has_codes and not writer.codes_path_of(row.id).is_file():
-            raise RowError("its codes are to be kept, and were not")
-        return Order(take, kept)
+        return standing._replace(state=State.KEPT, order=Order(take, kept))
 
     def is_reread(self, row: Row, request: SpeechRequest, care: TextCare) -> bool:
         """Whether a changed row was spoken of the same text by a version that left signs in it

@@ -29,7 +29,7 @@ from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.manifest.seeds import row_seed
-from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.plan import Plan
 
 FIRST_VERSION = Path(__file__).with_name("first_version")
 SECOND_VERSION = Path(__file__).with_name("second_version")
@@ -56,7 +56,7 @@ class Spoken:
             open_source(str(manifest), None) as source,
             Folder.at(self.path, config, self.info) as folder,
         ):
-            plan = RowPlan(source, config, self.info, folder)
+            plan = Plan(source, config, self.info, folder)
             self.early = plan.survey().early
             return [row for row in plan if isinstance(row, SpeechRow)]
 
@@ -69,7 +69,7 @@ class Spoken:
             open_source(manifest, None) as source,
             Folder.at(self.path, config, self.info) as folder,
         ):
-            plan = RowPlan(source, config, self.info, folder)
+            plan = Plan(source, config, self.info, folder)
             plan.survey()
             orders = list(plan.orders())
             assert folder.remake(orders).failed == []

@@ -23,7 +23,7 @@ from tts_cli.manifest.row import Row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import Casting
 from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
-from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.plan import Plan
 from tts_cli.voices.made import MadeVoices, Recipe
 from tts_cli.voices.voice_folder import VoiceFolder
 
@@ -57,7 +57,7 @@ def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., Source]
         config = RunConfig(**{"model": "fish", **settings})
         found = make_info(**{**FISH, **(info or {})})
         maker = Maker(config, make_info(type="voice_design", voices=(), needs_instruct=True))
-        plan = RowPlan(source, config, found, maker=maker if settings.get("clone_model") else None)
+        plan = Plan(source, config, found, maker=maker if settings.get("clone_model") else None)
         plan.survey()
         return plan.voices
 
@@ -211,7 +211,9 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     ours = Recipe(None, None, info.identity, 0).voice
     voice_of = {"a": ours, "b": "clara", "c": ours, "d": None}
     takes = {key: Take(key, Status.OK, voice=voice) for key, voice in voice_of.items()}
-    voices.find(lambda: iter(rows), lambda row: SpeechRequest(row.text), bool, takes.get)
+    voices.take_of = takes.get
+    assert all(voices.given(row, SpeechRequest(row.text)).voice == ours for row in rows)
+    assert not voices.settle(bool)
     assert [ask.lost for ask in voices.asks.values()] == [2]
     with pytest.raises(UsageError, match=f"{ours}: gone, and 2 rows were .*; copy it back"):
         voices.require_there()

@@ -14,7 +14,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Need
 from tts_cli.folder.folder import Folder
 from tts_cli.manifest.source import Source
-from tts_cli.plan.plan import RowPlan, check_manifest
+from tts_cli.plan.plan import Plan, check_manifest
 from tts_cli.plan.room import Needs, most_tokens, room_problem
 
 MakeInfo = Callable[..., ModelInfo]
@@ -125,7 +125,7 @@ class TestRoom:
             source = make_source("\n".join(rows))
             with Folder.at(tmp_path, config, info) as folder:
                 folder.begin()
-                survey = RowPlan(source, config, info, folder).survey()
+                survey = Plan(source, config, info, folder).survey()
             assert survey.bad == 1
             assert survey.needs.max_positions == expected
             warnings = check_manifest(source, config, info).warnings

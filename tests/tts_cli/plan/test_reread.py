@@ -13,7 +13,7 @@ from tts_cli.core import Status
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source
-from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.plan import Plan
 from tts_cli.plan.standing import State
 
 SPOKEN = {  # id -> the text of the manifest, what the journal has of it
@@ -39,7 +39,7 @@ def survey(path: Path, info: ModelInfo) -> Any:
                 for row_id, (_, written, spoken) in SPOKEN.items()
             )
         )
-        return RowPlan(source, config, info, folder).survey()
+        return Plan(source, config, info, folder).survey()
 
 
 def test_rows_with_signs_that_nobody_sees_are_counted(tmp_path: Path, make_info: Any) -> None:

@@ -18,10 +18,9 @@ from tts_cli.core import SpeechRow
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Source
-from tts_cli.plan.plan import RowPlan
+from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import RowMaker
 from tts_cli.plan.room import Needs
-from tts_cli.voices.needs import Cloning
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
@@ -74,10 +73,10 @@ def test_as_the_plan_makes_them(
     info = make_info(pace=PACE, takes_instruct=True)
     config = config_in(tmp_path, **settings)
     source = make_source("".join(json.dumps(row) + "\n" for row in ROWS))
-    plan = RowPlan(source, config, info)
+    plan = Plan(source, config, info)
     survey = plan.survey()
-    maker, cloning, needs = RowMaker(config, info), Cloning(config, info), Needs()
-    made = [maker.make(row, number, cloning) for number, row in enumerate(ROWS, 1)]
+    maker, needs = RowMaker(config, info), Needs()
+    made = [maker.make(row, number) for number, row in enumerate(ROWS, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
     good = [row for row in made if isinstance(row, SpeechRow)]
     assert len(good) >= 8
@@ -103,28 +102,26 @@ def test_recordings_as_the_plan_takes_them(
     ]
     config = RunConfig(voices=tmp_path / "voices", skip_invalid=True)
     source = make_source("".join(json.dumps(row) + "\n" for row in rows))
-    plan = RowPlan(source, config, info)
+    plan = Plan(source, config, info)
     plan.survey()
-    maker, cloning = RowMaker(config, info), Cloning(config, info)
-    made = [maker.make(row, number, cloning) for number, row in enumerate(rows, 1)]
+    maker = RowMaker(config, info)
+    made = [maker.make(row, number) for number, row in enumerate(rows, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
     assert [isinstance(row, SpeechRow) for row in made] == [True, True, False, False, False]
-    by_path = maker.make({**rows[0], "ref_audio": audio}, 1, cloning)
+    by_path = maker.make({**rows[0], "ref_audio": audio}, 1)
     assert shape(by_path) == shape(made[0])
 
 
 def test_forms_of_a_row(make_info: MakeInfo) -> None:
     info = make_info()
-    maker, cloning = RowMaker(RunConfig(), info), Cloning(RunConfig(), info)
+    maker = RowMaker(RunConfig(), info)
     given: list[Any] = [
         {"id": "a", "text": "Hello.", "voice": "clara", "top_k": 3, "seed": 1},
         Row(5, 6, "a", "Hello.", voice="clara", sampling={"top_k": 3}, seed=1, file="m.jsonl"),
     ]
-    first, second = (maker.make(row, 1, cloning) for row in given)
+    first, second = (maker.make(row, 1) for row in given)
     assert shape(first) == shape(second)
-    assert shape(maker.make("Hello.", 2, cloning)) == shape(
-        maker.make({"text": "Hello."}, 2, cloning)
-    )
+    assert shape(maker.make("Hello.", 2)) == shape(maker.make({"text": "Hello."}, 2))
     for strange in (
         None,
         5,
@@ -134,12 +131,12 @@ def test_forms_of_a_row(make_info: MakeInfo) -> None:
         {b"text": "x"},
         Row(1, 1, "", "x"),
     ):
-        assert isinstance(maker.make(strange, 3, cloning), BadRow), strange  # type: ignore[arg-type]
+        assert isinstance(maker.make(strange, 3), BadRow), strange  # type: ignore[arg-type]
 
 
 def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
     info, config = make_info(), RunConfig(extra="keep", map="Line=text")
-    row = RowMaker(config, info).make({"Line": "Hello.", "mood": "glad"}, 1, Cloning(config, info))
+    row = RowMaker(config, info).make({"Line": "Hello.", "mood": "glad"}, 1)
     assert isinstance(row, SpeechRow)
     assert (row.request.text, row.extra) == ("Hello.", {"mood": "glad"})
 
@@ -169,10 +166,9 @@ def test_warnings(
 ) -> None:
     known = make_info(pace=PACE, **info)
     maker = RowMaker(RunConfig(), known)
-    cloning = Cloning(RunConfig(), known)
-    row = maker.make(fields, 1, cloning)
+    row = maker.make(fields, 1)
     assert isinstance(row, SpeechRow)
-    found = maker.warnings(row, cloning)
+    found = maker.warnings(row)
     assert len(found) == len(said), found
     for warning, words in zip(found, said, strict=True):
         assert words in warning

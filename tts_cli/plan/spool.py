@@ -1,0 +1,114 @@
+"""What was planned, until it is spoken: in memory, and where that is too much, in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pickle
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Generic, TypeVar, cast
+
+from tts_cli.errors import DiskFull
+from tts_cli.folder.files import shown_size
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+MEMORY_BYTES = 64 << 20
+_A_CHUNK = 256  # things pickled together: what they have in common is written once
+
+
+class Spool(Generic[T]):
+    """Things in the order they came in; behind `end` they can be gone over as often as needed.
+
+    Beyond 64 MiB they go to a file that has no name, so that nothing can leave it behind: in the
+    folder for temporary files, or where that has no room, beside the output folder.
+
+    Args:
+        name: what messages call them.
+        out: the output folder, which need not be there; None: there is none.
+    """
+
+    def __init__(self, name: str, out: Path | None) -> None:
+        self.num_things = 0
+        self._name = name
+        self._fresh: list[T] = []  # of the chunk that is not full
+        self._chunks: list[bytes] = []  # in memory
+        self._memory_bytes = 0
+        self._places = _places(out)
+        self._files: list[tuple[BinaryIO, list[int]]] = []  # and the sizes of what is in each
+
+    def add(self, thing: T) -> None:
+        """Take one more in. Raises DiskFull."""
+        self.num_things += 1
+        self._fresh.append(thing)
+        if len(self._fresh) == _A_CHUNK:
+            self._pack()
+
+    def __iter__(self) -> Iterator[T]:
+        for chunk in self._chunks:
+            yield from pickle.loads(chunk)
+        for file, sizes in self._files:
+            place = 0
+            for size in sizes:
+                file.seek(place)
+                yield from pickle.loads(file.read(size))
+                place += size
+
+    def end(self) -> None:
+        """All are in. Raises DiskFull."""
+        self._pack()
+        if self._files:
+            size = sum(sum(sizes) for _, sizes in self._files)
+            what = (self.num_things, self._name, shown_size(self._memory_bytes), shown_size(size))
+            log.debug("planned: %d %s, %s in memory and %s in a temporary file", *what)
+
+    def _pack(self) -> None:
+        if self._fresh:
+            self._put(pickle.dumps(self._fresh, pickle.HIGHEST_PROTOCOL))
+            self._fresh = []
+
+    def _put(self, chunk: bytes) -> None:
+        if not self._files and self._memory_bytes + len(chunk) <= MEMORY_BYTES:
+            self._chunks.append(chunk)
+            self._memory_bytes += len(chunk)
+            return
+        problem: OSError | None = None
+        while True:
+            try:
+                if self._files:
+                    _write(*self._files[-1], chunk)
+                    return
+            except OSError as error:
+                problem = error
+            try:
+                folder = next(self._places)
+                file = tempfile.TemporaryFile(prefix="tts-cli-", dir=folder)  # noqa: SIM115
+                self._files.append((cast(BinaryIO, file), []))
+            except OSError as error:
+                problem = error
+            except StopIteration:
+                reason = problem and (problem.strerror or problem)
+                raise DiskFull(
+                    f"no room for {self._name} in a temporary file: {reason}",
+                    remedy="make room in the folder for temporary files, or set TMPDIR to another; "
+                    "nothing was spoken",
+                ) from problem
+
+
+def _places(out: Path | None) -> Iterator[Path]:
+    """Folders for a temporary file, the best first."""
+    with contextlib.suppress(OSError):  # there may be none to write to
+        yield Path(tempfile.gettempdir())
+    if out is not None:
+        yield next(folder for folder in Path(out).absolute().parents if folder.is_dir())
+
+
+def _write(file: BinaryIO, sizes: list[int], chunk: bytes) -> None:
+    """Put a chunk behind those that are in a file. Raises OSError: those are as they were."""
+    file.seek(sum(sizes))
+    file.write(chunk)
+    file.flush()
+    sizes.append(len(chunk))
