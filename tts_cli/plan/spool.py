@@ -6,7 +6,9 @@ import contextlib
 import logging
 import pickle
 import tempfile
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar, cast
 
@@ -37,8 +39,11 @@ class Spool(Generic[T]):
         self._fresh: list[T] = []  # of the chunk that is not full
         self._chunks: list[bytes] = []  # in memory
         self._memory_bytes = 0
-        self._places = _places(out)
+        self._folders: list[Callable[[], str]] = [tempfile.gettempdir]
+        if out is not None:
+            self._folders.append(partial(_beside, out))
         self._files: list[tuple[BinaryIO, list[int]]] = []  # and the sizes of what is in each
+        weakref.finalize(self, _close, self._files)
 
     def add(self, thing: T) -> None:
         """Take one more in. Raises DiskFull."""
@@ -76,34 +81,28 @@ class Spool(Generic[T]):
             self._memory_bytes += len(chunk)
             return
         problem: OSError | None = None
-        while True:
+        while self._files or self._folders:
             try:
-                if self._files:
-                    _write(*self._files[-1], chunk)
-                    return
+                if problem is not None or not self._files:
+                    file = tempfile.TemporaryFile(dir=self._folders.pop(0)())  # noqa: SIM115
+                    self._files.append((cast(BinaryIO, file), []))
+                _write(*self._files[-1], chunk)
+                return
             except OSError as error:
                 problem = error
-            try:
-                folder = next(self._places)
-                file = tempfile.TemporaryFile(prefix="tts-cli-", dir=folder)  # noqa: SIM115
-                self._files.append((cast(BinaryIO, file), []))
-            except OSError as error:
-                problem = error
-            except StopIteration:
-                reason = problem and (problem.strerror or problem)
-                raise DiskFull(
-                    f"no room for {self._name} in a temporary file: {reason}",
-                    remedy="make room in the folder for temporary files, or set TMPDIR to another; "
-                    "nothing was spoken",
-                ) from problem
+                if not self._folders:
+                    break
+        reason = problem and (problem.strerror or problem)
+        raise DiskFull(
+            f"no room for {self._name} in a temporary file: {reason}",
+            remedy="make room in the folder for temporary files, or set TMPDIR to another; nothing "
+            "was spoken",
+        ) from problem
 
 
-def _places(out: Path | None) -> Iterator[Path]:
-    """Folders for a temporary file, the best first."""
-    with contextlib.suppress(OSError):  # there may be none to write to
-        yield Path(tempfile.gettempdir())
-    if out is not None:
-        yield next(folder for folder in Path(out).absolute().parents if folder.is_dir())
+def _beside(out: Path) -> str:
+    """The folder that an output folder is in, or that is to be made in."""
+    return str(next(folder for folder in out.absolute().parents if folder.is_dir()))
 
 
 def _write(file: BinaryIO, sizes: list[int], chunk: bytes) -> None:
@@ -112,3 +111,9 @@ def _write(file: BinaryIO, sizes: list[int], chunk: bytes) -> None:
     file.write(chunk)
     file.flush()
     sizes.append(len(chunk))
+
+
+def _close(files: list[tuple[BinaryIO, list[int]]]) -> None:
+    for file, _ in files:
+        with contextlib.suppress(OSError):  # what could not be written
+            file.close()
