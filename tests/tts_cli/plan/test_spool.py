@@ -48,7 +48,7 @@ def test_in_a_file(
     """It has no name, and its size is told."""
     monkeypatch.setattr(spool, "MEMORY_BYTES", 40_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger=spool.log.name)
     found = filled(None)
     assert list(found) == MANY == list(found)
     assert list(tmp_path.iterdir()) == []
